@@ -1,0 +1,188 @@
+"""One attempt at an experiment: its steps, its clock, and how it can end (paper, section 3.4)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
+from simulation.lab.materials import Inventory, Material, fresh_barcode
+from simulation.lab.outcomes import Outcome, RejectedBy
+from simulation.lab.roles import Situation, TransitionModel, TranscriptStep
+
+REJECTIONS_ALLOWED = 3
+
+
+class Ending(StrEnum):
+    """How an attempt ends by the rules; `truncated` is Gymnasium's truncation, the others its termination."""
+
+    SUBMITTED = "submitted"
+    QUIT = "quit"
+    REJECTED_OUT = "rejected_out"
+    TRUNCATED = "truncated"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One attempted action and what came of it. `barcodes[i]` is that of `outcome.new_materials[i]`."""
+
+    number: int
+    started_at: int
+    ended_at: int
+    action: Action
+    inputs: tuple[Material, ...]
+    outcome: Outcome
+    barcodes: tuple[str, ...]
+
+    def transcript(self) -> TranscriptStep:
+        outputs = []
+        for code, draft in zip(self.barcodes, self.outcome.new_materials, strict=True):
+            shown = draft.to_json()
+            del shown["ledger"]
+            outputs.append({"barcode": code, **shown})
+        return TranscriptStep(
+            number=self.number,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            action=self.action.name,
+            parameters=dict(self.action.parameters),
+            inputs=tuple(material.seen() for material in self.inputs),
+            outputs=tuple(outputs),
+            observations=tuple(observation.to_json() for observation in self.outcome.new_observations),
+            rejected=self.outcome.failure_reason if not self.outcome.success else "",
+        )
+
+
+@dataclass
+class Bench:
+    """What is on the bench and what has been done so far. Barcodes and times are given here and nowhere else."""
+
+    goal: str
+    catalogue: Catalogue
+    inventory: Inventory
+    seed: int
+    max_steps: int = 100
+    history: list[Step] = field(default_factory=list)
+    elapsed: int = 0
+    ending: Ending | None = None
+
+    @classmethod
+    def resume(cls, steps: Sequence[Step], **start: Any) -> Self:
+        """The bench as it stood after these steps."""
+        bench = cls(**start)
+        for step in steps:
+            bench._append(step)
+        return bench
+
+    @property
+    def steps(self) -> int:
+        """Attempted actions that count against `max_steps`; a rejected one counts too."""
+        return sum(1 for step in self.history if self._costs_step(step))
+
+    @property
+    def rejections_running(self) -> int:
+        running = 0
+        for step in reversed(self.history):
+            if step.outcome.success:
+                break
+            running += 1
+        return running
+
+    def situation(self) -> Situation:
+        return Situation(
+            self.goal, self.catalogue, self.inventory, tuple(self.history), self.elapsed, self.max_steps - self.steps
+        )
+
+    def attempt(self, action: Action) -> tuple[Action, Outcome | None]:
+        """The action under its catalogue name, and its outcome if no transition model is needed to know it."""
+        action = self.catalogue.read(action)
+        if reason := self.catalogue.refuse(action, self.inventory):
+            return action, Outcome.rejected(reason, RejectedBy.CATALOGUE)
+        if action.name in (SUBMIT, QUIT):
+            return action, Outcome(success=True)
+        return action, None
+
+    def record(self, action: Action, outcome: Outcome) -> Step:
+        """Take an outcome into the history: materials get their barcodes, the clock moves, the attempt may end."""
+        number = len(self.history) + 1
+        known = self.catalogue.find(action.name)
+        accepted = outcome.success and known is not None
+        step = Step(
+            number=number,
+            started_at=self.elapsed,
+            ended_at=self.elapsed + (known.seconds(action) if accepted and known else 0),
+            action=action,
+            inputs=tuple(m for code in action.materials if (m := self.inventory.get(code))),
+            outcome=outcome,
+            barcodes=self._barcodes(number, outcome),
+        )
+        self._append(step)
+        return step
+
+    def step(self, action: Action, model: TransitionModel) -> Step:
+        """Try one action. One the catalogue refuses costs a step but no call of the model."""
+        action, outcome = self.attempt(action)
+        return self.record(action, outcome or model.predict(action, self.situation()))
+
+    def transcript(self) -> tuple[TranscriptStep, ...]:
+        """What any classifier gets: every action, its materials, timing and observations, in order."""
+        return tuple(step.transcript() for step in self.history if step.action.name not in (SUBMIT, QUIT))
+
+    def _append(self, step: Step) -> None:
+        self.history.append(step)
+        self.elapsed = step.ended_at
+        if step.outcome.success:
+            touched = [material.barcode for material in step.inputs]
+            self.inventory = self.inventory.changed(
+                step.outcome.new_materials, step.barcodes, touched, step.ended_at
+            )
+        self.ending = self._ending(step)
+
+    def _ending(self, step: Step) -> Ending | None:
+        if step.outcome.success and step.action.name == SUBMIT:
+            return Ending.SUBMITTED
+        if step.outcome.success and step.action.name == QUIT:
+            return Ending.QUIT
+        if self.rejections_running >= REJECTIONS_ALLOWED:
+            return Ending.REJECTED_OUT
+        if self.steps >= self.max_steps:
+            return Ending.TRUNCATED
+        return None
+
+    def _barcodes(self, number: int, outcome: Outcome) -> tuple[str, ...]:
+        taken = {material.barcode for material in self.inventory}
+        codes = []
+        for index, draft in enumerate(outcome.new_materials):
+            code = draft.replaces or fresh_barcode(self.seed, number, index, taken)
+            taken.add(code)
+            codes.append(code)
+        return tuple(codes)
+
+    def _costs_step(self, step: Step) -> bool:
+        known = self.catalogue.find(step.action.name)
+        return known is None or known.costs_step
+
+
+def step_to_json(step: Step) -> Mapping[str, Any]:
+    """A step as JSON, the inverse of `step_from_json`."""
+    return {
+        "number": step.number,
+        "started_at": step.started_at,
+        "ended_at": step.ended_at,
+        "action": step.action.to_json(),
+        "inputs": [material.to_json() for material in step.inputs],
+        "outcome": step.outcome.to_json(),
+        "barcodes": list(step.barcodes),
+    }
+
+
+def step_from_json(data: Mapping[str, Any]) -> Step:
+    return Step(
+        number=data["number"],
+        started_at=data["started_at"],
+        ended_at=data["ended_at"],
+        action=Action.from_json(data["action"]),
+        inputs=tuple(Material.from_json(m) for m in data["inputs"]),
+        outcome=Outcome.from_json(data["outcome"]),
+        barcodes=tuple(data["barcodes"]),
+    )

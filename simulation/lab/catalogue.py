@@ -1,0 +1,165 @@
+"""Reads and checks the action catalogue: one JSON file per action type."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from simulation.lab import quantities
+from simulation.lab.actions import FIDELITIES, KINDS, PARAMETER_TYPES, ActionType, Catalogue, Duration, Parameter
+from simulation.lab.errors import CatalogueError, LabError
+
+_FIELDS = {
+    "name", "kind", "description", "inputs", "outputs", "materials", "costs_step", "duration", "fidelity", "handler",
+    "parameters",
+}  # fmt: skip
+_PARAMETER_FIELDS = {
+    "name", "type", "description", "required", "default", "options", "dimension", "minimum", "maximum", "keys",
+    "pattern", "max_length",
+}  # fmt: skip
+
+
+def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
+    """Every action file of a directory, checked. CatalogueError lists all problems of all files at once."""
+    entries, problems = [], []
+    for path in sorted(directory.glob("*.json")):
+        try:
+            entries.append((path.name, json.loads(path.read_text(encoding="utf-8"))))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            problems.append(f"{path.name}: not JSON: {error}")
+    for name, data in entries:
+        problems += [f"{name}: {problem}" for problem in check(data)]
+        if isinstance(data, Mapping) and data.get("name") != name.removesuffix(".json"):
+            problems.append(f"{name}: name: must be the file's name, {name.removesuffix('.json')!r}")
+    if problems:
+        raise CatalogueError("\n".join(problems))
+    raw = [data for _, data in entries]
+    return build(raw), raw
+
+
+def build(entries: Iterable[Mapping[str, Any]]) -> Catalogue:
+    """The catalogue from checked entries (files, or the rows they became)."""
+    return Catalogue({entry["name"]: _action_type(entry) for entry in entries})
+
+
+def check(data: Any) -> list[str]:
+    """Every problem of one entry as "field: what is wrong and what is allowed"."""
+    if not isinstance(data, Mapping):
+        return ["the file must hold one JSON object"]
+    problems = [f"{key}: unknown field; allowed: {', '.join(sorted(_FIELDS))}" for key in sorted(set(data) - _FIELDS)]
+    for key in ("name", "kind", "description", "inputs", "outputs", "fidelity", "handler"):
+        if not isinstance(data.get(key), str) or not data[key]:
+            problems.append(f"{key}: must be text and not empty")
+    for key, allowed in (("kind", KINDS), ("fidelity", FIDELITIES)):
+        if isinstance(data.get(key), str) and data[key] not in allowed:
+            problems.append(f"{key}: is {data[key]!r}; allowed: {', '.join(allowed)}")
+    parameters = data.get("parameters", [])
+    if not isinstance(parameters, list):
+        return [*problems, "parameters: must be a list"]
+    names = [p.get("name") for p in parameters if isinstance(p, Mapping)]
+    problems += [f"parameters: {name!r} stands twice" for name in sorted({str(n) for n in names if names.count(n) > 1})]
+    for index, parameter in enumerate(parameters):
+        problems += [f"parameters[{index}].{problem}" for problem in _check_parameter(parameter)]
+    return problems + _check_counts(data) + _check_duration(data.get("duration"), names)
+
+
+def _check_counts(data: Mapping[str, Any]) -> list[str]:
+    counts = data.get("materials", {"min": 1, "max": 96})
+    fits = (
+        isinstance(counts, Mapping)
+        and set(counts) == {"min", "max"}
+        and all(isinstance(n, int) and not isinstance(n, bool) for n in counts.values())
+        and 0 <= counts["min"] <= counts["max"] <= 384
+    )
+    problems = [] if fits else ['materials: must be {"min": n, "max": m} with 0 <= n <= m <= 384']
+    if not isinstance(data.get("costs_step", True), bool):
+        problems.append("costs_step: must be true or false")
+    return problems
+
+
+def _check_duration(duration: Any, names: list[Any]) -> list[str]:
+    if not isinstance(duration, Mapping) or set(duration) - {"default", "parameter", "per_material"}:
+        return ['duration: must be {"default": "10 min"}, with "parameter" or "per_material" if need be']
+    problems = []
+    try:
+        quantities.parse(duration.get("default"), "duration")
+    except LabError as error:
+        problems.append(f"duration.default: {error}")
+    if "parameter" in duration and duration["parameter"] not in names:
+        problems.append(f"duration.parameter: is {duration['parameter']!r}; allowed: {', '.join(map(str, names))}")
+    return problems
+
+
+def _check_parameter(data: Any) -> list[str]:
+    if not isinstance(data, Mapping):
+        return [": must be an object"]
+    problems = [f"{key}: unknown field" for key in sorted(set(data) - _PARAMETER_FIELDS)]
+    problems += [f"{key}: must be text and not empty" for key in ("name", "description") if not data.get(key)]
+    kind = data.get("type")
+    if kind not in PARAMETER_TYPES:
+        return [*problems, f"type: is {kind!r}; allowed: {', '.join(PARAMETER_TYPES)}"]
+    if kind in ("select", "multiselect") and not data.get("options"):
+        problems.append("options: a select needs at least one")
+    if kind == "object" and not data.get("keys"):
+        problems.append("keys: an object declares its keys")
+    if kind == "range_with_units" and data.get("dimension") not in quantities.dimensions():
+        problems.append(f"dimension: is {data.get('dimension')!r}; allowed: {', '.join(quantities.dimensions())}")
+        return problems
+    if kind in ("range", "range_with_units"):
+        problems += _check_bounds(data)
+    if kind == "text" and data.get("pattern"):
+        try:
+            re.compile(data["pattern"])
+        except re.error as error:
+            problems.append(f"pattern: not a regular expression: {error}")
+    if not problems and data.get("default") is not None:
+        try:
+            _parameter(data).read(data["default"])
+        except LabError as error:
+            problems.append(f"default: {error}")
+    return problems
+
+
+def _check_bounds(data: Mapping[str, Any]) -> list[str]:
+    bounds: dict[str, Decimal] = {}
+    problems = []
+    for key in ("minimum", "maximum"):
+        try:
+            if data["type"] == "range":
+                bounds[key] = Decimal(str(data[key]))
+            else:
+                bounds[key] = quantities.parse(data.get(key), data["dimension"]).value
+        except (LabError, KeyError, ArithmeticError) as error:
+            problems.append(f"{key}: both bounds are needed: {error}")
+    if len(bounds) == 2 and bounds["minimum"] > bounds["maximum"]:
+        problems.append("minimum: is above maximum")
+    return problems
+
+
+def _parameter(data: Mapping[str, Any]) -> Parameter:
+    lists = {key: tuple(data[key]) for key in ("options", "keys") if key in data}
+    return Parameter(**{**data, **lists})
+
+
+def _action_type(data: Mapping[str, Any]) -> ActionType:
+    duration, counts = data["duration"], data.get("materials", {"min": 1, "max": 96})
+    return ActionType(
+        name=data["name"],
+        kind=data["kind"],
+        description=data["description"],
+        inputs=data["inputs"],
+        outputs=data["outputs"],
+        parameters=tuple(_parameter(p) for p in data.get("parameters", [])),
+        min_materials=counts["min"],
+        max_materials=counts["max"],
+        costs_step=data.get("costs_step", True),
+        duration=Duration(
+            int(quantities.parse(duration["default"], "duration").value),
+            duration.get("parameter", ""),
+            duration.get("per_material", False),
+        ),
+        fidelity=data["fidelity"],
+        handler=data["handler"],
+    )

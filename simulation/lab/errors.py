@@ -1,0 +1,9 @@
+"""What can go wrong in the laboratory itself."""
+
+
+class LabError(Exception):
+    """A part of the laboratory broke a rule: our fault or the simulator's, never the agent's."""
+
+
+class CatalogueError(LabError):
+    """A data file is wrong. The message names file, entry, field and what is allowed."""

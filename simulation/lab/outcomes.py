@@ -1,0 +1,109 @@
+"""What an action leads to, and what a classifier says of it all."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, Self
+
+from simulation.lab.materials import Draft
+
+MEASUREMENT_TYPES = ("visual", "quantitative", "qualitative", "instrumental")
+
+
+class Perturbation(StrEnum):
+    """Whether an outcome carries a planted error: the paper's error types 0, 1 and 2."""
+
+    NONE = "none"
+    OBVIOUS = "obvious"
+    SUBTLE = "subtle"
+
+
+class RejectedBy(StrEnum):
+    """Who refused an action."""
+
+    NOBODY = ""
+    PARSER = "parser"
+    CATALOGUE = "catalogue"
+    TRANSITION_MODEL = "transition_model"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One thing seen or read off an instrument. `value` is empty when there is nothing to read off."""
+
+    description: str
+    measurement_type: str
+    value: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"description": self.description, "measurement_type": self.measurement_type, "value": self.value}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a transition model returns for one action. A rejected outcome has a reason and changes nothing."""
+
+    success: bool
+    new_materials: tuple[Draft, ...] = ()
+    new_observations: tuple[Observation, ...] = ()
+    reasoning: str = ""
+    failure_reason: str = ""
+    rejected_by: str = RejectedBy.NOBODY
+    fidelity: str = ""
+
+    @classmethod
+    def rejected(cls, reason: str, by: RejectedBy = RejectedBy.TRANSITION_MODEL) -> Self:
+        return cls(success=False, failure_reason=reason, rejected_by=by)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "success": self.success,
+            "new_materials": [draft.to_json() for draft in self.new_materials],
+            "new_observations": [observation.to_json() for observation in self.new_observations],
+            "reasoning": self.reasoning,
+            "failure_reason": self.failure_reason,
+            "rejected_by": str(self.rejected_by),
+            "fidelity": self.fidelity,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(
+            **{
+                **data,
+                "new_materials": tuple(Draft.from_json(m) for m in data["new_materials"]),
+                "new_observations": tuple(Observation(**o) for o in data["new_observations"]),
+            }
+        )
+
+
+class PerturbedOutcome(NamedTuple):
+    """An outcome with one planted error, and what that error is. All but `outcome` is secret."""
+
+    outcome: Outcome
+    kind: str  # the injector's name, for example "dilution_slip"
+    rule: str  # the rule it breaks, in words
+    field: str  # the field it touched, for example "new_materials[1].properties.volume"
+    why: str  # why the outcome is now wrong, with the numbers
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A classifier's answer: does the record suffice for the goal?"""
+
+    sufficient: bool
+    reasoning: str
+    confidence: float  # 0 to 1
+    goal_relevance: str = "directly supports goal"
+    evidence_strength: str = "moderate"
+    lines: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)  # rubric lines: {"line", "met", "reason"}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "sufficient": self.sufficient,
+            "reasoning": self.reasoning,
+            "confidence": self.confidence,
+            "goal_relevance": self.goal_relevance,
+            "evidence_strength": self.evidence_strength,
+            "lines": [dict(line) for line in self.lines],
+        }

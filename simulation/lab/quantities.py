@@ -1,0 +1,156 @@
+"""Numbers with units, read strictly: a number, then a unit that its dimension allows, and nothing else.
+
+Text from models and files never reaches Pint's own parser: it reads "37C" as 37 coulomb and can hang on
+"9**9**9 m". Here a regular expression splits the text, a table knows the unit, and Pint only converts, in
+decimal arithmetic, so that 0.1 mL + 0.2 mL is 0.3 mL.
+"""
+
+import re
+from decimal import Decimal, localcontext
+from functools import cache
+from typing import NamedTuple
+
+import pint
+
+from simulation.lab.errors import LabError
+
+REGISTRY: pint.UnitRegistry = pint.UnitRegistry(non_int_type=Decimal, autoconvert_offset_to_baseunit=True)
+
+# For each dimension: the unit amounts are kept in, then every unit allowed, as written -> as Pint knows it
+# (None: the bare number is already in the kept unit).
+_TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
+    "volume": ("µL", {"nL": "nL", "µL": "uL", "mL": "mL", "L": "L"}),
+    "mass": ("µg", {"ng": "ng", "µg": "ug", "mg": "mg", "g": "g", "kg": "kg"}),
+    "amount": ("nmol", {"pmol": "pmol", "nmol": "nmol", "µmol": "umol", "mmol": "mmol", "mol": "mol"}),
+    "duration": ("s", {"s": "s", "min": "min", "h": "hour", "day": "day"}),
+    "temperature": ("°C", {"°C": None}),
+    "molar_concentration": ("µM", {"nM": "nmol/L", "µM": "umol/L", "mM": "mmol/L", "M": "mol/L"}),
+    "mass_concentration": (
+        "µg/mL",
+        {"ng/mL": "ng/mL", "µg/mL": "ug/mL", "mg/L": "mg/L", "mg/mL": "mg/mL", "g/L": "g/L", "ng/µL": "ng/uL"},
+    ),
+    "number_density": ("1/mL", {"cells/mL": None, "TU/mL": None, "particles/mL": None, "1/mL": None}),
+    "count": ("1", {"cells": None, "TU": None, "particles": None, "fish": None, "": None}),
+    "centrifugal_force": ("x g", {"x g": None}),
+    "rotation": ("rpm", {"rpm": None}),
+    "length": ("mm", {"nm": "nm", "µm": "um", "mm": "mm", "cm": "cm"}),
+    "voltage": ("V", {"mV": "mV", "V": "V"}),
+    "flow": ("mL/min", {"µL/min": "uL/min", "mL/min": "mL/min"}),
+    "ratio": ("%", {"%": None}),
+    "pressure": ("kPa", {"kPa": "kPa", "bar": "bar", "psi": "psi"}),
+    "base_pairs": ("bp", {"bp": None, "kb": None}),
+}
+# Other spellings of the same unit. Both micro signs and both ohm-like degree signs are folded before look-up.
+_SPELLINGS = {
+    "uL": "µL", "ul": "µL", "µl": "µL", "ml": "mL", "l": "L", "nl": "nL", "ug": "µg", "umol": "µmol", "uM": "µM",
+    "um": "µm", "mcg": "µg", "mcL": "µL", "microliter": "µL", "microlitre": "µL", "milliliter": "mL", "millilitre": "mL",
+    "liter": "L", "litre": "L", "C": "°C", "degC": "°C", "deg C": "°C", "celsius": "°C", "sec": "s", "second": "s",
+    "seconds": "s", "mins": "min", "minute": "min", "minutes": "min", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+    "days": "day", "d": "day", "xg": "x g", "g-force": "x g", "rcf": "x g", "×g": "x g", "× g": "x g", "percent": "%",
+    "ug/mL": "µg/mL", "ug/ml": "µg/mL", "µg/ml": "µg/mL", "mg/ml": "mg/mL", "ng/ml": "ng/mL", "ng/uL": "ng/µL",
+    "ng/ul": "ng/µL", "uL/min": "µL/min", "ml/min": "mL/min", "cells/ml": "cells/mL", "TU/ml": "TU/mL",
+}  # fmt: skip
+_FOLD = str.maketrans({"μ": "µ", "º": "°", "˚": "°", "−": "-", "\u00a0": " ", "\u202f": " "})
+_NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2})?)\s*(.{0,20})", re.DOTALL)
+
+
+class QuantityError(LabError):
+    """The text is no quantity of this dimension; the message says what would be."""
+
+
+class Quantity(NamedTuple):
+    """An amount in the unit its dimension is kept in (`kept_unit`)."""
+
+    value: Decimal
+    dimension: str
+
+
+def kept_unit(dimension: str) -> str:
+    """The unit in which amounts of a dimension are kept, for example µL for volume."""
+    return _TABLE[dimension][0]
+
+
+def units(dimension: str) -> tuple[str, ...]:
+    """Every unit a dimension may be written in."""
+    return tuple(_TABLE[dimension][1])
+
+
+def dimensions() -> tuple[str, ...]:
+    return tuple(_TABLE)
+
+
+def parse(text: object, dimension: str) -> Quantity:
+    """Read "50 µL" as a volume. A bare number is seconds for a duration and refused elsewhere (but see count)."""
+    if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
+        raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {_example(dimension)}")
+    folded = str(text).translate(_FOLD).strip()
+    found = _NUMBER.fullmatch(folded)
+    if not found:
+        raise QuantityError(f"{_short(text)} is not a quantity; write a number and a unit, like {_example(dimension)}")
+    number, unit = Decimal(found[1]), found[2].strip()
+    if not unit and dimension == "duration":
+        unit = "s"
+    return Quantity(number * _factor(_known_unit(unit, dimension, text), dimension), dimension)
+
+
+def show(value: Decimal, dimension: str, unit: str = "") -> str:
+    """Write an amount for people: in `unit`, or in the unit that keeps the number between 1 and 1000."""
+    chosen = unit or _readable_unit(value, dimension)
+    number = plain(value / _factor(chosen, dimension))
+    return f"{number} {chosen}".strip()
+
+
+def plain(number: Decimal) -> str:
+    """A decimal without exponent or trailing zeros, to at most six significant digits."""
+    with localcontext() as context:
+        context.prec = 6
+        rounded = +number
+    text = format(rounded, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def _known_unit(unit: str, dimension: str, text: object) -> str:
+    unit = _SPELLINGS.get(unit, unit)
+    if unit not in _TABLE[dimension][1]:
+        allowed = ", ".join(u for u in units(dimension) if u)
+        raise QuantityError(f"{_short(text)} is not a {dimension.replace('_', ' ')}; units allowed: {allowed}")
+    return unit
+
+
+@cache
+def _factor(unit: str, dimension: str) -> Decimal:
+    kept, table = _TABLE[dimension]
+    if unit == "kb":
+        return Decimal(1000)
+    known = table[unit]
+    if known is None:
+        return Decimal(1)
+    target = table[kept]
+    assert target is not None, f"the kept unit of {dimension} is known to Pint"
+    return Decimal(str(REGISTRY.Quantity(Decimal(1), known).to(target).magnitude)).normalize()
+
+
+def _readable_unit(value: Decimal, dimension: str) -> str:
+    kept, table = _TABLE[dimension]
+    if table[kept] is None:
+        return kept
+    if dimension in ("mass_concentration", "flow", "pressure"):
+        return kept
+    best = kept
+    for unit in table:
+        size = abs(value / _factor(unit, dimension))
+        if size >= 1:
+            best = unit
+    return best
+
+
+def _example(dimension: str) -> str:
+    unit = kept_unit(dimension)
+    return f'"10 {unit}"'
+
+
+def _short(text: object) -> str:
+    shown = repr(str(text))
+    return shown if len(shown) <= 60 else shown[:57] + "...'"

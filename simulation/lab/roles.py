@@ -1,0 +1,62 @@
+"""The three roles that make an episode, and the one that spoils an outcome on purpose."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from simulation.lab.actions import Action, Catalogue
+from simulation.lab.materials import Inventory
+from simulation.lab.outcomes import Outcome, PerturbedOutcome, Verdict
+
+if TYPE_CHECKING:
+    from simulation.lab.bench import Step
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What stands before an agent or a transition model: the bench now and everything done so far."""
+
+    goal: str
+    catalogue: Catalogue
+    inventory: Inventory
+    history: "Sequence[Step]"
+    elapsed: int  # seconds since the episode began
+    steps_left: int
+
+
+class TranscriptStep(NamedTuple):
+    """One step as a classifier reads it. Materials are `Material.seen()` dicts; nothing of a ledger is in here."""
+
+    number: int
+    started_at: int
+    ended_at: int
+    action: str
+    parameters: Mapping[str, Any]
+    inputs: tuple[Mapping[str, Any], ...]
+    outputs: tuple[Mapping[str, Any], ...]  # each with "replaces" and "derived_from" besides
+    observations: tuple[Mapping[str, Any], ...]
+    rejected: str
+
+
+class Agent(Protocol):
+    """Plans: chooses the next action."""
+
+    def choose(self, situation: Situation) -> Action: ...
+
+
+class TransitionModel(Protocol):
+    """Answers an action with new materials and observations, or rejects it."""
+
+    def predict(self, action: Action, situation: Situation) -> Outcome: ...
+
+
+class EvidenceClassifier(Protocol):
+    """Says whether the transcript suffices for the goal. It sees nothing but these two."""
+
+    def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict: ...
+
+
+class Perturber(Protocol):
+    """Gives an outcome with one planted error for an action whose correct outcome is known."""
+
+    def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome: ...

@@ -1,0 +1,5 @@
+"""The site: settings, the Celery app and the URL list."""
+
+from wetbench_site.celery import app as celery_app
+
+__all__ = ["celery_app"]

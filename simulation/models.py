@@ -210,10 +210,17 @@ class Twin(Leased):
 
     MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
         "queued": ("running", "cancelled"),
-        "running": ("done", "failed", "cancelled"),
-        "done": (), "failed": ("queued",), "cancelled": ("queued",),
+        "running": ("done", "unsuited", "failed", "cancelled"),
+        "done": (), "unsuited": (), "failed": ("queued",), "cancelled": ("queued",),
     }  # fmt: skip
-    STATUSES = [(name, name) for name in MOVES]
+    STATUSES = [
+        ("queued", "queued"),
+        ("running", "running"),
+        ("done", "done"),
+        ("unsuited", "no error of this type fits"),
+        ("failed", "failed"),
+        ("cancelled", "stopped"),
+    ]
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="twins")
     transition = models.ForeignKey(Transition, on_delete=models.PROTECT, related_name="twins")
@@ -251,5 +258,3 @@ class Worker(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.owner}"
-
-

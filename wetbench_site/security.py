@@ -10,7 +10,9 @@ CONTENT_SECURITY_POLICY = (
 )
 
 
-def content_security_policy(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+def content_security_policy(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
     """Sends the strict policy with every response: what a model or an upload says can never run."""
 
     def middleware(request: HttpRequest) -> HttpResponse:

@@ -111,9 +111,9 @@ class Parameter:
         return self._bounded(amount, value, low, high)
 
     def _read_boolean(self, value: Any) -> bool:
-        if value in (True, "true"):
+        if value is True or value == "true":
             return True
-        if value in (False, "false"):
+        if value is False or value == "false":
             return False
         raise ParameterError(f"{self.name} is {value!r}; it must be true or false")
 
@@ -154,6 +154,9 @@ class Duration(NamedTuple):
     per_material: bool = False
 
 
+NO_TIME = Duration()
+
+
 @dataclass(frozen=True)
 class ActionType:
     """An entry of the catalogue. `inputs` and `outputs` say in words what goes in and what must come out."""
@@ -167,7 +170,7 @@ class ActionType:
     min_materials: int = 1
     max_materials: int = 96
     costs_step: bool = True
-    duration: Duration = Duration()
+    duration: Duration = NO_TIME
     fidelity: str = "bookkeeping only"
     handler: str = ""
 
@@ -177,7 +180,7 @@ class ActionType:
         if unknown := sorted(set(action.parameters) - known):
             names = ", ".join(sorted(known)) or "no parameters at all"
             raise ParameterError(f"{self.name} has no parameter {unknown[0]!r}; it takes {names}")
-        values = {}
+        values: dict[str, Any] = {}
         for parameter in self.parameters:
             written = action.parameters.get(parameter.name, parameter.default)
             if written is None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
 from simulation.lab.materials import Inventory, Material, fresh_barcode
 from simulation.lab.outcomes import Outcome, RejectedBy
-from simulation.lab.roles import Situation, TransitionModel, TranscriptStep
+from simulation.lab.roles import Situation, TranscriptStep, TransitionModel
 
 REJECTIONS_ALLOWED = 3
 
@@ -133,9 +133,7 @@ class Bench:
         self.elapsed = step.ended_at
         if step.outcome.success:
             touched = [material.barcode for material in step.inputs]
-            self.inventory = self.inventory.changed(
-                step.outcome.new_materials, step.barcodes, touched, step.ended_at
-            )
+            self.inventory = self.inventory.changed(step.outcome.new_materials, step.barcodes, touched, step.ended_at)
         self.ending = self._ending(step)
 
     def _ending(self, step: Step) -> Ending | None:

@@ -95,15 +95,20 @@ def _check_duration(duration: Any, names: list[Any]) -> list[str]:
 def _check_parameter(data: Any) -> list[str]:
     if not isinstance(data, Mapping):
         return [": must be an object"]
-    problems = [f"{key}: unknown field" for key in sorted(set(data) - _PARAMETER_FIELDS)]
-    problems += [f"{key}: must be text and not empty" for key in ("name", "description") if not data.get(key)]
+    allowed = ", ".join(sorted(_PARAMETER_FIELDS))
+    problems = [f"{key}: unknown field; allowed: {allowed}" for key in sorted(set(data) - _PARAMETER_FIELDS)]
+    problems += [
+        f"{key}: must be text and not empty"
+        for key in ("name", "description")
+        if not isinstance(data.get(key), str) or not data[key]
+    ]
     kind = data.get("type")
     if kind not in PARAMETER_TYPES:
         return [*problems, f"type: is {kind!r}; allowed: {', '.join(PARAMETER_TYPES)}"]
-    if kind in ("select", "multiselect") and not data.get("options"):
-        problems.append("options: a select needs at least one")
-    if kind == "object" and not data.get("keys"):
-        problems.append("keys: an object declares its keys")
+    if kind in ("select", "multiselect") and not _texts(data.get("options")):
+        problems.append("options: a select needs a list of at least one text")
+    if kind == "object" and not _texts(data.get("keys")):
+        problems.append("keys: an object declares its keys, a list of at least one text")
     if kind == "range_with_units" and data.get("dimension") not in quantities.dimensions():
         problems.append(f"dimension: is {data.get('dimension')!r}; allowed: {', '.join(quantities.dimensions())}")
         return problems
@@ -120,6 +125,10 @@ def _check_parameter(data: Any) -> list[str]:
         except LabError as error:
             problems.append(f"default: {error}")
     return problems
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
 def _check_bounds(data: Mapping[str, Any]) -> list[str]:

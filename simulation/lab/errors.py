@@ -7,3 +7,7 @@ class LabError(Exception):
 
 class CatalogueError(LabError):
     """A data file is wrong. The message names file, entry, field and what is allowed."""
+
+
+class NoErrorFits(LabError):  # noqa: N818  # an answer, not a fault
+    """No planted error of the asked type fits this action and outcome."""

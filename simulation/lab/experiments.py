@@ -1,9 +1,15 @@
 """An experiment as the laboratory needs it: goal, materials, hidden truth, reference protocol, rubric."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+from simulation.lab import experiment_checks, quantities
+from simulation.lab.actions import Catalogue
+from simulation.lab.errors import CatalogueError
 from simulation.lab.materials import Draft
 
 
@@ -28,3 +34,83 @@ class ExperimentSpec:
 
     def drafts(self) -> tuple[Draft, ...]:
         return tuple(draft for _, draft in self.materials)
+
+
+def read_directory(directory: Path, catalogue: Catalogue) -> list[tuple[ExperimentSpec, dict[str, Any]]]:
+    """Every experiment file of a directory, checked, with its raw data. CatalogueError lists all problems at once."""
+    entries: list[tuple[str, Any]] = []
+    problems: list[str] = []
+    for path in sorted(directory.glob("*.json")):
+        try:
+            entries.append((path.name, json.loads(path.read_text(encoding="utf-8"))))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            problems.append(f"{path.name}: not JSON: {error}")
+    for name, data in entries:
+        problems += [f"{name}: {problem}" for problem in check(data, catalogue)]
+        if isinstance(data, Mapping) and data.get("slug") != name.removesuffix(".json"):
+            problems.append(f"{name}: slug: must be the file's name, {name.removesuffix('.json')!r}")
+    if problems:
+        raise CatalogueError("\n".join(problems))
+    return [(build(data), data) for _, data in entries]
+
+
+def check(data: Any, catalogue: Catalogue) -> list[str]:
+    """Every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
+    return experiment_checks.check(data, catalogue)
+
+
+def build(data: Mapping[str, Any]) -> ExperimentSpec:
+    """The experiment from a checked entry (a file, or the row it became)."""
+    return ExperimentSpec(
+        slug=data["slug"],
+        name=data["name"],
+        group=data["group"],
+        goal=data["goal"],
+        max_steps=data["max_steps"],
+        materials=tuple((entry["key"], _draft(entry)) for entry in data["materials"]),
+        truth=data.get("truth", {}),
+        protocol=tuple(data.get("protocol", ())),
+        rubric=tuple(data.get("rubric", ())),
+        provenance=data.get("provenance", ""),
+    )
+
+
+def _draft(entry: Mapping[str, Any]) -> Draft:
+    return Draft(
+        name=entry["name"],
+        properties=_visible(entry),
+        available_for_use=entry["available_for_use"],
+        material_type=entry["material_type"],
+        environmental_condition=entry["environmental_condition"],
+        ledger=_ledger(entry),
+    )
+
+
+def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties as written, with every known concentration among them."""
+    shown = dict(entry["properties"])
+    for component, content in entry.get("contents", {}).items():
+        if content["known"] and "concentration" in content:
+            shown.setdefault(f"{component} concentration", content["concentration"])
+    return shown
+
+
+def _ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The simulator's account: amounts as decimal text in the kept unit of their dimension, volume in µL (None: none)."""
+    written = entry["properties"].get("volume")
+    volume = quantities.parse(written, "volume").value if written else None
+    return {
+        "key": entry["key"],
+        "components": {name: _component(content, volume) for name, content in entry.get("contents", {}).items()},
+        "origins": {entry["key"]: "1"},
+        "volume": None if volume is None else _plain(volume),
+    }
+
+
+def _component(content: Mapping[str, Any], volume: Decimal | None) -> dict[str, Any]:
+    dimension, amount = experiment_checks.read_content(content, volume)
+    return {"dimension": dimension, "amount": _plain(amount), "known": content["known"]}
+
+
+def _plain(amount: Decimal) -> str:
+    return format(amount.normalize(), "f")

@@ -8,13 +8,13 @@ decimal arithmetic, so that 0.1 mL + 0.2 mL is 0.3 mL.
 import re
 from decimal import Decimal, localcontext
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pint
 
 from simulation.lab.errors import LabError
 
-REGISTRY: pint.UnitRegistry = pint.UnitRegistry(non_int_type=Decimal, autoconvert_offset_to_baseunit=True)
+REGISTRY: "pint.UnitRegistry[Any]" = pint.UnitRegistry(non_int_type=Decimal, autoconvert_offset_to_baseunit=True)
 
 # For each dimension: the unit amounts are kept in, then every unit allowed, as written -> as Pint knows it
 # (None: the bare number is already in the kept unit).
@@ -30,7 +30,7 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
         {"ng/mL": "ng/mL", "µg/mL": "ug/mL", "mg/L": "mg/L", "mg/mL": "mg/mL", "g/L": "g/L", "ng/µL": "ng/uL"},
     ),
     "number_density": ("1/mL", {"cells/mL": None, "TU/mL": None, "particles/mL": None, "1/mL": None}),
-    "count": ("1", {"cells": None, "TU": None, "particles": None, "fish": None, "": None}),
+    "count": ("", {"cells": None, "TU": None, "particles": None, "fish": None, "": None}),
     "centrifugal_force": ("x g", {"x g": None}),
     "rotation": ("rpm", {"rpm": None}),
     "length": ("mm", {"nm": "nm", "µm": "um", "mm": "mm", "cm": "cm"}),
@@ -93,6 +93,14 @@ def parse(text: object, dimension: str) -> Quantity:
     return Quantity(number * _factor(_known_unit(unit, dimension, text), dimension), dimension)
 
 
+def unit(text: object, dimension: str) -> str:
+    """The unit a quantity is written in, as our table spells it: "50 ul" is written in µL."""
+    parse(text, dimension)
+    found = _NUMBER.fullmatch(str(text).translate(_FOLD).strip())
+    written = found[2].strip() if found else ""
+    return _known_unit(written or ("s" if dimension == "duration" else ""), dimension, text)
+
+
 def show(value: Decimal, dimension: str, unit: str = "") -> str:
     """Write an amount for people: in `unit`, or in the unit that keeps the number between 1 and 1000."""
     chosen = unit or _readable_unit(value, dimension)
@@ -147,8 +155,7 @@ def _readable_unit(value: Decimal, dimension: str) -> str:
 
 
 def _example(dimension: str) -> str:
-    unit = kept_unit(dimension)
-    return f'"10 {unit}"'
+    return f'"{f"10 {kept_unit(dimension)}".strip()}"'
 
 
 def _short(text: object) -> str:

@@ -1,0 +1,25 @@
+# Each target is a line; `make demo` and `make test` need nothing but Python 3.11 and make.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PORT ?= 8000
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
+
+.PHONY: demo test serve worker lint fix
+.DEFAULT_GOAL := demo
+
+demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
+serve: .venv/app ; @exec $(BIN)/python manage.py serve --port $(PORT)
+worker: .venv/app ; @exec $(BIN)/python manage.py worker
+test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(ARGS)
+lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
+fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+.venv/app: requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "WetBench needs Python 3.11 or newer; name one with PYTHON=")'
+	@echo "Installing what WetBench runs on into .venv (a minute or two, once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) -r requirements.txt && touch $@
+
+.venv/tests: .venv/app tests/requirements.txt
+	@echo "Installing the test tools into .venv (once)"
+	@$(PIP) -r tests/requirements.txt && touch $@

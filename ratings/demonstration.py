@@ -1,0 +1,103 @@
+"""Makes the demo, on the spot and through the real code. `fixtures/demo.json` holds parameters only."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+
+from ratings import access, simulated, studies
+from ratings.models import Rater, Study
+from simulation import fixtures, queueing, workers
+from simulation.models import Episode, Experiment, Run, Transition
+
+Say = Callable[[str], None]
+Watch = Callable[[queueing.RunProgress], None]
+
+
+class WaysIn(NamedTuple):
+    """Paths of the site that the demo's user is given."""
+
+    admin: str
+    rater: str
+    dashboard: str
+
+
+def make(directory: Path, say: Say, watch: Callable[[str], Watch], threads: int = 2) -> None:
+    """Load, play, twin, open and rate. Every part can be interrupted and is then taken up where it stopped."""
+    parameters = json.loads((directory / "demo.json").read_text(encoding="utf-8"))
+    for kind, count in fixtures.load_lab(directory).items():
+        say(f"Loaded {sum(count)} {kind}")
+    for order in parameters["runs"]:
+        workers.play_run(_episodes(order), threads, watch(f"Playing {order['cast']}"))
+    workers.play_run(_twins(parameters["twins"]), threads, watch("Planting errors in twins"))
+    for order in parameters["studies"]:
+        _study(order, say)
+
+
+def ways_in(directory: Path) -> WaysIn:
+    """Fresh links; those of an earlier start stop working unless their rater has begun, whose browser goes on."""
+    parameters = json.loads((directory / "demo.json").read_text(encoding="utf-8"))
+    slugs = {order["protocol"]["slug"]: order for order in parameters["studies"]}
+    finished = next(slug for slug, order in slugs.items() if order.get("unblind"))
+    to_rate = next(slug for slug, order in slugs.items() if order.get("invite"))
+    return WaysIn(
+        admin=f"/sign-in/{access.make_link(administrator(), 'admin')}/",
+        rater=f"/r/{studies.invite(_seat(Study.objects.get(slug=to_rate)))}/",
+        dashboard=f"/studies/{finished}/",
+    )
+
+
+def administrator() -> User:
+    """The demo's admin, who has no password: links are the only way in."""
+    admin, created = User.objects.get_or_create(
+        username="admin", defaults={"is_staff": True, "is_superuser": True, "password": "!"}
+    )
+    if created:
+        admin.set_unusable_password()
+        admin.save(update_fields=["password"])
+    return admin
+
+
+def _episodes(order: Mapping[str, Any]) -> Run:
+    return queueing.queue_episodes(
+        Experiment.objects.all(), order["cast"], order["attempts"], order["seed"], submission_id=f"demo-{order['cast']}"
+    )
+
+
+def _twins(order: Mapping[str, Any]) -> Run:
+    played = Transition.objects.filter(
+        episode__run__submission_id__startswith="demo-", episode__counts=True, episode__status__in=Episode.ENDED
+    )
+    return queueing.queue_twins(
+        played,
+        order["perturbations"],
+        order["cast"],
+        order["per_transition"],
+        order["seed"],
+        submission_id="demo-twins",
+    )
+
+
+def _study(order: Mapping[str, Any], say: Say) -> None:
+    slug, admin = order["protocol"]["slug"], administrator()
+    study = Study.objects.filter(slug=slug).first() or studies.create_study(
+        studies.read_protocol(order["protocol"]), by=admin
+    )
+    if study.status == "draft":
+        studies.open_study(study, by=admin)
+        study.refresh_from_db()
+    if (raters := order.get("simulated_raters")) and study.is_open:
+        say(f"Simulated raters rate {study.name}")
+        simulated.simulate_raters(study, raters["raters"], *_sensitivities(raters), seed=raters["seed"])
+    if order.get("unblind"):
+        studies.unblind(study, by=admin)
+
+
+def _sensitivities(raters: Mapping[str, Any]) -> tuple[float, float]:
+    return raters["sensitivity_obvious"], raters["sensitivity_subtle"]
+
+
+def _seat(study: Study) -> Rater:
+    return study.raters.filter(simulated=False).earliest("pk")

@@ -1,0 +1,60 @@
+"""python manage.py demo"""
+
+import threading
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser
+
+from ratings import demonstration
+from ratings.models import Study
+from simulation.management import supervising
+from simulation.management.progress import ProgressLine
+
+HOST = "127.0.0.1"
+
+
+class Command(BaseCommand):
+    help = "Make a finished example and serve it, with a worker beside it. Doing it again keeps the data."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--make-only", action="store_true", help="make the example, do not serve")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        port = options["port"]
+        if not options["make_only"]:
+            supervising.refuse_taken_port(HOST, port)
+        self.stdout.write("Preparing the database")
+        call_command("migrate", verbosity=0)
+        began = time.monotonic()
+        demonstration.make(settings.FIXTURES_DIR, self.stdout.write, ProgressLine)
+        self.stdout.write(f"The example is ready ({time.monotonic() - began:.0f} s): {Study.objects.count()} studies")
+        if not options["make_only"]:
+            self._serve(port)
+
+    def _serve(self, port: int) -> None:
+        def ready(stop: threading.Event) -> None:
+            supervising.wait_for_port(HOST, port, stop)
+            if not stop.is_set():
+                self.stdout.write(self._welcome(f"http://{HOST}:{port}"))
+
+        commands = {"web server": supervising.web_server(HOST, port), "worker": supervising.manage("worker")}
+        supervising.supervise(commands, self.stdout.write, ready)
+
+    def _welcome(self, site: str) -> str:
+        ways = demonstration.ways_in(settings.FIXTURES_DIR)
+        return "\n".join(
+            (
+                "",
+                f"WetBench serves on {site}",
+                "",
+                f"  Admin and analyst, sign in:      {site}{ways.admin}",
+                f"  A finished study's dashboard:    {site}{ways.dashboard}  (after signing in)",
+                f"  A rater's personal link:         {site}{ways.rater}  (in a private window: it signs in a rater)",
+                "",
+                "Ctrl-C stops everything. `make demo` again keeps the data and gives new links.",
+            )
+        )

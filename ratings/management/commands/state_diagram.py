@@ -1,0 +1,31 @@
+"""python manage.py state_diagram > docs/states.md"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from ratings.models import Study
+from simulation.models import Episode, Twin
+
+
+class Command(BaseCommand):
+    help = "Print the legal moves of episodes, twins and studies as Mermaid diagrams."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stdout.write(document())
+
+
+def document() -> str:
+    """The whole page docs/states.md."""
+    lines = ["# States", "", "Printed by `python manage.py state_diagram`; a test fails when this page is stale."]
+    for model in (Episode, Twin, Study):
+        lines += ["", f"## {model.__name__}", "", "```mermaid", "stateDiagram-v2", *_arrows(model.MOVES), "```"]
+    return "\n".join(lines)
+
+
+def _arrows(moves: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+    yield f"    [*] --> {next(iter(moves))}"
+    for start, ends in moves.items():
+        for end in ends or ("[*]",):
+            yield f"    {start} --> {end}"

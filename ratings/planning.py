@@ -1,0 +1,230 @@
+"""Which items a study takes from the pool, and who rates which in what order. Pure: the same seed, the same plan."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+Source = tuple[str, str]  # cast and perturbation
+
+
+class PlanError(ValueError):
+    """The study asked for cannot be made; the message says what is missing or which number would work."""
+
+
+class Candidate(NamedTuple):
+    """Something that could become an item. Equal `pair`: versions of one thing. Equal `content`: nobody can tell them apart."""
+
+    key: str
+    source: Source
+    pair: str
+    content: str
+    experiment: str
+    action: str
+
+
+class Planned(NamedTuple):
+    """An item and how many raters it still needs."""
+
+    key: str
+    source: Source
+    pair: str
+    needed: int
+
+
+class Place(NamedTuple):
+    """One assignment: rater number (0, 1, ...), item, position in that rater's order (1, 2, ...)."""
+
+    rater: int
+    key: str
+    position: int
+
+
+def distinct(pool: Iterable[Candidate]) -> list[Candidate]:
+    """The pool in a fixed order, only the first of those that look alike."""
+    first: dict[str, Candidate] = {}
+    for candidate in sorted(pool, key=lambda c: c.key):
+        first.setdefault(candidate.content, candidate)
+    return list(first.values())
+
+
+def choose(
+    pool: Iterable[Candidate], wanted: Mapping[Source, int], seed: int, versions: int | None = None
+) -> list[Candidate]:
+    """The items of a study: so many of each source, no more than `versions` of one pair, spread evenly.
+
+    Pairs that can serve several of the wanted sources come first, then experiments and actions served least so far.
+    """
+    choice = _Choice.over([c for c in distinct(pool) if c.source in wanted], seed, versions)
+    for source in sorted(wanted, key=lambda s: (choice.supply(s) - wanted[s], s)):
+        for _ in range(wanted[source]):
+            if not choice.take(source):
+                raise PlanError(_shortage(choice, source, wanted[source], versions))
+    return choice.chosen()
+
+
+def raters_needed(items: Sequence[Planned]) -> int:
+    """The fewest raters that can do it: nobody gets two versions, so a pair needs all its ratings from different people."""
+    needed: Counter[str] = Counter()
+    for item in items:
+        needed[item.pair] += item.needed
+    return max(needed.values(), default=0)
+
+
+def assign(items: Sequence[Planned], raters: int, seed: int) -> list[Place]:
+    """Exactly `needed` raters for each item, never two of a pair for one rater, loads at most one apart.
+
+    Each pair goes to those who have least to do, so the loads never drift apart by more than one.
+    """
+    if raters < (fewest := raters_needed(items)):
+        raise PlanError(f"{raters} raters are too few: nobody may rate two versions of one item; {fewest} would work")
+    rng = random.Random(f"assign/{seed}")
+    loads, seen = [0] * raters, [Counter[Source]() for _ in range(raters)]
+    given: list[list[Planned]] = [[] for _ in range(raters)]
+    for versions in _shuffled_pairs(items, rng):
+        for item, rater in _deal(versions, loads, seen, rng):
+            loads[rater] += 1
+            seen[rater][item.source] += 1
+            given[rater].append(item)
+    orders = [_order(own, rng) for own in given]
+    return [Place(rater, key, at) for rater, order in enumerate(orders) for at, key in enumerate(order, start=1)]
+
+
+@dataclass
+class _Choice:
+    """A matching between wanted items and pairs, each pair holding at most `versions` of them."""
+
+    by_pair: dict[str, dict[Source, list[Candidate]]]
+    rank: dict[str, int]
+    versions: int | None
+    taken: dict[str, list[Candidate]] = field(default_factory=lambda: defaultdict(list))
+    served: Counter[tuple[Source, str]] = field(default_factory=Counter)
+
+    @classmethod
+    def over(cls, pool: Sequence[Candidate], seed: int, versions: int | None) -> "_Choice":
+        by_pair: dict[str, dict[Source, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
+        for candidate in pool:
+            by_pair[candidate.pair][candidate.source].append(candidate)
+        order = sorted(by_pair)
+        random.Random(f"choose/{seed}").shuffle(order)
+        return cls(
+            {pair: dict(found) for pair, found in by_pair.items()}, {p: i for i, p in enumerate(order)}, versions
+        )
+
+    def supply(self, source: Source) -> int:
+        return sum(len(found.get(source, ())) for found in self.by_pair.values())
+
+    def chosen(self) -> list[Candidate]:
+        return [candidate for pair in sorted(self.taken) for candidate in self.taken[pair]]
+
+    def take(self, source: Source) -> bool:
+        """One more item of this source; False if there is none however the others are moved about."""
+        open_pairs = [pair for pair in self.rank if self._unused(pair, source)]
+        if not open_pairs:
+            return False
+        if free := [pair for pair in open_pairs if self._room(pair)]:
+            self._add(self._unused(min(free, key=lambda pair: self._merit(pair, source)), source)[0])
+            return True
+        return any(self._make_room(pair, source) for pair in sorted(open_pairs, key=self.rank.__getitem__))
+
+    def _merit(self, pair: str, source: Source) -> tuple[int, ...]:
+        """Smallest is best: a pair begun but without this source, then one serving most sources, then even spread."""
+        taken, example = self.taken.get(pair, []), self._unused(pair, source)[0]
+        own = sum(candidate.source == source for candidate in taken)
+        spread = self.served[source, "in " + example.experiment], self.served[source, "by " + example.action]
+        return own, 0 if taken else 1, -len(self.by_pair[pair]), *spread, self.rank[pair]
+
+    def _make_room(self, pair: str, source: Source) -> bool:
+        """Serve another source's item of this full pair from elsewhere, as far along as need be (an augmenting path)."""
+        path = self._path(pair, {pair})
+        for old, new in path:
+            self._remove(old)
+            self._add(new)
+        if path:
+            self._add(self._unused(pair, source)[0])
+        return bool(path)
+
+    def _path(self, pair: str, seen: set[str]) -> list[tuple[Candidate, Candidate]]:
+        """Moves that free one place of `pair`, the last one first; [] if there are none."""
+        queue: list[tuple[str, list[tuple[Candidate, Candidate]]]] = [(pair, [])]
+        while queue:
+            full, moves = queue.pop(0)
+            for old in self.taken[full]:
+                for other in sorted(self.by_pair, key=self.rank.__getitem__):
+                    if other in seen or not (unused := self._unused(other, old.source)):
+                        continue
+                    seen.add(other)
+                    longer = [(old, unused[0]), *moves]
+                    if self._room(other):
+                        return longer
+                    queue.append((other, longer))
+        return []
+
+    def _unused(self, pair: str, source: Source) -> list[Candidate]:
+        return [c for c in self.by_pair[pair].get(source, ()) if c not in self.taken.get(pair, ())]
+
+    def _room(self, pair: str) -> bool:
+        return self.versions is None or len(self.taken.get(pair, ())) < self.versions
+
+    def _add(self, candidate: Candidate) -> None:
+        self.taken[candidate.pair].append(candidate)
+        self._count(candidate, 1)
+
+    def _remove(self, candidate: Candidate) -> None:
+        self.taken[candidate.pair].remove(candidate)
+        self._count(candidate, -1)
+
+    def _count(self, candidate: Candidate, by: int) -> None:
+        self.served[candidate.source, "in " + candidate.experiment] += by
+        self.served[candidate.source, "by " + candidate.action] += by
+
+
+def _shortage(choice: _Choice, source: Source, count: int, versions: int | None) -> str:
+    cast, perturbation = source
+    what = "items" if perturbation == "none" else f"{perturbation} twins"
+    if (supply := choice.supply(source)) < count:
+        advice = "play more with run_episodes" if perturbation == "none" else "make more with make_twins"
+        return f"needs {count} {what} by {cast}, the pool holds {supply}: {advice}"
+    return (
+        f"needs {count} {what} by {cast}; the pool holds {supply}, but with these raters only {versions} versions of "
+        f"one transition can be used: ask for more raters, or for fewer items"
+    )
+
+
+def _shuffled_pairs(items: Sequence[Planned], rng: random.Random) -> list[list[Planned]]:
+    pairs: dict[str, list[Planned]] = defaultdict(list)
+    for item in items:
+        pairs[item.pair].append(item)
+    found = list(pairs.values())
+    rng.shuffle(found)
+    for versions in found:
+        rng.shuffle(versions)
+    return found
+
+
+def _deal(
+    versions: Sequence[Planned], loads: Sequence[int], seen: Sequence[Counter[Source]], rng: random.Random
+) -> list[tuple[Planned, int]]:
+    """The raters with least to do, each given one version; those who have had fewest of a source come first for it."""
+    order = list(range(len(loads)))
+    rng.shuffle(order)
+    free = sorted(order, key=loads.__getitem__)[: sum(item.needed for item in versions)]
+    dealt = []
+    for item in versions:
+        free.sort(key=lambda rater: seen[rater][item.source])
+        dealt += [(item, rater) for rater in free[: item.needed]]
+        del free[: item.needed]
+    return dealt
+
+
+def _order(own: Sequence[Planned], rng: random.Random) -> list[str]:
+    """A random order in which every source is spread over the whole length."""
+    by_source: dict[Source, list[str]] = defaultdict(list)
+    for item in own:
+        by_source[item.source].append(item.key)
+    placed = []
+    for keys in by_source.values():
+        rng.shuffle(keys)
+        placed += [((index + rng.random()) / len(keys), key) for index, key in enumerate(keys)]
+    return [key for _, key in sorted(placed)]

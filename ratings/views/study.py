@@ -1,0 +1,156 @@
+"""Studies for staff: list, make, open, invite, close, unblind."""
+
+from typing import Any, NamedTuple
+
+from django.contrib import messages
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from ratings import access, studies
+from ratings.forms import DocumentForm, StudyForm
+from ratings.models import Rater, Study
+from ratings.planning import PlanError
+from ratings.pool import Stock
+from ratings.protocols import KINDS, ProtocolError, SourceRequest, StudyProtocol
+from ratings.studies import StudyError
+from simulation import casting
+from simulation.access import StaffRequest, staff_only
+from simulation.models import PERTURBATIONS
+
+
+class PoolRow(NamedTuple):
+    """How many different items of a source there are for each kind of study."""
+
+    outcomes: int
+    records: int
+
+
+@staff_only
+@require_safe
+def study_list(request: StaffRequest) -> HttpResponse:
+    return render(request, "ratings/studies.html", {"studies": counted()})
+
+
+def counted() -> QuerySet[Study]:
+    """Studies with the numbers that a list shows."""
+    return Study.objects.defer("protocol").annotate(
+        n_items=Count("items", distinct=True),
+        wanted=Count("items__assignments", distinct=True),
+        given=Count("items__assignments__rating", distinct=True),
+        simulated=Count(
+            "items__assignments__rating", distinct=True, filter=Q(items__assignments__rater__simulated=True)
+        ),
+    )
+
+
+@staff_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_study(request: StaffRequest) -> HttpResponse:
+    """The document by form or as text. "Check" says what the pool holds of it; "create" makes the draft."""
+    pasted = request.POST.get("by") == "document"
+    form = StudyForm(request.POST if request.method == "POST" and not pasted else None)
+    document = DocumentForm(request.POST if pasted else None, request.FILES if pasted else None)
+    sent = document if pasted else form
+    if sent.is_valid() and sent.protocol and request.POST.get("do") != "check":
+        try:
+            study = studies.create_study(sent.protocol, request.user)
+            return redirect("ratings:study", slug=study.slug)
+        except ProtocolError as error:
+            sent.add_problems(error.problems)
+    checked = sent.protocol if sent.is_bound and not sent.errors else None
+    context = {
+        "form": form,
+        "document": document,
+        "sent": sent,
+        "pasted": pasted,
+        "rows": _source_rows(form),
+        "stock": studies.pool_report(checked) if checked else None,
+        "checked": checked,
+    }
+    return render(request, "ratings/study_new.html", context, status=422 if sent.errors else 200)
+
+
+@staff_only
+@require_POST
+def open_study(request: StaffRequest, slug: str) -> HttpResponse:
+    return _done(request, slug, lambda study: studies.open_study(study, by=request.user), "The study is open.")
+
+
+@staff_only
+@require_POST
+def close_study(request: StaffRequest, slug: str) -> HttpResponse:
+    said = "The study is closed. The ratings stay sealed until it is unblinded."
+    return _done(request, slug, lambda study: studies.close(study, request.user), said)
+
+
+@staff_only
+@require_POST
+def reopen_study(request: StaffRequest, slug: str) -> HttpResponse:
+    return _done(request, slug, lambda study: studies.reopen(study, request.user), "The study takes ratings again.")
+
+
+@staff_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def unblind_study(request: StaffRequest, slug: str) -> HttpResponse:
+    """Asks first: it cannot be undone."""
+    study = access.study_for(request.user, slug)
+    if request.method == "POST":
+        return _done(request, slug, lambda one: studies.unblind(one, request.user), "The study is unblinded.")
+    if study.is_unblinded or study.status == "draft":
+        return redirect("ratings:study", slug=slug)
+    context = {"study": counted().get(pk=study.pk)}
+    return render(request, "ratings/study_unblind.html", context)
+
+
+@staff_only
+@never_cache
+@require_POST
+def make_link(request: StaffRequest, slug: str, label: str) -> HttpResponse:
+    """Shows the link in the answer itself: its token is kept nowhere, so no other page could show it."""
+    study = access.study_for(request.user, slug)
+    try:
+        token = studies.invite_seat(study, label, request.user)
+    except StudyError as error:
+        messages.error(request, str(error))
+        return redirect("ratings:study", slug=slug)
+    link = request.build_absolute_uri(reverse("ratings:rater_link", args=[token]))
+    return render(request, "ratings/study_link.html", {"study": study, "label": label, "link": link})
+
+
+def rater_rows(study: Study) -> QuerySet[Rater]:
+    """The seats of a study with how far each has come."""
+    return study.raters.annotate(given=Count("assignments__rating"), wanted=Count("assignments")).order_by("pk")
+
+
+def _done(request: StaffRequest, slug: str, verb: Any, said: str) -> HttpResponse:
+    """Do it and go back to the study's page, which says what became of it."""
+    study = access.study_for(request.user, slug)
+    try:
+        verb(study)
+    except (StudyError, PlanError, ProtocolError) as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, said)
+    return redirect("ratings:study", slug=slug)
+
+
+def _source_rows(form: StudyForm) -> list[tuple[Any, PoolRow]]:
+    """The form's source table, each line with what the pool holds of it."""
+    outcomes, records = (_everything(kind) for kind in KINDS)
+    return [
+        (row, PoolRow(outcomes.get((row.cast, row.perturbation), 0), records.get((row.cast, row.perturbation), 0)))
+        for row in form.source_rows()
+    ]
+
+
+def _everything(kind: str) -> dict[tuple[str, str], int]:
+    """How many different items there are of every source, whatever the experiment."""
+    perturbations = [str(name) for name, _ in PERTURBATIONS] if kind == KINDS[0] else ["none"]
+    sources = tuple(SourceRequest(cast, name, 0) for cast in casting.CASTS for name in perturbations)
+    protocol = StudyProtocol("", "", kind, "", sources, (), 1, None, 0, "")
+    held: list[Stock] = studies.pool_report(protocol)
+    return {(one.source.cast, one.source.perturbation): one.have for one in held}

@@ -1,0 +1,79 @@
+"""Stored rows for superusers, to look at. What happened in the laboratory is not edited by hand."""
+
+from django.contrib import admin
+from django.db.models import Model
+from django.http import HttpRequest
+
+from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin, Worker
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by all models
+    """Shows rows; adds, changes and deletes none."""
+
+    list_per_page = 50
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(Experiment)
+class ExperimentAdmin(ReadOnlyAdmin):
+    list_display = ["name", "group", "max_steps"]
+    search_fields = ["name", "slug", "goal"]
+
+
+@admin.register(CatalogueEntry)
+class CatalogueEntryAdmin(ReadOnlyAdmin):
+    list_display = ["name", "kind"]
+    list_filter = ["kind"]
+    search_fields = ["name"]
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    list_display = ["code", "kind", "cast", "seed", "created_by", "created_at"]
+    list_filter = ["kind", "cast"]
+    list_select_related = ["created_by"]
+
+
+@admin.register(Episode)
+class EpisodeAdmin(ReadOnlyAdmin):
+    list_display = ["code", "experiment", "cast", "replicate", "status", "counts", "next_number", "created_at"]
+    list_filter = ["status", "cast", "experiment", "counts"]
+    list_select_related = ["experiment"]
+    search_fields = ["code"]
+
+
+@admin.register(Transition)
+class TransitionAdmin(ReadOnlyAdmin):
+    list_display = ["code", "episode", "number", "action_name", "accepted"]
+    list_filter = ["accepted", "action_name"]
+    list_select_related = ["episode__experiment"]
+    search_fields = ["code"]
+
+
+@admin.register(EvidenceReview)
+class EvidenceReviewAdmin(ReadOnlyAdmin):
+    list_display = ["code", "episode", "classifier", "sufficient", "created_at"]
+    list_filter = ["classifier", "sufficient"]
+    list_select_related = ["episode__experiment"]
+
+
+@admin.register(Twin)
+class TwinAdmin(ReadOnlyAdmin):
+    list_display = ["code", "transition", "perturbation", "cast", "number", "status", "kind"]
+    list_filter = ["status", "perturbation", "cast", "kind"]
+    list_select_related = ["transition"]
+    search_fields = ["code"]
+
+
+@admin.register(Worker)
+class WorkerAdmin(ReadOnlyAdmin):
+    list_display = ["owner", "kind", "seen_at"]

@@ -1,0 +1,84 @@
+"""Who plays the roles. The only module that knows every part."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from simulation.lab.errors import LabError
+from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.outcomes import Perturbation
+from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, TransitionModel
+from simulation.offline.agent import ProtocolAgent, RandomAgent
+from simulation.offline.checklist import ChecklistClassifier
+from simulation.offline.injectors import Injector
+from simulation.offline.rules import RuleBasedTransitionModel
+
+
+class Cast(NamedTuple):
+    """The three roles of one episode."""
+
+    agent: Agent
+    transition_model: TransitionModel
+    evidence_classifier: EvidenceClassifier
+
+
+class CastInfo(NamedTuple):
+    """A named triple: what each role is called, and who it is for people."""
+
+    name: str
+    description: str
+    agent: str
+    transition_model: str
+    evidence_classifier: str
+    make_agent: Callable[[ExperimentSpec, int], Agent]
+
+
+_RULES, _CHECKLIST = "offline/rules", "offline/checklist"
+
+CASTS = {
+    info.name: info
+    for info in (
+        CastInfo(
+            "offline",
+            "Follows the experiment's reference protocol. Rule-based simulator, checklist classifier.",
+            "offline/protocol", _RULES, _CHECKLIST,
+            lambda spec, seed: ProtocolAgent(spec, seed),
+        ),
+        CastInfo(
+            "offline-lapses",
+            "Follows the reference protocol with seeded lapses: a skipped control, a wrong order, a wrong amount.",
+            "offline/protocol-lapses", _RULES, _CHECKLIST,
+            lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
+        ),
+        CastInfo(
+            "offline-random",
+            "Takes random actions with valid parameters. A floor to compare with.",
+            "offline/random", _RULES, _CHECKLIST,
+            lambda spec, seed: RandomAgent(seed),
+        ),
+    )
+}  # fmt: skip
+
+
+class UnknownCastError(LabError):
+    """There is no cast of that name; the message names those there are."""
+
+
+def known(name: str) -> CastInfo:
+    if name not in CASTS:
+        raise UnknownCastError(f"There is no cast {name!r}. Known casts: {', '.join(CASTS)}")
+    return CASTS[name]
+
+
+def cast(name: str, spec: ExperimentSpec, seed: int) -> Cast:
+    """The players of one episode. The same seed plays the same episode."""
+    return Cast(
+        agent=known(name).make_agent(spec, seed),
+        transition_model=RuleBasedTransitionModel(seed, spec.truth),
+        evidence_classifier=ChecklistClassifier(spec.rubric),
+    )
+
+
+def perturber(name: str, perturbation: Perturbation, seed: int) -> Perturber:
+    """Who plants the error in a twin of this cast."""
+    known(name)
+    return Injector(perturbation, seed)

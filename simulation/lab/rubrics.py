@@ -1,0 +1,133 @@
+"""What a record must show before it suffices for an experiment's goal: lines of a checklist, as data.
+
+A line counts materials. A material counts when an accepted step with one of `actions` was done to it, the step's
+parameters meet every condition, its lineage holds all names of `of` and none of `not_of`, and the step's observation
+of it has the `value` asked for. `at_least` of them meet the line: with `each`, of every name in it; with `distinct`, as
+many different values of that visible property. A line without a route is always required; of the routes one must be
+complete.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from simulation.lab.actions import ActionType, Catalogue
+
+VALUES = ("", "text", "numeric")
+CONDITIONS = ("equals", "at_least", "at_most", "mentions")
+
+
+@dataclass(frozen=True)
+class RubricLine:
+    """One line. Materials are named as the initial bench shows them; `brackets` names other lines, `after` earlier ones."""
+
+    line: str
+    text: str
+    actions: tuple[str, ...]
+    of: tuple[str, ...] = ()
+    not_of: tuple[str, ...] = ()
+    each: tuple[str, ...] = ()
+    at_least: int = 1
+    parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    value: str = ""
+    distinct: str = ""  # the visible property whose different values are counted
+    brackets: tuple[str, ...] = ()  # every signal of those lines must lie between this line's lowest and highest
+    after: tuple[str, ...] = ()  # a material counts only if it descends from one each of those lines counted before
+    spread: Mapping[str, int] = field(
+        default_factory=dict
+    )  # line -> how many different of its materials they come from
+    route: str = ""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        lists = {key: tuple(data[key]) for key in _LISTS if key in data}
+        return cls(**{**data, **lists})
+
+
+_LISTS = ("actions", "of", "not_of", "each", "brackets", "after")
+_FIELDS = set(RubricLine.__dataclass_fields__)
+
+
+def check(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> list[str]:
+    """Every problem of a rubric for an experiment whose initial materials have those names."""
+    problems = [] if rubric else ["rubric: must hold at least one line"]
+    lines = [line["line"] for line in rubric if isinstance(line, Mapping) and isinstance(line.get("line"), str)]
+    problems += [f"rubric: the line {name!r} stands twice" for name in sorted(set(lines)) if lines.count(name) > 1]
+    for index, line in enumerate(rubric):
+        before = lines[: lines.index(line["line"])] if isinstance(line, Mapping) and line.get("line") in lines else []
+        found = (
+            _check_line(line, names, lines, before, catalogue) if isinstance(line, Mapping) else ["must be an object"]
+        )
+        problems += [f"rubric[{index}].{problem}" for problem in found]
+    return problems
+
+
+def _check_line(
+    data: Mapping[str, Any], names: Sequence[str], lines: Sequence[str], before: Sequence[str], catalogue: Catalogue
+) -> list[str]:
+    problems = [f"{key}: unknown field; allowed: {', '.join(sorted(_FIELDS))}" for key in sorted(set(data) - _FIELDS)]
+    for key in ("line", "text"):
+        if not isinstance(data.get(key), str) or not data[key]:
+            problems.append(f"{key}: is {data.get(key)!r}; allowed: text, not empty")
+    problems += [
+        f"{key}: is {data[key]!r}; allowed: text"
+        for key in ("route", "distinct")
+        if not isinstance(data.get(key, ""), str)
+    ]
+    if data.get("value", "") not in VALUES:
+        problems.append(f"value: is {data['value']!r}; allowed: {', '.join(value or 'empty' for value in VALUES)}")
+    least = data.get("at_least", 1)
+    if not isinstance(least, int) or isinstance(least, bool) or least < 1:
+        problems.append(f"at_least: is {least!r}; allowed: a whole number from 1")
+    allowed = {
+        **dict.fromkeys(("of", "not_of", "each"), names),
+        "actions": sorted(catalogue.types),
+        "brackets": lines,
+        "after": before,
+    }
+    for key in _LISTS:
+        problems += _check_list(key, data.get(key, []), allowed[key])
+    if not data.get("actions"):
+        problems.append(f"actions: must name at least one; allowed: {', '.join(sorted(catalogue.types))}")
+    return problems + _check_spread(data.get("spread", {}), before) + _check_conditions(data, catalogue)
+
+
+def _check_spread(spread: Any, before: Sequence[str]) -> list[str]:
+    if not isinstance(spread, Mapping) or not all(
+        isinstance(least, int) and not isinstance(least, bool) and least > 0 for least in spread.values()
+    ):
+        return [f"spread: is {spread!r}; allowed: an object of line and whole number from 1"]
+    return [f"spread: holds {name!r}; allowed: {', '.join(before)}" for name in spread if name not in before]
+
+
+def _check_list(key: str, written: Any, allowed: Sequence[str]) -> list[str]:
+    if not isinstance(written, list):
+        return [f"{key}: is {written!r}; allowed: a list of {', '.join(allowed)}"]
+    return [f"{key}: holds {name!r}; allowed: {', '.join(allowed)}" for name in written if name not in allowed]
+
+
+def _check_conditions(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
+    conditions = data.get("parameters", {})
+    if not isinstance(conditions, Mapping):
+        return [f"parameters: is {conditions!r}; allowed: an object of conditions"]
+    actions = [known for name in data.get("actions", []) if (known := catalogue.types.get(name))]
+    return [
+        f"parameters.{name}: {problem}"
+        for name, condition in conditions.items()
+        for problem in _check_condition(name, condition, actions)
+    ]
+
+
+def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -> list[str]:
+    problems = []
+    for action in actions:
+        known = [parameter.name for parameter in action.parameters]
+        if name not in known:
+            problems.append(f"{action.name} has no such parameter; allowed: {', '.join(known)}")
+    if not isinstance(condition, Mapping) or not condition or set(condition) - set(CONDITIONS):
+        return [*problems, f"is {condition!r}; allowed: an object with any of {', '.join(CONDITIONS)}"]
+    for key, value in condition.items():
+        texts = value if key == "mentions" and isinstance(value, list) else [value]
+        if not all(isinstance(text, str) and text for text in texts):
+            problems.append(f"{key}: is {value!r}; allowed: text{', or a list of texts' if key == 'mentions' else ''}")
+    return problems

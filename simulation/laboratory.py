@@ -1,0 +1,54 @@
+"""Between rows and the lab's own values: the catalogue, an experiment's specification, the bench of an episode."""
+
+import hashlib
+import json
+from typing import Any
+
+from simulation.lab import catalogue, experiments
+from simulation.lab.actions import Catalogue
+from simulation.lab.bench import Bench, Step, step_from_json
+from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.materials import Inventory
+from simulation.models import CatalogueEntry, Episode, Experiment
+
+
+def current_catalogue() -> Catalogue:
+    return catalogue.build(CatalogueEntry.objects.values_list("data", flat=True))
+
+
+def specification(experiment: Experiment) -> ExperimentSpec:
+    return experiments.build(experiment.data)
+
+
+def bench(episode: Episode, before: int | None = None) -> Bench:
+    """The bench after all committed steps, or as it stood before step number `before`."""
+    rows = episode.transitions.order_by("number")
+    if before is not None:
+        rows = rows.filter(number__lt=before)
+    return Bench.resume(
+        [step_from_json(step) for step in rows.values_list("step", flat=True)],
+        goal=episode.experiment.goal,
+        catalogue=current_catalogue(),
+        inventory=Inventory.from_json(episode.initial),
+        seed=episode.seed,
+        max_steps=episode.experiment.max_steps,
+    )
+
+
+def content_digest(step: Step) -> str:
+    """The same for two steps that read the same: barcodes, times and the hidden ledger do not count."""
+    names = {material.barcode: material.name for material in step.inputs}
+    shown: dict[str, Any] = step.transcript()._asdict()
+    for key in ("number", "started_at", "ended_at"):
+        del shown[key]
+    shown["inputs"] = [_without_identity(material) for material in shown["inputs"]]
+    shown["outputs"] = [_without_identity(material) for material in shown["outputs"]]
+    text = json.dumps(shown, sort_keys=True, default=str)
+    for code in sorted({*names, *step.barcodes, *step.action.materials}):
+        text = text.replace(code, names.get(code, "new"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_identity(material: dict[str, Any]) -> dict[str, Any]:
+    hidden = ("barcode", "created_at", "last_modified", "replaces", "derived_from")
+    return {key: value for key, value in material.items() if key not in hidden}

@@ -1,0 +1,140 @@
+"""Who may write to a row now: claim, heartbeat, fence, release.
+
+Every claim raises the row's fence by one, and every later write asks for that fence. A worker that was thought
+dead and wakes up holds an old fence, so what it writes changes nothing.
+"""
+
+import logging
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from simulation.models import Episode, Leased, Twin
+
+log = logging.getLogger("wetbench.leases")
+Row = TypeVar("Row", Episode, Twin)
+_PROCESS = uuid.uuid4().hex[:8]
+
+
+def owner_name() -> str:
+    """host:pid:token, so that a restart on the same machine can tell which owners are dead."""
+    return f"{socket.gethostname()}:{os.getpid()}:{_PROCESS}"
+
+
+@dataclass
+class Lease(Generic[Row]):
+    """The right to write to one row until another worker claims it."""
+
+    row: Row
+    fence: int
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renews the lease while a slow call runs. A call shorter than a heartbeat costs no query."""
+        done = threading.Event()
+        beat = threading.Thread(target=self._beat, args=(done,), daemon=True, name=f"beat-{self.row.code}")
+        beat.start()
+        try:
+            yield
+        finally:
+            done.set()
+            beat.join()
+
+    def commit(self, also: Callable[[], object] | None = None, **changes: Any) -> bool:
+        """Write `changes` and give the lease back, and do `also` with it; False if a newer fence took over.
+
+        The outcome of a commit is never inferred from an exception: whoever claims next reads the row.
+        """
+        _check_move(self.row, changes.get("status", self.row.status))
+        changes = {"lease_until": None, "not_before": None, "rung_at": None, "lost_leases": 0, **changes}
+        with transaction.atomic():
+            if self._mine().update(**changes) != 1:
+                log.warning("%s was taken over; its late result is dropped", self.row.code)
+                return False
+            if also:
+                also()
+        return True
+
+    def finish(self, status: str, also: Callable[[], object] | None = None, **changes: Any) -> bool:
+        """The last write of all."""
+        return self.commit(also, status=status, ended_at=timezone.now(), **changes)
+
+    def _mine(self) -> Any:
+        return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
+
+    def _beat(self, done: threading.Event) -> None:
+        try:
+            while not done.wait(settings.HEARTBEAT_SECONDS):
+                if self._mine().update(lease_until=_lease_end()) != 1:
+                    return
+        finally:
+            connection.close()
+
+
+def claim(model: type[Row], code: object) -> Lease[Row] | None:
+    """Take a row for this worker; None if there is nothing to do on it or another got there first."""
+    row = model.objects.claimable().filter(code=code).first()
+    if row is None:
+        return None
+    lost = row.lost_leases + (row.lease_until is not None)
+    taken = model.objects.claimable().filter(pk=row.pk, fence=row.fence)
+    changes = {
+        "fence": F("fence") + 1,
+        "status": "running",
+        "lease_owner": owner_name(),
+        "lease_until": _lease_end(),
+        "lost_leases": lost,
+        "started_at": row.started_at or timezone.now(),
+    }
+    if taken.update(**changes) != 1:
+        return None
+    row.refresh_from_db()
+    lease = Lease(row, row.fence)
+    if lost >= settings.LOST_LEASES_ALLOWED:
+        lease.finish("failed", error=f"worker lost: {lost} workers in a row died on this step")
+        return None
+    return lease
+
+
+def expire_dead() -> int:
+    """Lapse at once the leases of processes of this machine that no longer run, instead of waiting them out."""
+    lapsed = 0
+    for model in (Episode, Twin):
+        held = model.objects.filter(status__in=Leased.RUNNABLE, lease_until__gt=timezone.now())
+        owners = set(held.values_list("lease_owner", flat=True))
+        dead = [owner for owner in owners if _is_dead(owner)]
+        lapsed += held.filter(lease_owner__in=dead).update(lease_until=timezone.now() - timedelta(seconds=1))
+    return lapsed
+
+
+def _is_dead(owner: str) -> bool:
+    host, pid, _ = [*owner.split(":"), "", ""][:3]
+    if host != socket.gethostname() or not pid.isdigit() or owner == owner_name():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+def _check_move(row: Episode | Twin, status: str) -> None:
+    if status != row.status and status not in row.MOVES[row.status]:
+        raise ValueError(f"{row} cannot go from {row.status} to {status}")
+
+
+def _lease_end() -> Any:
+    return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)

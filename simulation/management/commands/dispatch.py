@@ -1,0 +1,22 @@
+"""python manage.py dispatch"""
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from simulation import tasks, workers
+from simulation.management.stopping import stop_on_signals
+
+
+class Command(BaseCommand):
+    help = "Ring, every second, for rows that Celery workers can play."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not settings.CELERY_BROKER_URL:
+            raise CommandError(
+                "CELERY_BROKER_URL names no broker. Without one, run `python manage.py work`.", returncode=2
+            )
+        stop = stop_on_signals()
+        self.stdout.write("dispatching; Ctrl-C stops")
+        workers.dispatch(stop, tasks.ring)

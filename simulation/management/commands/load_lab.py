@@ -1,0 +1,25 @@
+"""python manage.py load_lab"""
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from simulation import fixtures
+from simulation.lab.errors import CatalogueError
+
+
+class Command(BaseCommand):
+    help = "Bring the actions and experiments of fixtures/ into the database. Safe to repeat."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--directory", type=Path, default=settings.FIXTURES_DIR, help="where the data files are")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            loaded = fixtures.load_lab(options["directory"])
+        except CatalogueError as error:
+            raise CommandError(f"Nothing was loaded.\n{error}") from error
+        for kind, count in loaded.items():
+            self.stdout.write(f"{kind}: {count.new} new, {count.changed} changed, {count.same} as before")

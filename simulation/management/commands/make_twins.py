@@ -1,0 +1,63 @@
+"""python manage.py make_twins --experiment SLUG|all [--error obvious|subtle|both] [--per-transition 1] [--cast NAME]"""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from simulation import queueing, workers
+from simulation.lab.errors import LabError
+from simulation.lab.outcomes import Perturbation
+from simulation.management.progress import ProgressLine
+from simulation.models import Episode, Transition
+
+ERRORS: dict[str, list[str]] = {
+    "obvious": [Perturbation.OBVIOUS],
+    "subtle": [Perturbation.SUBTLE],
+    "both": [Perturbation.OBVIOUS, Perturbation.SUBTLE],
+}
+
+
+class Command(BaseCommand):
+    help = "Queue twins with planted errors of all accepted transitions of ended episodes."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--experiment", default="all", help="a slug, or all")
+        parser.add_argument("--error", choices=sorted(ERRORS), default="both", help="obvious is Error Type 1")
+        parser.add_argument("--per-transition", type=int, default=1, help="twins of each kind per transition")
+        parser.add_argument("--cast", default="offline", help="who plants the error")
+        parser.add_argument("--seed", type=int, default=None)
+        parser.add_argument("--wait", action="store_true", help="make them here if no worker is running")
+        parser.add_argument("--threads", type=int, default=2, help="threads to work with when working here")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not 1 <= options["per_transition"] <= 20:
+            raise CommandError("--per-transition must be from 1 to 20", returncode=2)
+        try:
+            experiments = queueing.experiments_named(options["experiment"])
+            run = queueing.queue_twins(
+                Transition.objects.filter(
+                    episode__experiment__in=experiments, episode__counts=True, episode__status__in=Episode.ENDED
+                ),
+                ERRORS[options["error"]],
+                options["cast"],
+                options["per_transition"],
+                options["seed"],
+            )
+        except LabError as error:
+            raise CommandError(str(error), returncode=2) from error
+        if not run.twins.exists():
+            raise CommandError("There is no finished transition yet: run `run_episodes --wait` first", returncode=2)
+        self.stdout.write(f"run {run.code}: {run.twins.count()} twins queued, seed {run.seed}")
+        if options["wait"]:
+            self._wait(run, options["threads"])
+        elif not queueing.workers_alive():
+            self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
+
+    def _wait(self, run: Any, threads: int) -> None:
+        done = workers.see_through(run, threads, ProgressLine("twins"))
+        if unsuited := done.by_status.get("unsuited"):
+            self.stdout.write(f"{unsuited} of {done.total} transitions take no error of the asked type")
+        for error, count in queueing.failures(run).items():
+            self.stderr.write(f"{count} failed: {error}")
+        if done.by_status.get("failed"):
+            raise CommandError(f"{done.by_status['failed']} of {done.total} twins failed")

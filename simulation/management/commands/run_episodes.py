@@ -1,0 +1,42 @@
+"""python manage.py run_episodes --experiment SLUG|all --cast NAME --attempts N [--wait] [--seed S]"""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from simulation import queueing, workers
+from simulation.lab.errors import LabError
+from simulation.management.progress import ProgressLine
+
+
+class Command(BaseCommand):
+    help = "Queue the next replicates of experiments. With --wait, stay until they have ended."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--experiment", default="all", help="a slug, or all")
+        parser.add_argument("--cast", default="offline", help="who plays")
+        parser.add_argument("--attempts", type=int, default=1, help="replicates of each experiment")
+        parser.add_argument("--seed", type=int, default=None, help="the same seed plays the same episodes")
+        parser.add_argument("--wait", action="store_true", help="play them here if no worker is running")
+        parser.add_argument("--threads", type=int, default=2, help="threads to play with when playing here")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not 1 <= options["attempts"] <= 1000:
+            raise CommandError("--attempts must be from 1 to 1000", returncode=2)
+        try:
+            experiments = queueing.experiments_named(options["experiment"])
+            run = queueing.queue_episodes(experiments, options["cast"], options["attempts"], options["seed"])
+        except LabError as error:
+            raise CommandError(str(error), returncode=2) from error
+        self.stdout.write(f"run {run.code}: {run.episodes.count()} episodes queued, seed {run.seed}")
+        if options["wait"]:
+            self._wait(run, options["threads"])
+        elif not queueing.workers_alive():
+            self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
+
+    def _wait(self, run: Any, threads: int) -> None:
+        done = workers.see_through(run, threads, ProgressLine("episodes"))
+        for error, count in queueing.failures(run).items():
+            self.stderr.write(f"{count} failed: {error}")
+        if done.by_status.get("failed"):
+            raise CommandError(f"{done.by_status['failed']} of {done.total} episodes failed")

@@ -1,0 +1,28 @@
+"""python manage.py serve"""
+
+import threading
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandParser
+
+from simulation.management import supervising
+
+
+class Command(BaseCommand):
+    help = "Serve the site on this machine, with a worker beside it."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--port", type=int, default=8000)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        port = options["port"]
+        supervising.refuse_taken_port("127.0.0.1", port)
+        call_command("migrate", verbosity=0)
+
+        def ready(stop: threading.Event) -> None:
+            supervising.wait_for_port("127.0.0.1", port, stop)
+            self.stdout.write(f"Serving on http://127.0.0.1:{port}. Ctrl-C stops everything.")
+
+        commands = {"web server": supervising.web_server("127.0.0.1", port), "worker": supervising.manage("worker")}
+        supervising.supervise(commands, self.stdout.write, ready)

@@ -1,0 +1,20 @@
+"""python manage.py work"""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from simulation import workers
+from simulation.management.stopping import stop_on_signals
+
+
+class Command(BaseCommand):
+    help = "Play queued episodes and twins in this process. Needs no broker."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--threads", type=int, default=2)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        stop = stop_on_signals()
+        self.stdout.write(f"working with {options['threads']} threads; Ctrl-C stops after the step under way")
+        workers.work(stop, options["threads"])

@@ -1,0 +1,29 @@
+"""One line of progress for commands that take a while."""
+
+import sys
+import time
+from typing import TextIO
+
+from simulation.queueing import RunProgress
+
+
+class ProgressLine:
+    """Rewrites one line on a terminal; elsewhere prints a line at most every two seconds."""
+
+    def __init__(self, what: str, out: TextIO = sys.stderr) -> None:
+        self.what, self.out, self.last, self.said_at = what, out, "", 0.0
+
+    def __call__(self, now: RunProgress) -> None:
+        counts = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in sorted(now.by_status.items()))
+        self.say(f"{self.what}: {now.ended} of {now.total} ended ({counts})", last=now.finished)
+
+    def say(self, text: str, last: bool = False) -> None:
+        if text == self.last and not last:
+            return
+        if self.out.isatty():
+            self.out.write(f"\r\x1b[K{text}" + ("\n" if last else ""))
+        elif last or time.monotonic() - self.said_at > 2:
+            self.out.write(f"{text}\n")
+            self.said_at = time.monotonic()
+        self.last = text
+        self.out.flush()

@@ -1,0 +1,93 @@
+"""Runs several processes as one: all start together, and when one ends or Ctrl-C comes, all stop."""
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from django.core.management.base import CommandError
+
+from simulation.management.stopping import stop_on_signals
+
+GRACE_SECONDS = 20
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+def manage(*arguments: str) -> list[str]:
+    """The command line of one of our own commands."""
+    return [sys.executable, "manage.py", *arguments]
+
+
+def web_server(host: str, port: int) -> list[str]:
+    """gunicorn with threads: a page that polls must not hold up a rating."""
+    options = ["--bind", f"{host}:{port}", "--worker-class", "gthread", "--threads", "8", "--log-level", "warning"]
+    return [sys.executable, "-m", "gunicorn", "wetbench_site.wsgi", *options]
+
+
+def refuse_taken_port(host: str, port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise CommandError(
+                f"Port {port} is taken: stop what runs there, or choose another with PORT={port + 1}"
+            ) from error
+
+
+def supervise(
+    commands: Mapping[str, Sequence[str]],
+    say: Callable[[str], None],
+    ready: Callable[[threading.Event], None] | None = None,
+) -> None:
+    """Start all commands, call `ready`, and stop everything at the first end or signal."""
+    stop = stop_on_signals()
+    running = {name: _start(command) for name, command in commands.items()}
+    ended = ""
+    try:
+        if ready:
+            ready(stop)
+        while not stop.wait(0.3):
+            if ended := next((name for name, process in running.items() if process.poll() is not None), ""):
+                break
+    finally:
+        say("\nStopping.")
+        for process in running.values():
+            process.send_signal(signal.SIGTERM)
+        for process in running.values():
+            _wait(process)
+    if ended:
+        raise CommandError(f"The {ended} ended by itself with exit code {running[ended].returncode}")
+
+
+def wait_for_port(host: str, port: int, stop: threading.Event, seconds: float = 30) -> None:
+    """Return once something answers there, or when told to stop."""
+    for _ in range(int(seconds * 10)):
+        with socket.socket() as probe:
+            if probe.connect_ex((host, port)) == 0 or stop.is_set():
+                return
+        stop.wait(0.1)
+    raise CommandError(f"Nothing answers on port {port} after {seconds:.0f} s")
+
+
+def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    # A session of its own: Ctrl-C reaches only us, and we stop the children in order.
+    return subprocess.Popen(command, start_new_session=True, preexec_fn=_die_with_parent, env=os.environ)
+
+
+def _die_with_parent() -> None:
+    """On Linux a child gets SIGTERM even when its supervisor is killed outright."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

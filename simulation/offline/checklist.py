@@ -1,0 +1,179 @@
+"""The judging part of the offline cast: a checklist read against the transcript, and nothing but the transcript."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from simulation.lab import quantities
+from simulation.lab.errors import LabError
+from simulation.lab.outcomes import Verdict
+from simulation.lab.roles import TranscriptStep
+from simulation.lab.rubrics import RubricLine
+from simulation.offline.evidence import Reading, readings
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A line of the rubric, what counted for it, and whether that is enough."""
+
+    line: RubricLine
+    counted: tuple[Reading, ...]
+    met: bool
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        steps = sorted({reading.step for reading in self.counted})
+        return {
+            "line": self.line.text,
+            "route": self.line.route,
+            "met": self.met,
+            "reason": self.reason,
+            "steps": steps,
+        }
+
+
+class ChecklistClassifier:
+    """Sufficient when every required line is met and, where there are routes, one route is complete."""
+
+    def __init__(self, rubric: Sequence[Mapping[str, Any]], goal: str = "") -> None:
+        self.lines = tuple(RubricLine.from_json(line) for line in rubric)
+        self.goal = goal
+        if not self.lines:
+            raise LabError("a checklist without lines cannot judge anything")
+
+    def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
+        if self.goal and goal != self.goal:
+            raise LabError("this checklist was made for another goal")
+        return _verdict(self.findings(transcript))
+
+    def findings(self, transcript: Sequence[TranscriptStep]) -> list[Finding]:
+        """Every line against this record, in the rubric's order."""
+        seen = readings(transcript)
+        found: dict[str, Finding] = {}
+        for line in self.lines:
+            found[line.line] = _spread(_count(line, seen, found), found)
+        return [_bracketed(finding, found) for finding in found.values()]
+
+
+def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Finding]) -> Finding:
+    earlier = [found[name].counted for name in line.after]
+    counted = tuple(reading for reading in seen if _fits(line, reading) and _follows(reading, earlier))
+    if line.each:
+        things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
+        missing = [name for name in line.each if len(things[name]) < line.at_least]
+        told = f"too few of {', '.join(missing)}" if missing else f"all of {', '.join(line.each)}"
+        return Finding(line, counted, not missing, f"{told}; {line.at_least} of each needed")
+    if line.distinct:
+        what, number = f"different values of {line.distinct}", len(_values(counted, line.distinct))
+    else:
+        what, number = "different materials", len({reading.barcode for reading in counted})
+    return Finding(line, counted, number >= line.at_least, f"{number} {what}; {line.at_least} needed")
+
+
+def _values(counted: Sequence[Reading], name: str) -> set[str]:
+    return {str(reading.properties[name]) for reading in counted if name in reading.properties}
+
+
+def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:
+    """The same finding, missed if the counted materials come from too few of those counted by another line."""
+    for name, least in finding.line.spread.items():
+        parents = frozenset(reading.barcode for reading in found[name].counted)
+        number = len({reading.ancestors & parents for reading in finding.counted} - {frozenset()})
+        told = f"{finding.reason}; from {number} different {name}, {least} needed"
+        finding = replace(finding, met=finding.met and number >= least, reason=told)
+    return finding
+
+
+def _fits(line: RubricLine, reading: Reading) -> bool:
+    return (
+        reading.action in line.actions
+        and reading.origins.issuperset(line.of)
+        and not reading.origins.intersection(line.not_of)
+        and (not line.each or not reading.origins.isdisjoint(line.each))
+        and all(_holds(condition, reading.parameters.get(name)) for name, condition in line.parameters.items())
+        and (not line.value or bool(reading.values))
+        and (line.value != "numeric" or reading.signal is not None)
+    )
+
+
+def _follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
+    """Whether the material, or one it came from, was counted before this step by each of the lines named in `after`."""
+    return all(any(r.barcode in reading.ancestors and r.step < reading.step for r in counted) for counted in earlier)
+
+
+def _holds(condition: Mapping[str, Any], written: Any) -> bool:
+    """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
+    if written is None:
+        return False
+    text = ", ".join(map(str, written)) if isinstance(written, list | tuple) else str(written)
+    for kind, wanted in condition.items():
+        if kind == "mentions":
+            words = wanted if isinstance(wanted, list) else [wanted]
+            if not any(word.lower() in text.lower() for word in words):
+                return False
+        elif not _compares(kind, text, str(wanted)):
+            return False
+    return True
+
+
+def _compares(kind: str, written: str, wanted: str) -> bool:
+    if kind == "equals" and written.strip() == wanted:
+        return True
+    for dimension in quantities.dimensions():
+        try:
+            have, need = (quantities.parse(text, dimension).value for text in (written, wanted))
+        except quantities.QuantityError:
+            continue
+        return {"equals": have == need, "at_least": have >= need, "at_most": have <= need}[kind]
+    return False
+
+
+def _bracketed(finding: Finding, found: Mapping[str, Finding]) -> Finding:
+    """The same finding, missed if signals of the lines it must bracket lie outside its own."""
+    line = finding.line
+    if not (finding.met and line.brackets):
+        return finding
+    own = _signals(finding)
+    others = [signal for name in line.brackets for signal in _signals(found[name])]
+    if not own or not others:
+        return replace(finding, met=False, reason=f"{finding.reason}; no sample signal to compare them with")
+    outside = [signal for signal in others if not min(own) <= signal <= max(own)]
+    told = f"{len(others) - len(outside)} of {len(others)} sample signals lie between {min(own)} and {max(own)}"
+    return replace(finding, met=not outside, reason=f"{finding.reason}; {told}")
+
+
+def _signals(finding: Finding) -> list[Decimal]:
+    return [reading.signal for reading in finding.counted if reading.signal is not None]
+
+
+def _verdict(findings: Sequence[Finding]) -> Verdict:
+    """Confidence is a half plus half the share of judged lines that speak for the verdict."""
+    required = [finding for finding in findings if not finding.line.route]
+    route = _best_route(findings)
+    judged = [*required, *route]
+    met = [finding for finding in judged if finding.met]
+    sufficient = len(met) == len(judged)
+    speaking = len(met) if sufficient else len(judged) - len(met)
+    missed = [f"{finding.line.text} ({finding.reason})" for finding in judged if not finding.met]
+    return Verdict(
+        sufficient=sufficient,
+        reasoning=f"{len(met)} of {len(judged)} lines met. " + ("Missing: " + "; ".join(missed) if missed else ""),
+        confidence=round(0.5 + 0.5 * speaking / len(judged), 3),
+        goal_relevance="directly supports goal" if sufficient else _relevance(len(met)),
+        evidence_strength="strong" if sufficient else "moderate" if 2 * len(met) >= len(judged) else "weak",
+        lines=tuple(finding.to_json() for finding in findings),
+    )
+
+
+def _best_route(findings: Sequence[Finding]) -> list[Finding]:
+    """The lines of the route with the largest share met; none where the rubric has no routes."""
+    routes: dict[str, list[Finding]] = {}
+    for finding in findings:
+        if finding.line.route:
+            routes.setdefault(finding.line.route, []).append(finding)
+    return max(routes.values(), key=lambda lines: sum(line.met for line in lines) / len(lines), default=[])
+
+
+def _relevance(met: int) -> str:
+    return "partially supports goal" if met else "does not support goal"

@@ -1,0 +1,174 @@
+"""Obvious errors (Error Type 1): anyone who knows a laboratory sees that this cannot have happened.
+
+Each kind looks at a case and gives its planted error, or None where it does not apply.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+
+from simulation.lab import quantities
+from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE
+from simulation.offline.injectors.changes import (
+    Case,
+    Planted,
+    amount,
+    concentrations,
+    place,
+    with_field,
+    with_observation,
+    with_property,
+    written_like,
+)
+
+_WARM = ("room_temp", "4C", "incubating_conditions", "cell_culture_conditions")
+_FLUID = ("liquid", "suspension")
+_COLD = ("-80C", "-196C", "dry_ice")
+_ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)
+
+
+def volume_from_nothing(case: Case, rng: random.Random) -> Planted | None:
+    """A liquid comes out many times larger than all that went in."""
+    fits = [(i, d) for i, d in case.drafts() if (v := amount(d.properties.get("volume"), "volume")) and v.value > 0]
+    if not fits:
+        return None
+    index, draft = rng.choice(fits)
+    right = quantities.parse(draft.properties["volume"], "volume").value
+    wrong = written_like(draft.properties["volume"], right * rng.randint(15, 60), "volume")
+    why = f"the volume is {wrong}; the step leaves {draft.properties['volume']}, and nothing adds the rest"
+    outcome = with_property(case.outcome, index, volume=wrong)
+    return Planted(outcome, "volume does not come from nothing", place(index, "volume"), why)
+
+
+def consumed_comes_back(case: Case, rng: random.Random) -> Planted | None:
+    """What the step used up is handed back as it was before."""
+    fits = [(i, d, b) for i, d in case.drafts() if d.available_for_use == NOT_AVAILABLE and (b := case.before(d))]
+    if not fits:
+        return None
+    index, draft, before = rng.choice(fits)
+    restored = {name: before.properties.get(name, value) for name, value in draft.properties.items()}
+    outcome = with_field(case.outcome, index, available_for_use=AVAILABLE, properties=restored)
+    why = f"{draft.name} was used up in this step and cannot be there for further use"
+    return Planted(outcome, "a consumed material is gone", f"new_materials[{index}].available_for_use", why)
+
+
+def frozen_in_the_warm(case: Case, rng: random.Random) -> Planted | None:
+    """A liquid is said to be frozen though it stands in the warm."""
+    fits = [
+        (i, d) for i, d in case.drafts() if d.properties.get("phase") in _FLUID and d.environmental_condition in _WARM
+    ]
+    if not fits:
+        return None
+    index, draft = rng.choice(fits)
+    why = f"{draft.name} is frozen at condition {draft.environmental_condition}, and no step froze it"
+    outcome = with_property(case.outcome, index, phase="frozen")
+    return Planted(outcome, "a watery liquid is not frozen above 0 °C", place(index, "phase"), why)
+
+
+def impossible_temperature(case: Case, rng: random.Random) -> Planted | None:
+    """A temperature no bench reaches."""
+    fits = [
+        (i, name)
+        for i, d in case.drafts()
+        for name, text in d.properties.items()
+        if "temperature" in name and amount(text, "temperature")
+    ]
+    if not fits:
+        return None
+    index, name = rng.choice(fits)
+    right = case.outcome.new_materials[index].properties[name]
+    absurd = quantities.parse(f"{rng.choice(_ABSURD_TEMPERATURES)} °C", "temperature").value
+    wrong = quantities.show(absurd, "temperature")
+    outcome = with_property(case.outcome, index, **{name: wrong})
+    return Planted(
+        outcome, "temperatures stay within what can be", place(index, name), f"{name} is {wrong}, not {right}"
+    )
+
+
+def impossible_place(case: Case, rng: random.Random) -> Planted | None:
+    """A liquid lies in the deep cold though no step put it there, and is liquid still."""
+    fits = [
+        (i, d)
+        for i, d in case.drafts()
+        if d.environmental_condition in _WARM
+        and d.properties.get("phase") in _FLUID
+        and case.action.name not in ("Storage", "FlashFreeze", "FreezeCells")
+    ]
+    if not fits:
+        return None
+    index, draft = rng.choice(fits)
+    wrong = rng.choice(_COLD)
+    outcome = with_field(case.outcome, index, environmental_condition=wrong)
+    why = f"{draft.name} is liquid at {wrong}; {case.action.name} leaves it at {draft.environmental_condition}"
+    field = f"new_materials[{index}].environmental_condition"
+    return Planted(outcome, "nothing changes its place by itself, nor stays liquid in the deep cold", field, why)
+
+
+def substance_from_nothing(case: Case, rng: random.Random) -> Planted | None:
+    """A concentration above that of anything that went in."""
+    highest = _highest(case)
+    fits = [
+        (i, name)
+        for i, d in case.drafts()
+        for name, quantity in concentrations(d.properties).items()
+        if name in highest and highest[name].dimension == quantity.dimension != "ratio"
+    ]
+    if not fits:
+        return None
+    index, name = rng.choice(fits)
+    right = case.outcome.new_materials[index].properties[name]
+    top = highest[name]
+    wrong = written_like(right, top.value * rng.randint(12, 45), top.dimension)
+    outcome = with_property(case.outcome, index, **{name: wrong})
+    most = quantities.show(top.value, top.dimension)
+    why = f"{name} is {wrong}; it should be {right}, and no input held more than {most}"
+    return Planted(outcome, "a substance is neither made nor concentrated by this step", place(index, name), why)
+
+
+def _highest(case: Case) -> Mapping[str, quantities.Quantity]:
+    found: dict[str, quantities.Quantity] = {}
+    for material in case.inputs():
+        for name, quantity in concentrations(material.properties).items():
+            if name not in found or quantity.value > found[name].value:
+                found[name] = quantity
+    return found
+
+
+def contradicting_observation(case: Case, rng: random.Random) -> Planted | None:
+    """An instrument reads something quite different from what lies on the bench."""
+    known = [
+        (quantity, name)
+        for _, d in case.drafts()
+        for name, dimension in (("volume", "volume"), ("mass", "mass"))
+        if (quantity := amount(d.properties.get(name), dimension))
+    ]
+    fits = [
+        (i, reading, near, name)
+        for i, seen in enumerate(case.outcome.new_observations)
+        for near, name in known
+        if (reading := amount(seen.value, near.dimension)) and near.value * 2 > reading.value > near.value / 2 > 0
+    ]
+    if not fits:
+        return None
+    index, reading, near, name = rng.choice(fits)
+    seen = case.outcome.new_observations[index]
+    wrong = written_like(seen.value, reading.value * rng.randint(15, 60), near.dimension)
+    outcome = with_observation(
+        case.outcome, index, value=wrong, description=seen.description.replace(seen.value, wrong)
+    )
+    there = quantities.show(near.value, near.dimension)
+    why = f"the reading is {wrong}, not {seen.value}; the material's {name} is {there}"
+    return Planted(outcome, "readings and materials agree", f"new_observations[{index}].value", why)
+
+
+KINDS: dict[str, Callable[[Case, random.Random], Planted | None]] = {
+    kind.__name__: kind
+    for kind in (
+        volume_from_nothing,
+        consumed_comes_back,
+        frozen_in_the_warm,
+        impossible_temperature,
+        impossible_place,
+        substance_from_nothing,
+        contradicting_observation,
+    )
+}

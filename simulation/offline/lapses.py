@@ -1,0 +1,123 @@
+"""The lapses of a careless experimenter, seeded: what `offline-lapses` does differently from the protocol.
+
+- skipped control: a step whose role is control or calibration is left out
+- skipped replicate: one material is left out of a step that treats several alike
+- wrong order: a step is done one place too late, after the step that was to follow it
+- wrong amount: a volume, mass or duration is ten times, a tenth, twice or half of what the protocol says
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from simulation.lab import quantities
+from simulation.lab.experiment_checks import references
+from simulation.lab.experiments import ExperimentSpec
+
+_AMOUNTS = ("volume", "mass", "duration")
+_MOST_LAPSES = 3
+
+Steps = list[tuple[int, Mapping[str, Any]]]  # with the place each had in the protocol, from 1
+
+
+class Lapse(NamedTuple):
+    """One departure from the protocol. `step` is the place in the protocol, from 1."""
+
+    kind: str
+    step: int
+    note: str
+
+
+def planned_protocol(spec: ExperimentSpec, seed: int) -> tuple[tuple[Mapping[str, Any], ...], tuple[Lapse, ...]]:
+    """The protocol as a careless experimenter will follow it, and every lapse in it: one to three, by seed."""
+    rng = random.Random(f"{seed}:lapses:{spec.slug}")
+    steps: Steps = list(enumerate(spec.protocol, start=1))
+    lapses: list[Lapse] = []
+    kinds = [rng.choice(_KINDS) for _ in range(rng.randint(1, _MOST_LAPSES))]
+    for lapse in kinds:
+        done = lapse(steps, {lapse.step for lapse in lapses}, rng)
+        if done is not None:
+            lapses.append(done)
+    if not lapses and (done := _wrong_order(steps, set(), rng)):
+        lapses.append(done)
+    return tuple(step for _, step in steps), tuple(lapses)
+
+
+def _skipped_control(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
+    fits = [i for i, (at, step) in enumerate(steps) if step.get("role") in ("control", "calibration")
+            and at not in spoiled]  # fmt: skip
+    if not fits:
+        return None
+    at, step = steps.pop(rng.choice(fits))
+    return Lapse("skipped control", at, f"{step['action']} ({step['role']}) was left out")
+
+
+def _skipped_replicate(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
+    fits = [(i, ref) for i, (at, step) in enumerate(steps) if at not in spoiled for ref in _replicates(step)]
+    if not fits:
+        return None
+    index, left_out = rng.choice(fits)
+    at, step = steps[index]
+    steps[index] = (at, {**step, "materials": [ref for ref in step["materials"] if ref != left_out]})
+    return Lapse("skipped replicate", at, f"{step['action']} was done without {left_out}")
+
+
+def _replicates(step: Mapping[str, Any]) -> list[str]:
+    """Materials of a step that nothing else in it depends on."""
+    named = {ref for value in step.get("parameters", {}).values() for ref in references(value)}
+    free = [ref for ref in step["materials"] if ref not in named]
+    return free if len(free) > 1 and not named and not step.get("yields") else []
+
+
+def _wrong_order(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
+    fits = [i for i in range(len(steps) - 1) if steps[i][0] not in spoiled and _depends(steps[i + 1][1], steps[i][1])]
+    if not fits:
+        return None
+    index = rng.choice(fits)
+    steps[index], steps[index + 1] = steps[index + 1], steps[index]
+    at, step = steps[index + 1]
+    return Lapse("wrong order", at, f"{step['action']} was done after {steps[index][1]['action']}, not before it")
+
+
+def _depends(later: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
+    return bool(set(later["materials"]) & {*earlier["materials"], *earlier.get("yields", {})})
+
+
+def _wrong_amount(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
+    fits = [
+        (i, name, dimension)
+        for i, (at, step) in enumerate(steps)
+        if at not in spoiled
+        for name, value in step.get("parameters", {}).items()
+        if (dimension := _dimension(value))
+    ]
+    if not fits:
+        return None
+    index, name, dimension = rng.choice(fits)
+    at, step = steps[index]
+    right = step["parameters"][name]
+    factor = quantities.parse(rng.choice(("10", "0.1", "2", "0.5")), "count").value
+    wrong = quantities.show(quantities.parse(right, dimension).value * factor, dimension)
+    steps[index] = (at, {**step, "parameters": {**step["parameters"], name: wrong}})
+    return Lapse("wrong amount", at, f"{name} of {step['action']} was {wrong}, not {right}")
+
+
+def _dimension(value: Any) -> str:
+    """The dimension of an amount written with its unit; "" for anything else."""
+    if not isinstance(value, str) or value.strip().lstrip("+-").replace(".", "").isdigit():
+        return ""
+    for dimension in _AMOUNTS:
+        try:
+            quantities.parse(value, dimension)
+        except quantities.QuantityError:
+            continue
+        return dimension
+    return ""
+
+
+_KINDS: tuple[Callable[[Steps, set[int], random.Random], Lapse | None], ...] = (
+    _skipped_control,
+    _skipped_replicate,
+    _wrong_order,
+    _wrong_amount,
+)

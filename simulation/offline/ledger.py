@@ -1,0 +1,181 @@
+"""What is inside a material, counted exactly: a move splits every component, and the rest is total minus moved."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, NamedTuple, Self
+
+from simulation.lab import quantities
+
+ZERO, ONE = Decimal(0), Decimal(1)
+# A concentration is an amount per millilitre, while volumes are kept in µL.
+_PER_ML = Decimal(1000)
+_GRAIN = Decimal("1E-12")
+_CONCENTRATION = {
+    "mass": "mass_concentration",
+    "amount": "molar_concentration",
+    "count": "number_density",
+    "volume": "ratio",
+}
+
+
+class Component(NamedTuple):
+    """A substance: its total amount in the kept unit of its dimension (None: unknown), and whether people know it."""
+
+    dimension: str
+    amount: Decimal | None
+    known: bool
+
+
+def grain(amount: Decimal) -> Decimal:
+    """An amount in whole grains of 1E-12, so that sums and differences of amounts stay exact."""
+    return amount.quantize(_GRAIN)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Components, volume in µL and bulk mass in µg (None: unknown), and the share of each initial material in it."""
+
+    components: Mapping[str, Component] = field(default_factory=dict)
+    origins: Mapping[str, Decimal] = field(default_factory=dict)
+    volume: Decimal | None = ZERO
+    mass: Decimal | None = None
+
+    @classmethod
+    def read(cls, ledger: Mapping[str, Any]) -> Self:
+        components = {
+            name: Component(part["dimension"], _decimal(part.get("amount")), part["known"])
+            for name, part in ledger.get("components", {}).items()
+        }
+        origins = {key: Decimal(share) for key, share in ledger.get("origins", {}).items()}
+        return cls(components, origins, _decimal(ledger.get("volume")), _decimal(ledger.get("mass")))
+
+    def write(self, key: str = "") -> dict[str, Any]:
+        written: dict[str, Any] = {"key": key} if key else {}
+        written["components"] = {
+            name: {"dimension": part.dimension, "amount": _text(part.amount), "known": part.known}
+            for name, part in self.components.items()
+        }
+        written["origins"] = {name: _text(share) for name, share in self.origins.items()}
+        if self.volume is not None:
+            written["volume"] = _text(self.volume)
+        if self.mass is not None:
+            written["mass"] = _text(self.mass)
+        return written
+
+    def amount(self, name: str) -> Decimal | None:
+        """Total amount of a component; zero if it is not in here, None if unknown."""
+        return self.components[name].amount if name in self.components else ZERO
+
+    def concentration(self, name: str) -> Decimal | None:
+        """In the kept unit of the concentration; None if amount or volume is unknown or there is no liquid."""
+        amount = self.amount(name)
+        if amount is None or not self.volume:
+            return None
+        if name in self.components and self.components[name].dimension == "volume":
+            return amount / self.volume * 100
+        return amount / self.volume * _PER_ML
+
+    def split(self, share: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
+        """(moved, left) when this share of everything moves, but nothing of the components in `keep`."""
+        moved, left = {}, {}
+        for name, part in self.components.items():
+            out = None if part.amount is None else ZERO if name in keep else _share(part.amount, share)
+            stays = None if part.amount is None or out is None else part.amount - out
+            if out is None or out > 0:
+                moved[name] = part._replace(amount=out)
+            if stays is None or stays > 0:
+                left[name] = part._replace(amount=stays)
+        gone = {name: _share(whole, share) for name, whole in self.origins.items()}
+        rest = {name: whole - gone[name] for name, whole in self.origins.items()}
+        volume, mass = (None if whole is None else _share(whole, share) for whole in (self.volume, self.mass))
+        return (
+            Contents(moved, _present(gone), volume, mass),
+            Contents(left, _present(rest), _less(self.volume, volume), _less(self.mass, mass)),
+        )
+
+    def take(self, volume: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
+        """(moved, left) when exactly this volume moves. The volume must be known and not be smaller."""
+        assert self.volume is not None and ZERO < volume <= self.volume, "callers check what is there"
+        moved, left = self.split(volume / self.volume, keep)
+        return replace(moved, volume=volume), replace(left, volume=self.volume - volume)
+
+    def only(self, names: Collection[str]) -> tuple["Contents", "Contents"]:
+        """(those components without any liquid, all the rest with it)."""
+        chosen = {name: part for name, part in self.components.items() if name in names}
+        rest = {name: part for name, part in self.components.items() if name not in names}
+        return Contents(chosen, {}, ZERO, None), replace(self, components=rest)
+
+    def __add__(self, other: "Contents") -> "Contents":
+        components = dict(self.components)
+        for name, part in other.components.items():
+            mine = components.get(name)
+            components[name] = part if mine is None else _sum(mine, part)
+        origins = dict(self.origins)
+        for name, share in other.origins.items():
+            origins[name] = origins.get(name, ZERO) + share
+        volume = None if self.volume is None or other.volume is None else self.volume + other.volume
+        mass = None if self.mass is None or other.mass is None else self.mass + other.mass
+        return Contents(components, origins, volume, mass)
+
+    def changed(self, name: str, part: Component) -> "Contents":
+        """The same with this much of one component; gone if there is none of it."""
+        components = {**self.components, name: part}
+        if part.amount is not None and part.amount <= 0:
+            del components[name]
+        return replace(self, components=components)
+
+    def shown(self) -> dict[str, str]:
+        """What people know about the components, as properties of a material."""
+        lines = {}
+        for name, part in self.components.items():
+            if not part.known or part.amount is None:
+                continue
+            concentration = self.concentration(name)
+            if concentration is None:
+                lines[f"{name} amount"] = exact(part.amount, part.dimension)
+            else:
+                lines[f"{name} concentration"] = show_concentration(name, concentration, part.dimension)
+        return lines
+
+
+def show_concentration(name: str, value: Decimal, dimension: str) -> str:
+    """A concentration for people; cells are counted as cells."""
+    unit = "cells/mL" if dimension == "count" and "cells" in name else ""
+    return quantities.show(value, _CONCENTRATION[dimension], unit)
+
+
+def exact(value: Decimal, dimension: str) -> str:
+    """An amount for people with every digit, in the unit that reads best."""
+    unit = quantities.show(value, dimension).partition(" ")[2]
+    factor = quantities.parse(f"1 {unit}".strip(), dimension).value
+    return f"{_text(value / factor)} {unit}".strip()
+
+
+def _share(whole: Decimal, share: Decimal) -> Decimal:
+    return whole if share >= 1 and share == 1 else grain(whole * share)
+
+
+def _sum(one: Component, other: Component) -> Component:
+    amount = None if one.amount is None or other.amount is None else one.amount + other.amount
+    return Component(one.dimension, amount, one.known and other.known)
+
+
+def _less(whole: Decimal | None, part: Decimal | None) -> Decimal | None:
+    return None if whole is None or part is None else whole - part
+
+
+def _present(shares: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    return {name: share for name, share in shares.items() if share > 0}
+
+
+def _decimal(text: Any) -> Decimal | None:
+    return None if text in (None, "") else Decimal(text)
+
+
+def _text(number: Decimal | None) -> str:
+    """Plain digits without trailing zeros; empty for unknown."""
+    if number is None:
+        return ""
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

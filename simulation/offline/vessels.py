@@ -1,0 +1,301 @@
+"""Working copies of materials: a handler draws from them and pours into them, and they come back as drafts."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from simulation.lab import quantities
+from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Draft, Material
+from simulation.offline.ledger import ONE, ZERO, Contents, exact
+
+EMPTY, CONSUMABLE = "empty container", "consumable"
+LIQUID, SUSPENSION, FROZEN, ADHERENT = "liquid", "suspension", "frozen", "adherent culture"
+PELLET, SEDIMENTED = "pellet", "pellet and supernatant"
+SOLIDS = ("solid", "powder", "tissue", PELLET)
+SMALLEST_DRAW = Decimal("0.5")  # µL
+
+_TEMPERATURES = {
+    "room_temp": 22, "4C": 4, "-20C": -20, "-80C": -80, "-196C": -196, "ice": Decimal("0.5"), "dry_ice": -78,
+    "incubating_conditions": 37, "cell_culture_conditions": 37,
+}  # fmt: skip
+# Above this temperature, a started millilitre thaws in so many seconds.
+_THAWING = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
+_OF_THE_VESSEL = ("container", "container_capacity")
+# No longer true of a liquid after something else was added to it.
+_OF_THE_LIQUID = ("appearance", "pH", "purity", "density", "osmolality", "viability", "dissolved gas")
+_SURROUNDINGS = ("temperature", "carbon dioxide", "humidity")
+
+
+class Refusal(Exception):
+    """The action cannot be done; the message becomes the reason of a rejection."""
+
+
+@dataclass
+class Vessel:
+    """One material while a handler works on it. `sources` are the barcodes of what was poured in."""
+
+    name: str
+    properties: dict[str, Any]
+    contents: Contents
+    phase: str
+    condition: str = "room_temp"
+    material_type: str = "static"
+    barcode: str = ""
+    key: str = ""
+    unlimited: bool = False
+    used_up: bool = False
+    sources: list[str] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, material: Material, now: int) -> "Vessel":
+        """A copy of a material as it is now: what was frozen and has stood warm long enough has thawed."""
+        vessel = cls(
+            name=material.name,
+            properties=dict(material.properties),
+            contents=_read_contents(material),
+            phase=str(material.properties.get("phase", "")),
+            condition=material.environmental_condition,
+            material_type=material.material_type,
+            barcode=material.barcode,
+            key=str(material.ledger.get("key", "")),
+            unlimited=material.available_for_use == UNLIMITED,
+        )
+        vessel.warm(vessel.temperature(), Decimal(now - material.last_modified))
+        return vessel
+
+    @classmethod
+    def from_supply(cls, supply: "Vessel", name: str) -> "Vessel":
+        """A new empty container out of a box of them."""
+        properties = {key: supply.properties[key] for key in _OF_THE_VESSEL if key in supply.properties}
+        return cls(name[:120], properties, Contents(), EMPTY)
+
+    @property
+    def is_supply(self) -> bool:
+        """A box of containers or tools, out of which one is taken; nothing is measured or done to it."""
+        return self.unlimited and self.phase in (EMPTY, CONSUMABLE)
+
+    @property
+    def settled(self) -> tuple[str, ...]:
+        """Components that lie in the pellet or sit on the dish, where the liquid can be taken off them."""
+        return cells_in(self.contents) if self.phase in (SEDIMENTED, PELLET, ADHERENT) else ()
+
+    def draft(self) -> Draft:
+        return Draft(
+            name=self.name,
+            properties=self._shown(),
+            available_for_use=NOT_AVAILABLE if self.used_up else AVAILABLE,
+            material_type=self.material_type,
+            environmental_condition=self.condition,
+            replaces=self.barcode,
+            derived_from=tuple(dict.fromkeys(self.sources)),
+            ledger=self.contents.write(self.key),
+        )
+
+    def temperature(self) -> Decimal:
+        """That of its surroundings in °C."""
+        written = self.properties.get("temperature")
+        if written and self.condition in ("incubating_conditions", "cell_culture_conditions"):
+            return quantities.parse(written, "temperature").value
+        return Decimal(_TEMPERATURES[self.condition])
+
+    def warm(self, temperature: Decimal, seconds: Decimal) -> None:
+        """Thaw if it is frozen and stands warm for long enough, freeze if it stands below -5 °C. Taken to be watery."""
+        if self.phase == FROZEN:
+            needed = self._thawing(temperature)
+            if needed is not None and seconds >= needed:
+                self.phase = SUSPENSION if cells_in(self.contents) else LIQUID
+        elif temperature < -5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED) and seconds > 0:
+            if self.barcode and self.properties.get("phase") == LIQUID and self.condition in ("-20C", "-80C"):
+                # Written as liquid in the cold by whoever set up the bench: glycerol stocks and organic solvents.
+                return
+            self.phase = FROZEN
+
+    def place(self, condition: str, **surroundings: str) -> None:
+        """Move it to other surroundings."""
+        self.condition = condition
+        for name in _SURROUNDINGS:
+            self.properties.pop(name, None)
+        self.properties |= {name.replace("_", " "): value for name, value in surroundings.items()}
+
+    def volume(self) -> Decimal:
+        if self.contents.volume is None:
+            raise Refusal(f"critically unclear: the volume of {self.name} is not known")
+        return self.contents.volume
+
+    def capacity(self) -> Decimal:
+        written = self.properties.get("container_capacity")
+        if not written:
+            raise Refusal(f"critically unclear: how much the container of {self.name} holds is not known")
+        return quantities.parse(written, "volume").value
+
+    def need_liquid(self, doing: str = "pipetted") -> None:
+        """Refuse what is not a liquid or a suspension."""
+        if self.phase == FROZEN:
+            raise Refusal(f"frozen: thaw it first ({self.name})")
+        if self.phase == ADHERENT:
+            raise Refusal(f"wrong phase: the cells of {self.name} are attached; they cannot be {doing}")
+        if self.phase not in (LIQUID, SUSPENSION, SEDIMENTED):
+            raise Refusal(f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}")
+
+    def draw(self, volume: Decimal) -> Contents:
+        """Take a volume out; from above a pellet only the liquid comes. An unlimited material stays as it is."""
+        self.need_liquid()
+        if volume < SMALLEST_DRAW:
+            raise Refusal(f"below the instrument's minimum of 0.5 µL: {show(volume)} of {self.name}")
+        if self.unlimited:
+            return self._draw_unlimited(volume)
+        if volume > self.volume():
+            raise Refusal(
+                f"short of volume: needs {show(volume)}, {show(self.volume())} usable in {self.name}"
+            )
+        moved, self.contents = self.contents.take(volume, self.settled)
+        self.notice_empty()
+        return moved
+
+    def draw_mass(self, mass: Decimal | None) -> Contents:
+        """Take a mass out of a solid; all of it for None."""
+        if self.phase not in SOLIDS or self.unlimited:
+            raise Refusal(f"wrong phase: {self.name} is {self.phase}; only a limited solid is moved by mass")
+        if mass is None:
+            share = ONE
+        elif self.contents.mass is None:
+            raise Refusal(f"critically unclear: the mass of {self.name} is not known")
+        elif mass > self.contents.mass:
+            have = quantities.show(self.contents.mass, "mass")
+            raise Refusal(f"short of mass: needs {quantities.show(mass, 'mass')}, {have} usable in {self.name}")
+        else:
+            share = mass / self.contents.mass
+        moved, self.contents = self.contents.split(share)
+        self.used_up = share == 1
+        return moved
+
+    def take_supernatant(self, volume: Decimal | None = None) -> Contents:
+        """Take liquid off a pellet or off attached cells, all of it for None."""
+        if self.phase not in (SEDIMENTED, PELLET, ADHERENT):
+            raise Refusal(f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet")
+        if self.unlimited:
+            raise Refusal(f"unlimited: {self.name} cannot be changed")
+        wanted = self.volume() if volume is None else volume
+        if wanted > self.volume():
+            raise Refusal(f"short of volume: needs {show(wanted)}, {show(self.volume())} usable in {self.name}")
+        if wanted == 0:
+            return Contents()
+        moved, self.contents = self.contents.take(wanted, self.settled)
+        if self.phase == SEDIMENTED and self.contents.volume == 0:
+            self.phase = PELLET
+        return moved
+
+    def pour(self, contents: Contents, source: "Vessel") -> None:
+        """Take in what came out of another vessel, if there is room."""
+        self._need_room(contents)
+        if self.phase == EMPTY:
+            self.phase = source.phase if source.phase != SEDIMENTED else LIQUID
+            if not contents.volume and source.phase not in SOLIDS:
+                self.phase = LIQUID
+            self.properties |= _inherited(source.properties)
+            self.material_type = source.material_type
+        else:
+            self._mix_in(source)
+        self.contents = self.contents + contents if not self._is_void() else contents
+        self.sources += [source.barcode] if source.barcode else source.sources
+
+    def notice_empty(self) -> None:
+        """An emptied vessel is used up, unless something stayed behind in it."""
+        if self.contents.volume == 0:
+            self.used_up = not self.contents.components
+            self.phase = PELLET if self.phase == SEDIMENTED else self.phase
+
+    def _draw_unlimited(self, volume: Decimal) -> Contents:
+        if self.contents.volume:
+            return replace(self.contents.split(volume / self.contents.volume)[0], volume=volume)
+        if self.contents.components:
+            raise Refusal(f"critically unclear: the concentrations in {self.name} are not known")
+        return Contents({}, self.contents.origins, volume)
+
+    def _need_room(self, contents: Contents) -> None:
+        if self.unlimited:
+            raise Refusal(f"unlimited: {self.name} cannot be changed; pour into a container or a limited material")
+        if self.phase == FROZEN:
+            raise Refusal(f"frozen: thaw it first ({self.name})")
+        if self.phase in ("gel", CONSUMABLE):
+            raise Refusal(f"wrong phase: {self.name} is {self.phase}; nothing can be poured into it")
+        if contents.volume is None:
+            raise Refusal(f"critically unclear: the volume to pour into {self.name} is not known")
+        after = self.volume() + contents.volume
+        if contents.volume and after > self.capacity():
+            raise Refusal(
+                f"too small a container: {show(self.capacity())} capacity, {show(after)} would be in it ({self.name})"
+            )
+
+    def _mix_in(self, source: "Vessel") -> None:
+        for name in _OF_THE_LIQUID:
+            self.properties.pop(name, None)
+        if self.phase == PELLET:
+            self.phase = SEDIMENTED
+        elif self.phase in ("solid", "powder") or (self.phase == LIQUID and source.phase == SUSPENSION):
+            self.phase = SUSPENSION
+
+    def _is_void(self) -> bool:
+        return self.contents.volume == 0 and not self.contents.components and not self.contents.origins
+
+    def _thawing(self, temperature: Decimal) -> int | None:
+        if self.contents.volume is None:
+            return None
+        started = -(-self.contents.volume // 1000)
+        return next((int(started) * seconds for above, seconds in _THAWING if temperature > above), None)
+
+    def _shown(self) -> dict[str, Any]:
+        """The properties with phase, volume, mass and known concentrations as they are now."""
+        stale = {f"{name} {what}" for name in self.contents.components for what in ("concentration", "amount")}
+        kept = {
+            key: value
+            for key, value in self.properties.items()
+            if key not in stale and not key.endswith((" concentration", " amount")) and key not in ("volume", "mass")
+        }
+        shown: dict[str, Any] = {"phase": self.phase}
+        volume, mass = self.contents.volume, self.contents.mass
+        if volume is not None and (volume > 0 or self.phase not in (*SOLIDS, EMPTY)):
+            shown["volume"] = exact(volume, "volume")
+        if mass is not None and (mass > 0 or self.phase in SOLIDS):
+            shown["mass"] = exact(mass, "mass")
+        return {**shown, **{key: value for key, value in kept.items() if key != "phase"}, **self.contents.shown()}
+
+
+def cells_in(contents: Contents) -> tuple[str, ...]:
+    """The components that are cells: they settle in a centrifuge, attach to a dish and stay on a filter."""
+    return tuple(name for name in contents.components if "cells" in name)
+
+
+def show(volume: Decimal) -> str:
+    return quantities.show(volume, "volume")
+
+
+def pool(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
+    """Waste: everything thrown away in one action, kept in the books so that nothing gets lost."""
+    total = Contents()
+    for contents, _ in parts:
+        total = total + contents
+    waste = Vessel(name[:120], {}, total, LIQUID, used_up=True)
+    for _, source in parts:
+        waste.sources += [source.barcode] if source.barcode else source.sources
+    return waste
+
+
+def _read_contents(material: Material) -> Contents:
+    """The ledger, completed from the properties; a solid or an empty container holds no liquid."""
+    contents = Contents.read(material.ledger)
+    properties: Mapping[str, Any] = material.properties
+    volume, mass = contents.volume, contents.mass
+    if volume is None and properties.get("volume"):
+        volume = quantities.parse(properties["volume"], "volume").value
+    if volume is None and properties.get("phase") in (*SOLIDS, EMPTY):
+        volume = ZERO
+    if mass is None and properties.get("mass"):
+        mass = quantities.parse(properties["mass"], "mass").value
+    return replace(contents, volume=volume, mass=mass)
+
+
+def _inherited(properties: Mapping[str, Any]) -> dict[str, Any]:
+    left_behind = (*_OF_THE_VESSEL, *_SURROUNDINGS, "volume", "mass", "phase")
+    return {key: value for key, value in properties.items() if key not in left_behind}

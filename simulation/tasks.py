@@ -1,0 +1,40 @@
+"""The doorbell: a task carries the code of a row and nothing else. Losing one, or getting it twice, changes nothing."""
+
+import logging
+from contextlib import ExitStack
+from typing import Any
+
+from celery import shared_task
+from celery.signals import worker_ready, worker_shutdown
+from kombu.exceptions import OperationalError
+
+from simulation import workers
+
+log = logging.getLogger("wetbench.tasks")
+_at_work = ExitStack()
+
+
+@shared_task(name="simulation.advance")
+def advance(kind: str, code: str, **_later: Any) -> None:
+    """Play the next unit of an episode or twin, if it is this worker's to play, and ring for the one after."""
+    if workers.play(kind, code):
+        ring(kind, code)
+
+
+def ring(kind: str, code: str) -> None:
+    """Publish one message. If the broker is away the dispatcher will ring again."""
+    workers.rung(kind, code)
+    try:
+        advance.apply_async((kind, code), retry=False)
+    except (OperationalError, OSError) as error:
+        log.warning("the broker did not take the bell for %s: %s", code, error)
+
+
+@worker_ready.connect
+def _announce(**_signal: Any) -> None:
+    _at_work.enter_context(workers.announced("celery"))
+
+
+@worker_shutdown.connect
+def _fall_silent(**_signal: Any) -> None:
+    _at_work.close()

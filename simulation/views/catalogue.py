@@ -1,0 +1,84 @@
+"""What can be played: the experiments and the action catalogue."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django.db.models import Count
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from simulation import laboratory
+from simulation.access import StaffRequest, staff_only
+from simulation.lab.actions import KINDS
+from simulation.lab.experiments import ExperimentSpec
+from simulation.models import Experiment
+
+
+class ProtocolLine(NamedTuple):
+    """A step of the reference protocol with names instead of keys."""
+
+    action: str
+    materials: list[str]
+    parameters: dict[str, str]
+    role: str
+
+
+@staff_only
+@require_safe
+def experiments(request: StaffRequest) -> HttpResponse:
+    rows = Experiment.objects.defer("data").annotate(played=Count("episodes"))
+    return render(request, "simulation/experiments.html", {"experiments": rows})
+
+
+@staff_only
+@require_safe
+def experiment(request: StaffRequest, slug: str) -> HttpResponse:
+    """The open part of an experiment. Its hidden truth is shown to nobody."""
+    row = get_object_or_404(Experiment, slug=slug)
+    spec = laboratory.specification(row)
+    context = {
+        "experiment": row,
+        "provenance": spec.provenance,
+        "materials": spec.drafts(),
+        "protocol": protocol_lines(spec),
+        "played": row.episodes.count(),
+    }
+    return render(request, "simulation/experiment.html", context)
+
+
+@staff_only
+@require_safe
+def actions(request: StaffRequest) -> HttpResponse:
+    types = sorted(laboratory.current_catalogue().types.values(), key=lambda known: known.name)
+    groups = [(kind, [known for known in types if known.kind == kind]) for kind in KINDS]
+    return render(request, "simulation/actions.html", {"groups": [g for g in groups if g[1]], "total": len(types)})
+
+
+def protocol_lines(spec: ExperimentSpec) -> list[ProtocolLine]:
+    """Materials of the start by name, later ones by the label that an earlier step gave them."""
+    names = {key: draft.name for key, draft in spec.materials}
+    return [
+        ProtocolLine(
+            step["action"],
+            [_named(key, names) for key in step.get("materials", [])],
+            {name: _written(value, names) for name, value in step.get("parameters", {}).items()},
+            step.get("role", ""),
+        )
+        for step in spec.protocol
+    ]
+
+
+def _named(key: str, names: Mapping[str, str]) -> str:
+    return names.get(key, key.replace("_", " "))
+
+
+def _written(value: Any, names: Mapping[str, str]) -> str:
+    if isinstance(value, list):
+        return ", ".join(_written(part, names) for part in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key}: {_written(part, names)}" for key, part in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = str(value)
+    return _named(text[1:], names) if text.startswith("@") else text

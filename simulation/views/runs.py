@@ -1,0 +1,103 @@
+"""Ordering episodes and watching them play."""
+
+from uuid import UUID
+
+from django.core.paginator import Paginator
+from django.db.models import Case, IntegerField, QuerySet, Value, When
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from simulation import queueing
+from simulation.access import StaffRequest, page_or_fragment, staff_only
+from simulation.forms import EpisodesForm
+from simulation.models import Episode, Run, Twin
+from simulation.views.episodes import PER_PAGE, listed
+from simulation.views.standing import poll_seconds_of, standing, worker_notice
+
+# What needs a person comes first, then what moves, then what waits, then what is done.
+_ORDER = [("failed", "blocked", "rejected_out"), ("running", "waiting"), ("queued",)]
+
+
+@staff_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_episodes(request: StaffRequest) -> HttpResponse:
+    """The order form. With htmx a GET answers how many episodes the form as it stands would make."""
+    if request.method == "POST":
+        form = EpisodesForm(request.POST)
+        if form.is_valid():
+            return redirect("simulation:run", code=_order(form, request).code)
+    else:
+        form = EpisodesForm(initial=_prefilled(request))
+    if request.htmx:
+        return render(request, "simulation/_order_size.html", _size(EpisodesForm(request.GET)))
+    context = {"form": form, **_size(form)}
+    return render(request, "simulation/new_episodes.html", context, status=422 if form.errors else 200)
+
+
+@staff_only
+@require_safe
+def run(request: StaffRequest, code: UUID) -> HttpResponse:
+    """The live page of an order. Its fragment stops asking once everything has ended."""
+    row = get_object_or_404(Run.objects.select_related("created_by"), code=code)
+    progress = queueing.progress(row)
+    rows = _episodes(row) if row.kind == "episodes" else _twins(row)
+    page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "run": row,
+        "progress": progress,
+        "counts": _counts(row, progress.by_status),
+        "poll": poll_seconds_of(progress.by_status),
+        "notice": worker_notice(not progress.finished),
+        "page": page,
+        "lines": [standing(one) for one in page] if row.kind == "episodes" else [],
+    }
+    return page_or_fragment(request, "simulation/run.html", "simulation/_run_progress.html", context)
+
+
+@staff_only
+@require_POST
+def stop_run(request: StaffRequest, code: UUID) -> HttpResponse:
+    row = get_object_or_404(Run, code=code)
+    queueing.stop_run(row)
+    return redirect("simulation:run", code=row.code)
+
+
+def _order(form: EpisodesForm, request: StaffRequest) -> Run:
+    wanted = form.cleaned_data
+    return queueing.queue_episodes(
+        wanted["experiments"], wanted["cast"], wanted["replicates"], wanted["seed"], request.user, wanted["submission_id"]
+    )
+
+
+def _prefilled(request: StaffRequest) -> dict[str, object]:
+    """Experiments named in the address are ticked, so that other pages can link here."""
+    return {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
+
+
+def _size(form: EpisodesForm) -> dict[str, int]:
+    """How many episodes the form would make; unreadable numbers count as none."""
+    known = {row.slug for row, chosen in form.experiment_rows() if chosen}
+    written = str(form["replicates"].value() or "")
+    replicates = int(written) if written.isdecimal() and len(written) < 4 and int(written) <= 100 else 0
+    return {"chosen": len(known), "each": replicates, "total": len(known) * replicates}
+
+
+def _episodes(row: Run) -> QuerySet[Episode]:
+    return listed().filter(run=row).order_by(_urgency(), "experiment__name", "replicate", "-pk")
+
+
+def _twins(row: Run) -> QuerySet[Twin]:
+    rows = row.twins.select_related("transition__episode__experiment")
+    return rows.defer("outcome", "transition__step", "transition__episode__initial").order_by(_urgency(), "pk")
+
+
+def _urgency() -> Case:
+    ranks = [When(status__in=statuses, then=Value(rank)) for rank, statuses in enumerate(_ORDER)]
+    return Case(*ranks, default=Value(len(_ORDER)), output_field=IntegerField())
+
+
+def _counts(row: Run, by_status: dict[str, int]) -> list[tuple[str, int]]:
+    """Each status that occurs, in words, with its number."""
+    words = dict(Episode.STATUSES if row.kind == "episodes" else Twin.STATUSES)
+    return [(words[status], by_status[status]) for status in words if by_status.get(status)]

@@ -1,0 +1,161 @@
+"""A step as a page shows it: what was done, what changed, what was seen. The simulator's ledger is not in here."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from simulation.lab.bench import step_from_json
+from simulation.lab.outcomes import RejectedBy
+from simulation.lab.roles import TranscriptStep
+from simulation.models import Transition
+
+_SHOWN = {
+    "available_for_further_use": "available",
+    "not_available_for_further_use": "used up",
+    "unlimited": "unlimited",
+    "room_temp": "room temperature",
+    "incubating_conditions": "incubator",
+    "cell_culture_conditions": "cell culture incubator",
+    "dry_ice": "dry ice",
+}
+_REFUSERS = {
+    RejectedBy.PARSER: "The action could not be read, so nothing was tried.",
+    RejectedBy.CATALOGUE: "The action catalogue refused it before anything was simulated.",
+    RejectedBy.TRANSITION_MODEL: "The transition model refused it.",
+}
+
+
+class Row(NamedTuple):
+    """One property; `before` or `after` is empty where the material was not there."""
+
+    name: str
+    before: str
+    after: str
+    changed: bool
+
+
+class Lane(NamedTuple):
+    """A material through one step: kept, changed, new or used up."""
+
+    barcode: str
+    name: str
+    fate: str
+    origins: tuple[str, ...]
+    changed: list[Row]
+    same: list[Row]
+
+
+class StepView(NamedTuple):
+    row: Transition
+    number: int
+    action: str
+    start: str
+    took: str
+    parameters: list[tuple[str, str]]
+    lanes: list[Lane]
+    observations: tuple[Mapping[str, Any], ...]
+    rejected: str
+    refuser: str
+    fidelity: str
+    reasoning: str
+
+
+def step_view(row: Transition) -> StepView:
+    """Everything a page shows of a stored step. No query."""
+    step = step_from_json(row.step)
+    shown = step.transcript()
+    return StepView(
+        row=row,
+        number=row.number,
+        action=row.action_name,
+        start=clock(step.started_at),
+        took=span(step.ended_at - step.started_at),
+        parameters=[(words(name), written(value)) for name, value in step.action.parameters.items()],
+        lanes=_lanes(shown),
+        observations=shown.observations,
+        rejected=shown.rejected,
+        refuser=_REFUSERS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
+        fidelity=step.outcome.fidelity,
+        reasoning=step.outcome.reasoning,
+    )
+
+
+def clock(seconds: int) -> str:
+    """Time since the episode began, as day and hh:mm:ss."""
+    days, rest = divmod(seconds, 86400)
+    text = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
+    return f"day {days + 1}, {text}" if days else text
+
+
+def span(seconds: int) -> str:
+    """How long something took, in its two largest units; "" for no time at all."""
+    parts = []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2])
+
+
+def words(name: str) -> str:
+    """A field's name for people."""
+    return name.replace("_", " ")
+
+
+def written(value: Any) -> str:
+    """A value as text, exactly as it was given wherever it is text already."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(written(part) for part in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{words(str(key))}: {written(part)}" for key, part in value.items())
+    return "" if value is None else str(value)
+
+
+def _lanes(step: TranscriptStep) -> list[Lane]:
+    """Each output beside the input it continues; then the inputs that no output continues."""
+    inputs = {material["barcode"]: material for material in step.inputs}
+    names = {code: str(material["name"]) for code, material in inputs.items()}
+    lanes, continued = [], set()
+    for output in step.outputs:
+        continued.add(output["replaces"])
+        before = inputs.get(output["replaces"])
+        origins = tuple(names[code] for code in output["derived_from"] if code in names and code != output["replaces"])
+        lanes.append(_lane(before, output, "changed" if before else "new", origins))
+    for code, material in inputs.items():
+        if code not in continued:
+            unlimited = material["available_for_use"] == "unlimited"
+            fate = "unchanged" if step.rejected or unlimited else "used up"
+            lanes.append(_lane(material, material if fate == "unchanged" else None, fate, ()))
+    return lanes
+
+
+def _lane(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, fate: str, origins: tuple[str, ...]
+) -> Lane:
+    old, new = _properties(before), _properties(after)
+    rows = [
+        Row(words(name), old.get(name, ""), new.get(name, ""), old.get(name) != new.get(name))
+        for name in dict.fromkeys((*new, *old))
+    ]
+    shown = after or before or {}
+    changed = [row for row in rows if row.changed] if fate == "changed" else rows if fate == "new" else []
+    kept = fate if fate != "changed" or changed else "unchanged"
+    return Lane(str(shown["barcode"]), str(shown["name"]), kept, origins, changed, [r for r in rows if r not in changed])
+
+
+def _properties(material: Mapping[str, Any] | None) -> dict[str, str]:
+    """All that a card about the material shows, in reading order."""
+    if material is None:
+        return {}
+    state = {
+        "kept at": said(material["environmental_condition"]),
+        "supply": said(material["available_for_use"]),
+        "kind": str(material["material_type"]),
+    }
+    return {**{key: written(value) for key, value in material["properties"].items()}, **state}
+
+
+def said(text: Any) -> str:
+    """A closed value (availability, condition) as people say it; anything else as it stands."""
+    return _SHOWN.get(str(text), str(text))

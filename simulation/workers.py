@@ -1,0 +1,172 @@
+"""Who plays: the embedded worker's threads, and the dispatcher that rings for Celery workers.
+
+Both find claimable rows in the database and call the same `play`; a message only says where to look.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django.conf import settings
+from django.db import OperationalError, close_old_connections, connection
+from django.db.models import Q
+from django.utils import timezone
+
+from simulation import leases, queueing, runner, twinning
+from simulation.models import Episode, Run, Twin, Worker
+
+log = logging.getLogger("wetbench.workers")
+ROWS: dict[str, type[Episode] | type[Twin]] = {"episode": Episode, "twin": Twin}
+
+
+def play(kind: str, code: object) -> bool:
+    """Play the next unit of a row if it is ours to play. True if it was, and more is left to do."""
+    if kind == "episode":
+        episode = leases.claim(Episode, code)
+        stands = episode is not None and runner.advance(episode)
+    else:
+        twin = leases.claim(Twin, code)
+        stands = twin is not None and twinning.advance(twin)
+    return stands and ROWS[kind].objects.claimable().filter(code=code).exists()
+
+
+def play_next(stop: threading.Event, run: Run | None = None) -> bool:
+    """Find a claimable row, oldest first, and play it as far as it goes. False if there was none."""
+    for kind, model in ROWS.items():
+        rows = model.objects.claimable().order_by("pk")
+        if run:
+            rows = rows.filter(run=run)
+        code = rows.values_list("code", flat=True).first()
+        if code is None:
+            continue
+        while play(kind, code) and not stop.is_set():
+            pass
+        return True
+    return False
+
+
+def work(stop: threading.Event, threads: int) -> None:
+    """The worker that needs no broker: plays whatever is claimable until told to stop."""
+    lapsed = leases.expire_dead()
+    if lapsed:
+        log.info("took over %d rows of workers that died on this machine", lapsed)
+    crew = [threading.Thread(target=_work_on, args=(stop,), name=f"worker-{n}") for n in range(threads)]
+    for member in crew:
+        member.start()
+    with announced("embedded"):
+        while not stop.wait(settings.POLL_SECONDS):
+            pass
+    for member in crew:
+        member.join()
+
+
+def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], None]) -> queueing.RunProgress:
+    """Play one run to its end in this process, calling `watch` as it goes on. One thread means the caller's own."""
+    leases.expire_dead()
+    stop = threading.Event()
+    crew = [threading.Thread(target=_work_on, args=(stop, run), daemon=True) for _ in range(threads - 1)]
+    for member in crew:
+        member.start()
+    try:
+        with announced("embedded"):
+            while not (now := queueing.progress(run)).finished:
+                watch(now)
+                if not play_next(stop, run):
+                    stop.wait(settings.POLL_SECONDS / 5)
+    finally:
+        stop.set()
+        for member in crew:
+            member.join()
+    watch(now)
+    return now
+
+
+def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], None]) -> queueing.RunProgress:
+    """Wait until a run has ended: watch live workers play it, or play it here when there is none."""
+    while not (now := queueing.progress(run)).finished:
+        if not queueing.workers_alive():
+            return play_run(run, threads, watch)
+        watch(now)
+        time.sleep(settings.POLL_SECONDS)
+    watch(now)
+    return now
+
+
+def dispatch(stop: threading.Event, ring: Callable[[str, str], None]) -> None:
+    """Every second, ring for each claimable row that nobody rang for lately. Lost messages are rung for again."""
+    with announced("dispatcher"):
+        while not stop.wait(settings.POLL_SECONDS):
+            try:
+                for kind, code in due():
+                    if stop.is_set():
+                        return
+                    ring(kind, code)
+            except OperationalError:
+                log.exception("the database or the broker did not answer; trying again")
+                close_old_connections()
+
+
+def due(limit: int = 500) -> list[tuple[str, str]]:
+    """Rows to ring for now, oldest first."""
+    since = timezone.now() - timedelta(seconds=settings.RING_AGAIN_SECONDS)
+    return [
+        (kind, str(code))
+        for kind, model in ROWS.items()
+        for code in model.objects.claimable()
+        .filter(Q(rung_at__isnull=True) | Q(rung_at__lt=since))
+        .order_by("pk")
+        .values_list("code", flat=True)[:limit]
+    ]
+
+
+def rung(kind: str, code: str) -> None:
+    ROWS[kind].objects.filter(code=code).update(rung_at=timezone.now())
+
+
+@contextmanager
+def announced(kind: str) -> Iterator[None]:
+    """Says in the database, every heartbeat, that this process plays; takes the word back at the end."""
+    done = threading.Event()
+    _say(kind)
+    voice = threading.Thread(target=_announce, args=(kind, done), daemon=True, name="announce")
+    voice.start()
+    try:
+        yield
+    finally:
+        done.set()
+        voice.join()
+        Worker.objects.filter(owner=leases.owner_name()).delete()
+
+
+def _announce(kind: str, done: threading.Event) -> None:
+    try:
+        while not done.wait(settings.HEARTBEAT_SECONDS):
+            try:
+                _say(kind)
+            except OperationalError:
+                log.warning("could not say that this worker is alive; trying again")
+                close_old_connections()
+    finally:
+        connection.close()
+
+
+def _say(kind: str) -> None:
+    Worker.objects.update_or_create(owner=leases.owner_name(), defaults={"kind": kind, "seen_at": timezone.now()})
+    Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(days=1)).delete()
+
+
+def _work_on(stop: threading.Event, run: Run | None = None) -> None:
+    try:
+        while not stop.is_set():
+            try:
+                if not play_next(stop, run):
+                    stop.wait(settings.POLL_SECONDS)
+            except OperationalError:
+                log.exception("the database did not answer; trying again")
+                close_old_connections()
+                stop.wait(settings.POLL_SECONDS)
+    finally:
+        connection.close()

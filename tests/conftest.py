@@ -1,0 +1,57 @@
+"""What all tests share: a database file of their own, services of their own, and no silent skips under CI."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from services import PostgresCluster, RedisServer  # noqa: E402  # the tests directory is on the path only now
+
+# Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """SQLite tests run on a file, as the site does: threads then meet the real locks."""
+    from django.conf import settings
+
+    database = settings.DATABASES["default"]
+    if database["ENGINE"] == "django.db.backends.sqlite3":
+        database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("db") / "test.sqlite3")
+
+
+@pytest.fixture(autouse=True)
+def quick_clockwork(settings: Any) -> None:
+    """Leases, heartbeats and polls at a twentieth of their length."""
+    for name in ("LEASE_SECONDS", "HEARTBEAT_SECONDS", "POLL_SECONDS", "RING_AGAIN_SECONDS", "WORKER_SILENT_SECONDS"):
+        setattr(settings, name, getattr(settings, name) / 20)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
+    """A PostgreSQL cluster of this run's own, on a free port."""
+    with PostgresCluster.started() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis of this run's own, on a free port."""
+    with RedisServer.started() as server:
+        yield server
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Under CI nothing is skipped: what a test needs must be there."""
+    result = yield
+    report = result.get_result()  # type: ignore[attr-defined]  # pluggy's old-style wrapper
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped under CI: {report.longrepr}"

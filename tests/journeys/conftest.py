@@ -1,0 +1,61 @@
+"""Debian's Chromium, watched: a page that breaks the content policy or throws fails its test."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from services import program
+
+ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+REPORT_VIOLATIONS = """
+document.addEventListener("securitypolicyviolation", (event) =>
+  console.error("CSP violation: " + event.violatedDirective + " " + event.blockedURI + " " + event.sourceFile));
+"""
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+
+NewPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program("chromium"), args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def complaints() -> list[str]:
+    """What the watched pages complained of. A test that provokes an answer of 4xx removes its line."""
+    return []
+
+
+@pytest.fixture
+def new_context(chromium: Browser, complaints: list[str]) -> Iterator[Callable[..., BrowserContext]]:
+    """Makes browser profiles of their own (cookies apart); every page in them is watched to the end of the test."""
+    contexts: list[BrowserContext] = []
+
+    def make(**options: object) -> BrowserContext:
+        context = chromium.new_context(**{"viewport": WIDE, **options})  # type: ignore[arg-type]  # Playwright's own names
+        context.set_default_timeout(15_000)
+        context.add_init_script(REPORT_VIOLATIONS)
+        context.on("console", lambda message: _note(complaints, message))
+        context.on("weberror", lambda error: complaints.append(str(error.error)))
+        contexts.append(context)
+        return context
+
+    yield make
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+@pytest.fixture
+def new_page(new_context: Callable[..., BrowserContext]) -> NewPage:
+    """A watched page in a profile of its own."""
+    return lambda **options: new_context(**options).new_page()
+
+
+def _note(complaints: list[str], message: ConsoleMessage) -> None:
+    if message.type in ("error", "warning"):
+        complaints.append(message.text)

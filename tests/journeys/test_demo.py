@@ -1,0 +1,129 @@
+"""`make demo` as a newcomer meets it: killed half-way, started again, walked through, stopped."""
+
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from services import free_port
+from visitor import Visitor
+
+
+class Demo:
+    """The process that `make demo` becomes, and everything it printed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.process: subprocess.Popen[str] | None = None
+        self.said: list[str] = []
+
+    def start(self) -> None:
+        env = {**os.environ, "WETBENCH_VAR_DIR": str(self.folder), "PYTHONUNBUFFERED": "1"}
+        for name in ("DATABASE_URL", "CELERY_BROKER_URL", "WETBENCH_PACE"):
+            env.pop(name, None)
+        command = [sys.executable, "manage.py", "demo", "--port", str(self.port)]
+        self.said = []
+        self.process = subprocess.Popen(
+            command, cwd=settings.BASE_DIR, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        threading.Thread(target=self._listen, args=(self.process, self.said), daemon=True).start()
+
+    @staticmethod
+    def _listen(process: "subprocess.Popen[str]", said: list[str]) -> None:
+        assert process.stdout
+        said.extend(iter(process.stdout.readline, ""))
+
+    def wait_for(self, text: str, seconds: float) -> str:
+        until = time.monotonic() + seconds
+        while text not in (heard := "".join(self.said)):
+            assert self.process and self.process.poll() is None, f"the demo ended: {heard}"
+            assert time.monotonic() < until, f"{text!r} was not said within {seconds:.0f} s: {heard}"
+            time.sleep(0.05)
+        return "".join(self.said)
+
+    def end(self, with_signal: signal.Signals) -> int:
+        assert self.process
+        self.process.send_signal(with_signal)
+        return self.process.wait(40)
+
+    def count(self, query: str) -> int:
+        path = self.folder / "wetbench.sqlite3"
+        if not path.exists():
+            return 0
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20) as database:
+            try:
+                return database.execute(query).fetchone()[0]
+            except sqlite3.OperationalError:
+                return 0  # not migrated yet
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Iterator[Demo]:
+    made = Demo(tmp_path)
+    yield made
+    if made.process and made.process.poll() is None:
+        made.process.kill()
+        made.process.wait()
+
+
+def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_doors(demo: Demo) -> None:
+    demo.start()
+    until = time.monotonic() + 60
+    while demo.count("select count(*) from simulation_transition") < 20:
+        assert time.monotonic() < until, "".join(demo.said)
+        time.sleep(0.02)
+    demo.end(signal.SIGKILL)
+    assert demo.count("select count(*) from simulation_episode where ended_at is null") > 0
+
+    demo.start()
+    heard = demo.wait_for("A rater's personal link", 120)
+    assert demo.count("select count(*) from simulation_episode where ended_at is null") == 0
+    doubled = (
+        "select count(*) from (select 1 from simulation_transition group by episode_id, number having count(*) > 1)"
+    )
+    gaps = (
+        "select count(*) from (select 1 from simulation_transition group by episode_id "
+        "having max(number) <> count(*) or min(number) <> 1)"
+    )
+    assert (demo.count(doubled), demo.count(gaps)) == (0, 0)
+
+    sign_in, dashboard, rate = re.findall(r"http://\S+/\S+", heard.split("Admin and analyst")[1])[:3]
+    analyst = Visitor(f"http://127.0.0.1:{demo.port}")
+    assert analyst.get(dashboard).url.split("?")[0].endswith("/login/")
+    assert analyst.get(sign_in).status == 200
+    finished = analyst.get(dashboard)
+    assert finished.status == 200 and "simulated" in finished.text
+    guide = Visitor(f"http://127.0.0.1:{demo.port}").get(rate)
+    assert guide.url.endswith("/rate/guide/")
+
+    assert demo.end(signal.SIGINT) == 0
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", demo.port)) != 0, "something still serves after Ctrl-C"
+
+    ratings = demo.count("select count(*) from ratings_rating")
+    began = time.monotonic()
+    demo.start()
+    demo.wait_for("A rater's personal link", 30)
+    assert demo.count("select count(*) from ratings_rating") == ratings
+    assert time.monotonic() - began < 30  # a second start makes nothing again; "a few seconds" on an idle machine
+    assert demo.end(signal.SIGINT) == 0
+
+
+def test_a_taken_port_is_named_with_a_way_out(demo: Demo) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", demo.port))
+        taken.listen()
+        demo.start()
+        assert demo.process and demo.process.wait(30) == 1
+        time.sleep(0.2)
+        assert f"Port {demo.port} is taken" in "".join(demo.said)
+        assert f"PORT={demo.port + 1}" in "".join(demo.said)

@@ -1,0 +1,139 @@
+"""Typed, bounded parameters, and what the catalogue refuses without asking anyone."""
+
+from decimal import Decimal
+
+import pytest
+
+from simulation.lab.actions import SUBMIT, Action, ActionType, Catalogue, Duration, Parameter, ParameterError
+from simulation.lab.materials import NOT_AVAILABLE, Draft, place_all
+
+SELECT = Parameter("mode", "select", "how", options=("vortex", "invert"))
+MANY = Parameter("filters", "multiselect", "which", options=("DAPI", "FITC", "TRITC"))
+COUNT = Parameter("cycles", "range", "how often", minimum=1, maximum=40)
+VOLUME = Parameter("volume", "range_with_units", "how much", dimension="volume", minimum="1 µL", maximum="10 mL")
+SWITCH = Parameter("lid", "boolean", "closed or not")
+OBJECT = Parameter("voltages", "object", "per channel", keys=("FSC", "SSC"))
+ONE = Parameter("solvent", "material_selector", "which material")
+SEVERAL = Parameter("targets", "multi_material_selector", "which materials")
+QUESTION = Parameter("question", "text", "one question ending in a question mark", pattern=r"[^?]+\?", max_length=40)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "written", "typed"),
+    [
+        (SELECT, "vortex", "vortex"),
+        (MANY, "DAPI, FITC", ("DAPI", "FITC")),
+        (MANY, ["FITC", "DAPI"], ("FITC", "DAPI")),
+        (COUNT, "35", Decimal(35)),
+        (COUNT, 1, Decimal(1)),
+        (VOLUME, "0.5 mL", Decimal(500)),
+        (SWITCH, "true", True),
+        (SWITCH, False, False),
+        (OBJECT, {"FSC": "400"}, {"FSC": "400"}),
+        (ONE, "MAT-A1B2C3D4", "MAT-A1B2C3D4"),
+        (SEVERAL, "MAT-A1B2C3D4,MAT-B1B2C3D4", ("MAT-A1B2C3D4", "MAT-B1B2C3D4")),
+        (QUESTION, "Is it clear?", "Is it clear?"),
+    ],
+)
+def test_each_parameter_type_reads_what_it_allows(parameter, written, typed):
+    assert parameter.read(written) == typed
+
+
+@pytest.mark.parametrize(
+    ("parameter", "written"),
+    [
+        (SELECT, "shake"),
+        (SELECT, ["vortex"]),
+        (MANY, ["Cy5"]),
+        (MANY, []),
+        (COUNT, "0"),
+        (COUNT, "41"),
+        (COUNT, "1e3"),
+        (COUNT, True),
+        (VOLUME, "11 mL"),
+        (VOLUME, "5"),
+        (VOLUME, "5 mg"),
+        (SWITCH, "yes"),
+        (SWITCH, 1),
+        (OBJECT, {"FL9": 1}),
+        (OBJECT, "FSC"),
+        (ONE, ["MAT-A1B2C3D4"]),
+        (SEVERAL, ""),
+        (QUESTION, "Tell me the titer"),
+        (QUESTION, "x" * 50 + "?"),
+    ],
+)
+def test_each_parameter_type_refuses_the_rest_and_names_itself(parameter, written):
+    with pytest.raises(ParameterError, match=parameter.name):
+        parameter.read(written)
+
+
+@pytest.mark.parametrize("parameter", [SELECT, MANY, COUNT, VOLUME, SWITCH, OBJECT, ONE, SEVERAL, QUESTION])
+def test_each_parameter_type_says_what_is_allowed(parameter):
+    assert parameter.allowed()
+
+
+MIX = ActionType(
+    "Mix", "transformation", "mixes", "one or more", "one each", (SELECT, VOLUME, SEVERAL), 1, 2,
+    duration=Duration(60, per_material=True),
+)  # fmt: skip
+SUBMITS = ActionType(SUBMIT, "control", "hands in", "none", "none", min_materials=0, max_materials=0)
+WAIT = ActionType(
+    "Wait", "control", "waits", "one", "one",
+    (Parameter("time", "range_with_units", "how long", dimension="duration", minimum="1 s", maximum="7 day"),),
+    duration=Duration(30, parameter="time"),
+)  # fmt: skip
+CATALOGUE = Catalogue({t.name: t for t in (MIX, SUBMITS, WAIT)})
+BENCH = place_all((Draft("A", {}), Draft("B", {}), Draft("C", {}), Draft("D", {}, NOT_AVAILABLE)), seed=1)
+A, B, C, D = (material.barcode for material in BENCH)
+
+
+def test_an_allowed_action_is_not_refused():
+    assert CATALOGUE.refuse(Action("Mix", (A, B), {"mode": "vortex", "targets": [A]}), BENCH) == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        (Action("Teleport", (A,)), "no action 'Teleport'"),
+        (Action("Mix", (A,), {"speed": "3"}), "no parameter 'speed'"),
+        (Action("Mix", (A,), {"mode": "shake"}), "one of vortex, invert"),
+        (Action("Mix", ()), "takes 1 to 2 materials"),
+        (Action("Mix", (A, B, C)), "takes 1 to 2 materials"),
+        (Action("Mix", (A, A)), "twice"),
+        (Action("Mix", ("MAT-00000000",)), "no material 'MAT-00000000'"),
+        (Action("Mix", (D,)), "not available any more"),
+        (Action("Mix", (A,), {"targets": [B]}), "not among the materials"),
+    ],
+)
+def test_a_wrong_action_is_refused_with_its_reason(action, reason):
+    assert reason in CATALOGUE.refuse(action, BENCH)
+
+
+def test_a_missing_required_parameter_is_refused_with_what_is_allowed():
+    needed = Parameter("mode", "select", "how", required=True, options=("vortex",))
+    catalogue = Catalogue({"Mix": ActionType("Mix", "transformation", "m", "i", "o", (needed,))})
+    assert "needs mode: one of vortex" in catalogue.refuse(Action("Mix", (A,)), BENCH)
+
+
+def test_a_default_fills_in_for_a_parameter_not_given():
+    with_default = Parameter("cycles", "range", "how often", default=30, minimum=1, maximum=40)
+    kind = ActionType("PCR", "transformation", "m", "i", "o", (with_default, SWITCH))
+    assert kind.values(Action("PCR", (A,))) == {"cycles": Decimal(30), "lid": None}
+
+
+def test_an_action_is_known_with_the_prefix_experiment_and_submit_by_its_short_name():
+    assert CATALOGUE.read(Action("ExperimentMix", (A,))).name == "Mix"
+    assert CATALOGUE.read(Action("Submit")).name == SUBMIT
+    assert CATALOGUE.read(Action("ExperimentTeleport")).name == "ExperimentTeleport"
+
+
+def test_an_action_takes_its_fixed_time_per_material_or_what_its_parameter_says():
+    assert MIX.seconds(Action("Mix", (A, B))) == 120  # 2 materials x 60 s
+    assert WAIT.seconds(Action("Wait", (A,), {"time": "2 h"})) == 7200
+    assert WAIT.seconds(Action("Wait", (A,))) == 30
+
+
+def test_an_action_survives_json():
+    action = Action("Mix", (A,), {"mode": "vortex"})
+    assert Action.from_json(action.to_json()) == action

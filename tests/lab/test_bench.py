@@ -1,0 +1,167 @@
+"""One attempt: how it ends, its clock, its barcodes, and that it can be taken up again."""
+
+from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Catalogue, Duration, Parameter
+from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
+from simulation.lab.materials import NOT_AVAILABLE, Draft, place_all
+from simulation.lab.outcomes import Observation, Outcome, RejectedBy
+
+TIME = Parameter("time", "range_with_units", "how long", dimension="duration", minimum="1 s", maximum="7 day")
+CATALOGUE = Catalogue(
+    {
+        kind.name: kind
+        for kind in (
+            ActionType("Halve", "transformation", "halves", "one", "two", duration=Duration(120)),
+            ActionType("Wait", "control", "waits", "one", "one", (TIME,), duration=Duration(1, "time")),
+            ActionType("Refuse", "transformation", "never works", "one", "none", duration=Duration(120)),
+            ActionType("Peek", "control", "free", "one", "none", costs_step=False),
+            ActionType(SUBMIT, "control", "hands in", "none", "none", min_materials=0, max_materials=0),
+            ActionType(QUIT, "control", "gives up", "none", "none", min_materials=0, max_materials=0),
+        )
+    }
+)
+
+
+class Halver:
+    """Hands the sample back and a new half beside it; refuses `Refuse`."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def predict(self, action, situation):
+        self.calls += 1
+        if action.name == "Refuse":
+            return Outcome.rejected("it cannot be done")
+        if action.name != "Halve":
+            kept = [Draft(situation.inventory[c].name, {}, replaces=c) for c in action.materials]
+            return Outcome(success=True, new_materials=tuple(kept))
+        code = action.materials[0]
+        drafts = (
+            Draft("Sample", {"volume": "half"}, replaces=code, ledger={"secret": 1}),
+            Draft("Half", {"volume": "half"}, derived_from=(code,), ledger={"secret": 1}),
+        )
+        return Outcome(success=True, new_materials=drafts, new_observations=(Observation("Clear", "visual"),))
+
+
+def start(max_steps=10):
+    return {
+        "goal": "find out",
+        "catalogue": CATALOGUE,
+        "inventory": place_all((Draft("Sample", {"volume": "whole"}),), seed=3),
+        "seed": 3,
+        "max_steps": max_steps,
+    }
+
+
+def sample_of(bench):
+    return bench.inventory.materials[0].barcode
+
+
+def test_submitting_ends_the_attempt_without_asking_the_model():
+    bench, model = Bench(**start()), Halver()
+    bench.step(Action("Submit"), model)
+    assert bench.ending == Ending.SUBMITTED
+    assert model.calls == 0
+
+
+def test_quitting_ends_the_attempt():
+    bench = Bench(**start())
+    bench.step(Action(QUIT), Halver())
+    assert bench.ending == Ending.QUIT
+
+
+def test_the_third_rejection_running_ends_the_attempt():
+    bench, model = Bench(**start()), Halver()
+    for name in ("Refuse", "Teleport"):
+        bench.step(Action(name, (sample_of(bench),)), model)
+    assert bench.ending is None
+    bench.step(Action("Halve", ("MAT-00000000",)), model)
+    assert bench.ending == Ending.REJECTED_OUT
+    assert model.calls == 1  # only Refuse reached the model, the catalogue refused the others
+    assert [step.outcome.rejected_by for step in bench.history] == [
+        RejectedBy.TRANSITION_MODEL,
+        RejectedBy.CATALOGUE,
+        RejectedBy.CATALOGUE,
+    ]
+
+
+def test_an_accepted_step_begins_the_count_of_rejections_anew():
+    bench, model = Bench(**start()), Halver()
+    for name in ("Refuse", "Refuse", "Halve", "Refuse", "Refuse"):
+        bench.step(Action(name, (sample_of(bench),)), model)
+    assert bench.ending is None
+    assert bench.rejections_running == 2
+
+
+def test_the_attempt_is_cut_off_at_max_steps_and_rejected_steps_count():
+    bench, model = Bench(**start(max_steps=3)), Halver()
+    for name in ("Halve", "Refuse"):
+        bench.step(Action(name, (sample_of(bench),)), model)
+    assert (bench.ending, bench.situation().steps_left) == (None, 1)
+    bench.step(Action("Halve", (sample_of(bench),)), model)
+    assert bench.ending == Ending.TRUNCATED
+
+
+def test_submitting_with_the_last_step_is_submitting():
+    bench = Bench(**start(max_steps=1))
+    bench.step(Action("Submit"), Halver())
+    assert bench.ending == Ending.SUBMITTED
+
+
+def test_an_action_that_costs_no_step_does_not_count():
+    bench, model = Bench(**start(max_steps=2)), Halver()
+    bench.step(Action("Peek", (sample_of(bench),)), model)
+    assert (bench.steps, len(bench.history)) == (0, 1)
+
+
+def test_the_clock_moves_by_what_an_action_takes_and_stands_still_when_it_is_rejected():
+    bench, model = Bench(**start()), Halver()
+    code = sample_of(bench)
+    for action in (Action("Halve", (code,)), Action("Refuse", (code,)), Action("Wait", (code,), {"time": "1 h"})):
+        bench.step(action, model)
+    # 120 s, then nothing, then 3600 s
+    assert [(step.started_at, step.ended_at) for step in bench.history] == [(0, 120), (120, 120), (120, 3720)]
+    assert bench.elapsed == 3720
+    assert bench.inventory[code].last_modified == 3720
+
+
+def test_the_environment_names_new_materials_and_a_continued_one_keeps_its_barcode():
+    bench = Bench(**start())
+    code = sample_of(bench)
+    step = bench.step(Action("Halve", (code,)), Halver())
+    assert step.barcodes[0] == code
+    assert step.barcodes[1] not in (code, "")
+    assert [material.name for material in bench.inventory] == ["Sample", "Half"]
+    assert bench.inventory[step.barcodes[1]].created_at == 120
+
+
+def test_a_rejected_step_leaves_the_bench_as_it_was():
+    bench = Bench(**start())
+    before = bench.inventory
+    bench.step(Action("Refuse", (sample_of(bench),)), Halver())
+    assert bench.inventory == before
+    assert bench.inventory.materials[0].available_for_use != NOT_AVAILABLE
+
+
+def test_a_bench_taken_up_again_from_stored_steps_stands_as_it_stood():
+    bench, model = Bench(**start()), Halver()
+    for name in ("Halve", "Refuse", "Halve"):
+        bench.step(Action(name, (sample_of(bench),)), model)
+    stored = [step_to_json(step) for step in bench.history]
+    again = Bench.resume([step_from_json(data) for data in stored], **start())
+    assert again == bench
+    assert again.step(Action("Halve", (sample_of(bench),)), model) == bench.step(
+        Action("Halve", (sample_of(bench),)), model
+    )
+
+
+def test_the_transcript_tells_what_happened_without_ledger_or_reasoning():
+    bench, model = Bench(**start()), Halver()
+    bench.step(Action("Halve", (sample_of(bench),)), model)
+    bench.step(Action("Refuse", (sample_of(bench),)), model)
+    bench.step(Action("Submit"), model)
+    first, second = bench.transcript()
+    assert [output["barcode"] for output in first.outputs] == list(bench.history[0].barcodes)
+    assert first.outputs[1]["derived_from"] == [sample_of(bench)]
+    assert first.observations[0]["description"] == "Clear"
+    assert second.rejected == "it cannot be done"
+    assert "secret" not in repr((first, second))

@@ -1,0 +1,97 @@
+"""Numbers with units are read strictly and written plainly."""
+
+from decimal import Decimal
+
+import pytest
+
+from simulation.lab import quantities
+from simulation.lab.quantities import QuantityError, parse, plain, show
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "kept"),
+    [
+        ("50 µL", "volume", "50"),
+        ("50uL", "volume", "50"),
+        ("50 μL", "volume", "50"),  # the Greek letter, not the micro sign
+        ("1.5 mL", "volume", "1500"),
+        ("2 mg", "mass", "2000"),
+        ("10 mM", "molar_concentration", "10000"),
+        ("0.4 mg/mL", "mass_concentration", "400"),
+        ("2 h", "duration", "7200"),
+        ("90", "duration", "90"),  # a bare number is seconds
+        ("37C", "temperature", "37"),
+        ("-80 °C", "temperature", "-80"),
+        ("1e8 TU/mL", "number_density", "100000000"),
+        ("300 x g", "centrifugal_force", "300"),
+        ("1.5 kb", "base_pairs", "1500"),
+        ("273 nm", "length", "0.000273"),
+        ("24", "count", "24"),
+    ],
+)
+def test_a_number_with_an_allowed_unit_is_read_in_the_kept_unit(text, dimension, kept):
+    assert parse(text, dimension).value == Decimal(kept)
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension"),
+    [
+        ("50", "volume"),
+        ("50 mL of water", "volume"),
+        ("50 mg", "volume"),
+        ("9**9**9 m", "length"),
+        ("1:10", "ratio"),
+        ("nan mL", "volume"),
+        ("1,000 µL", "volume"),
+        ("", "volume"),
+        (True, "count"),
+        (None, "mass"),
+        (["1 mL"], "volume"),
+    ],
+)
+def test_anything_else_is_refused_with_the_units_or_an_example(text, dimension):
+    with pytest.raises(QuantityError, match=r"units allowed|write a number and a unit"):
+        parse(text, dimension)
+
+
+def test_decimal_arithmetic_keeps_tenths_exact():
+    total = parse("0.1 mL", "volume").value + parse("0.2 mL", "volume").value
+    assert show(total, "volume", "mL") == "0.3 mL"
+
+
+@pytest.mark.parametrize(
+    ("value", "dimension", "unit", "shown"),
+    [
+        ("1500", "volume", "", "1.5 mL"),
+        ("0.5", "volume", "", "500 nL"),
+        ("1500", "volume", "µL", "1500 µL"),
+        ("412", "mass_concentration", "mg/mL", "0.412 mg/mL"),
+        ("5", "count", "", "5"),
+        ("0", "volume", "", "0 µL"),
+        ("-80", "temperature", "", "-80 °C"),
+        ("5400", "duration", "", "1.5 h"),
+    ],
+)
+def test_an_amount_is_written_in_the_asked_unit_or_a_readable_one(value, dimension, unit, shown):
+    assert show(Decimal(value), dimension, unit) == shown
+
+
+def test_a_plain_number_has_six_significant_digits_and_no_exponent():
+    # 1/3 to six digits; 1234567 rounds to 1234570 (half even at the sixth digit); 1E+3 loses its exponent
+    assert plain(Decimal(1) / Decimal(3)) == "0.333333"
+    assert plain(Decimal("1234567")) == "1234570"
+    assert plain(Decimal("1E+3")) == "1000"
+    assert plain(Decimal("-0.0000")) == "0"
+
+
+@pytest.mark.parametrize("dimension", quantities.dimensions())
+def test_every_dimension_can_be_written_and_read_back(dimension):
+    shown = show(Decimal("25"), dimension)
+    assert parse(shown, dimension).value == Decimal("25")
+
+
+@pytest.mark.parametrize("dimension", quantities.dimensions())
+def test_every_unit_of_every_dimension_is_understood(dimension):
+    for unit in quantities.units(dimension):
+        shown = show(parse(f"2 {unit}", dimension).value, dimension, unit)
+        assert shown == f"2 {unit}".strip()

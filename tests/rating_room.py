@@ -1,0 +1,131 @@
+"""A small study for tests of the rater's pages: hand-written records, blinded and planned as a real one is stored."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from ratings import access, blinding
+from ratings.models import EVIDENCE, TRANSITION, Assignment, Item, Rater, Study
+from simulation.lab.actions import Action
+from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, Material
+from simulation.lab.outcomes import Observation, Outcome
+
+COFFEE, WATER, VIAL = "MAT-COFFEE01", "MAT-WATER001", "MAT-VIAL0001"
+
+
+def material(barcode: str, name: str, available: str = "available_for_further_use", **properties: str) -> Material:
+    return Material(barcode, name, properties, available, "static", "room_temp", 0, 0)
+
+
+BENCH = [
+    material(
+        COFFEE,
+        "Brewed coffee, commercial",
+        phase="liquid",
+        volume="50 mL",
+        appearance="dark brown, slightly cloudy",
+        container="100 mL glass bottle",
+        container_capacity="100 mL",
+    ),
+    material(WATER, "HPLC-grade water", UNLIMITED, phase="liquid", volume="1 L", container="1 L bottle", purity="HPLC grade"),
+    material(VIAL, "Empty vial", phase="none", container="2 mL glass vial", container_capacity="2 mL"),
+]
+
+
+def dilution(microlitres: int) -> dict[str, Any]:
+    """One accepted step: coffee and water into the vial, so that each amount gives an item of its own."""
+    left = f"{50 - microlitres / 1000:g} mL"
+    action = Action("Dilute", (COFFEE, WATER, VIAL), {"volume": f"{microlitres} µL", "final_volume": "1 mL", "mix": True})
+    outcome = Outcome(
+        success=True,
+        new_materials=(
+            Draft(BENCH[0].name, {**BENCH[0].properties, "volume": left}, replaces=COFFEE),
+            Draft(
+                f"Coffee, {microlitres} µL in 1 mL",
+                {"phase": "liquid", "volume": "1 mL", "appearance": "pale brown, clear", "container": "2 mL glass vial"},
+                derived_from=(COFFEE, WATER),
+            ),
+        ),
+        new_observations=(
+            Observation("The mixture is clear and evenly coloured after inversion.", "visual"),
+            Observation("Volume in the vial, read at the graduation", "quantitative", "1 mL"),
+        ),
+        reasoning="SECRET: never shown",
+    )
+    return step(action, outcome)
+
+
+def refusal() -> dict[str, Any]:
+    action = Action("Centrifuge", (VIAL,), {"force": "12000 x g", "duration": "5 min"})
+    return step(action, Outcome.rejected("The vial is empty; there is nothing to spin"))
+
+
+def step(action: Action, outcome: Outcome, number: int = 1) -> dict[str, Any]:
+    inputs = [m for m in BENCH if m.barcode in action.materials]
+    drafts = outcome.new_materials
+    return {
+        "number": number,
+        "started_at": 600 * number,
+        "inputs": [m.seen() for m in inputs],
+        "action": action.to_json(),
+        "outcome": outcome.to_json(),
+        "barcodes": [draft.replaces or f"MAT-NEW{number:04}{index}" for index, draft in enumerate(drafts)],
+    }
+
+
+def transition_payloads(count: int) -> list[dict[str, Any]]:
+    """`count` different ones, a rejected action last."""
+    steps = [dilution(50 * (number + 1)) for number in range(count - 1)] + [refusal()]
+    return [blinding.blind_transition(s) for s in steps]
+
+
+def evidence_payloads(count: int) -> list[dict[str, Any]]:
+    """`count` records, each a step longer than the one before; the first is empty."""
+    goal = "Find out how much caffeine (mg/mL) there is in the coffee."
+    steps = [dilution(50 * (number + 1)) | {"number": number + 1} for number in range(count)]
+    return [blinding.blind_evidence(goal, steps[:number]) for number in range(count)]
+
+
+def open_study(kind: str = TRANSITION, items: int = 5, raters: int = 2) -> Study:
+    """An open study in which every rater rates every item, each in the same order."""
+    study = Study.objects.create(
+        slug=f"study-{Study.objects.count() + 1}",
+        name="Coffee study, round 1" if kind == TRANSITION else "Coffee evidence",
+        kind=kind,
+        question="Given these materials and this action, is the outcome plausible?"
+        if kind == TRANSITION
+        else "Does this record suffice for the goal?",
+        protocol={},
+        seed=1,
+        ratings_per_item=raters,
+        status="open",
+        guide_version="1",
+    )
+    payloads = evidence_payloads(items) if kind == EVIDENCE else transition_payloads(items)
+    made = [
+        Item.objects.create(
+            study=study, payload=p, payload_sha256=blinding.payload_digest(p), created_at=timezone.now()
+        )
+        for p in payloads
+    ]
+    for number in range(1, raters + 1):
+        user = User.objects.create(username=f"{study.slug}-rater-{number}")
+        rater = Rater.objects.create(study=study, user=user, label=f"R{number:02}", invited_at=timezone.now())
+        for position, item in enumerate(made, start=1):
+            Assignment.objects.create(item=item, rater=rater, position=position, pair=item.code)
+    return study
+
+
+def link(rater: Rater) -> str:
+    """The address of a new personal link."""
+    return f"/r/{access.make_link(rater.user, 'rater')}/"
+
+
+def used_up() -> dict[str, Any]:
+    """A step after which one material is gone and another may not be used further."""
+    action = Action("Filter", (COFFEE, VIAL), {"pore_size": "0.45 µm"})
+    filtrate = Draft(
+        "Filtered coffee", {"phase": "liquid", "volume": "48 mL"}, available_for_use=NOT_AVAILABLE, replaces=VIAL
+    )
+    return step(action, Outcome(success=True, new_materials=(filtrate,)))

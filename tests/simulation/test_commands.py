@@ -1,0 +1,61 @@
+"""Commands: what they print, and how they end."""
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from simulation.models import Episode, Experiment, Twin
+
+pytestmark = pytest.mark.both_databases
+
+
+def test_run_episodes_with_wait_plays_here_when_no_worker_runs(lab: None, capsys: pytest.CaptureFixture[str]) -> None:
+    call_command("run_episodes", experiment="zebrafish-genotyping", attempts=1, seed=1, wait=True, threads=1)
+    assert Episode.objects.get().status == "submitted"
+    said = capsys.readouterr()
+    assert "1 episodes queued, seed 1" in said.out and "1 of 1 ended" in said.err
+
+
+def test_run_episodes_without_wait_only_queues_and_says_what_is_missing(lab: None, capsys) -> None:
+    call_command("run_episodes", experiment="all", attempts=2)
+    assert set(Episode.objects.values_list("status", flat=True)) == {"queued"}
+    assert Episode.objects.count() == 6
+    assert "make worker" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"experiment": "coffee"}, "Known experiments: .*caffeine-hplc-analysis"),
+        ({"cast": "gpt-9"}, "Known casts: offline, offline-lapses, offline-random"),
+        ({"attempts": 0}, "--attempts must be from 1 to 1000"),
+    ],
+)
+def test_bad_arguments_end_with_2_and_say_what_would_do(lab: None, options: dict[str, object], said: str) -> None:
+    with pytest.raises(CommandError, match=said) as refused:
+        call_command("run_episodes", **options)
+    assert refused.value.returncode == 2
+    assert not Episode.objects.exists()
+
+
+def test_failed_episodes_end_the_command_with_1_and_their_reason(lab: None, capsys) -> None:
+    experiment = Experiment.objects.get(slug="zebrafish-genotyping")
+    experiment.data["protocol"] = [{}]  # as if a newer release had loaded a file that this one cannot read
+    experiment.save()
+    with pytest.raises(CommandError, match="1 of 1 episodes failed") as refused:
+        call_command("run_episodes", experiment="zebrafish-genotyping", wait=True, threads=1)
+    assert refused.value.returncode == 1
+    assert "1 failed: internal error: KeyError" in capsys.readouterr().err
+
+
+def test_make_twins_before_anything_was_played_says_what_to_do_first(lab: None) -> None:
+    with pytest.raises(CommandError, match="run_episodes --wait") as refused:
+        call_command("make_twins")
+    assert refused.value.returncode == 2
+
+
+def test_make_twins_makes_both_kinds_of_every_step_that_takes_them(lab: None) -> None:
+    call_command("run_episodes", experiment="caffeine-hplc-analysis", seed=1, wait=True, threads=1)
+    call_command("make_twins", experiment="caffeine-hplc-analysis", error="both", seed=2, wait=True, threads=1)
+    done = Twin.objects.filter(status="done")
+    assert set(done.values_list("perturbation", flat=True)) == {"obvious", "subtle"}
+    assert done.count() > Twin.objects.count() / 2

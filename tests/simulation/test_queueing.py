@@ -1,0 +1,87 @@
+"""Orders of work are rows."""
+
+import pytest
+
+from simulation import queueing
+from simulation.casting import UnknownCastError
+from simulation.models import Episode, Experiment, Transition, Twin
+from tests_support import play_out
+
+pytestmark = pytest.mark.both_databases
+
+
+def test_ordering_again_adds_the_next_replicates(caffeine: Experiment) -> None:
+    queueing.queue_episodes([caffeine], "offline", 2)
+    queueing.queue_episodes([caffeine], "offline", 3)
+    assert sorted(Episode.objects.values_list("replicate", flat=True)) == [1, 2, 3, 4, 5]
+
+
+def test_the_same_submission_orders_once(caffeine: Experiment) -> None:
+    first = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
+    again = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
+    assert first == again and Episode.objects.count() == 2
+
+
+def test_the_same_seed_gives_the_same_episodes_and_barcodes(caffeine: Experiment) -> None:
+    first = queueing.queue_episodes([caffeine], "offline", 1, seed=5).episodes.get()
+    Episode.objects.all().delete()
+    again = queueing.queue_episodes([caffeine], "offline", 1, seed=5).episodes.get()
+    assert (first.seed, first.initial) == (again.seed, again.initial)
+
+
+def test_an_unknown_cast_is_refused_with_the_known_ones_and_orders_nothing(caffeine: Experiment) -> None:
+    with pytest.raises(UnknownCastError, match="offline, offline-lapses, offline-random"):
+        queueing.queue_episodes([caffeine], "gpt-9", 1)
+    assert Episode.objects.count() == 0
+
+
+def test_an_unknown_experiment_is_refused_with_the_known_ones(lab: None) -> None:
+    with pytest.raises(queueing.UnknownExperimentError, match="caffeine-hplc-analysis"):
+        queueing.experiments_named("coffee")
+
+
+def test_an_empty_laboratory_says_how_to_fill_it(db: None) -> None:
+    with pytest.raises(queueing.UnknownExperimentError, match="load_lab"):
+        queueing.experiments_named("all")
+
+
+def test_a_queued_episode_is_stopped_at_once(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
+    assert queueing.stop(episode) is True
+    episode.refresh_from_db()
+    assert episode.status == "cancelled"
+    assert queueing.stop(episode) is False
+
+
+def test_a_retry_takes_the_replicates_place_and_only_it_counts(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=3).episodes.get()
+    queueing.stop(episode)
+    again = queueing.retry(episode)
+    assert (again.replicate, again.seed, again.initial) == (episode.replicate, episode.seed, episode.initial)
+    assert list(Episode.objects.filter(counts=True)) == [again]
+    with pytest.raises(ValueError, match="only a failed or stopped episode"):
+        queueing.retry(episode)
+
+
+def test_a_running_episode_is_not_retried(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
+    with pytest.raises(ValueError, match="is queued"):
+        queueing.retry(episode)
+
+
+def test_twins_are_ordered_for_accepted_steps_only_and_numbered_on(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=2)
+    play_out(run)
+    accepted = Transition.objects.filter(accepted=True).count()
+    queueing.queue_twins(Transition.objects.all(), ["subtle"], seed=1)
+    queueing.queue_twins(Transition.objects.all(), ["subtle"], seed=1)
+    assert Twin.objects.count() == 2 * accepted
+    assert set(Twin.objects.values_list("number", flat=True)) == {1, 2}
+
+
+def test_progress_counts_what_stands_where(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 3)
+    queueing.stop(run.episodes.first())
+    now = queueing.progress(run)
+    assert (now.total, now.ended, now.by_status) == (3, 1, {"queued": 2, "cancelled": 1})
+    assert not now.finished

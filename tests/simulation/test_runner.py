@@ -1,0 +1,103 @@
+"""Playing episodes: one unit of work at a time, one committed step after another."""
+
+import pytest
+
+from simulation import laboratory, leases, queueing, runner
+from simulation.lab.bench import step_from_json
+from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
+from tests_support import play_out
+
+pytestmark = pytest.mark.both_databases
+
+
+def played(experiment: Experiment, cast: str = "offline", seed: int = 11) -> Episode:
+    run = queueing.queue_episodes([experiment], cast, 1, seed=seed)
+    play_out(run)
+    return run.episodes.get()
+
+
+@pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
+def test_the_reference_protocol_is_submitted_and_found_sufficient(lab: None, slug: str) -> None:
+    episode = played(Experiment.objects.get(slug=slug))
+    assert (episode.status, episode.error) == ("submitted", "")
+    review = EvidenceReview.objects.get(episode=episode)
+    assert review.sufficient, review.verdict["reasoning"]
+    assert not episode.transitions.filter(accepted=False).exists()
+
+
+def test_steps_are_numbered_without_gap_and_the_clock_never_goes_back(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    steps = [step_from_json(step) for step in episode.transitions.values_list("step", flat=True)]
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    assert all(a.ended_at == b.started_at for a, b in zip(steps, steps[1:], strict=False))
+    assert episode.next_number == len(steps) + 1
+
+
+def test_the_same_seed_plays_the_same_episode(caffeine: Experiment) -> None:
+    first = played(caffeine, "offline-lapses", seed=4)
+    again = queueing.queue_episodes([caffeine], "offline-lapses", 1, seed=5)
+    again.episodes.update(seed=first.seed, initial=first.initial)
+    play_out(again)
+    steps = [list(e.transitions.values_list("step", flat=True)) for e in (first, again.episodes.get())]
+    assert steps[0] == steps[1] and len(steps[0]) > 5
+
+
+def test_a_unit_is_one_call_and_a_step_takes_two(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    phases = []
+    for _ in range(4):
+        lease = leases.claim(Episode, episode.code)
+        assert lease is not None and runner.advance(lease)
+        episode.refresh_from_db()
+        phases.append((episode.phase, Transition.objects.count()))
+    assert phases == [("transition", 0), ("agent", 1), ("transition", 1), ("agent", 2)]
+
+
+def test_a_worker_that_dies_after_the_choice_leaves_the_action_for_the_next(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    lease = leases.claim(Episode, episode.code)
+    assert lease is not None and runner.advance(lease)
+    episode.refresh_from_db()
+    chosen = episode.pending
+    play_out(episode.run)
+    assert episode.transitions.get(number=1).step["action"] == chosen
+
+
+def test_a_stop_ends_the_episode_before_its_next_step(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    lease = leases.claim(Episode, episode.code)
+    assert lease is not None
+    assert queueing.stop(episode) is True
+    assert runner.advance(lease)
+    play_out(episode.run)
+    episode.refresh_from_db()
+    assert episode.status == "cancelled" and episode.transitions.count() == 0
+
+
+def test_random_episodes_end_by_the_rules(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline-random", 5, seed=9)
+    play_out(run)
+    ends = set(run.episodes.values_list("status", flat=True))
+    assert ends <= {"submitted", "quit", "rejected_out", "truncated"}
+    assert all(e.transitions.count() <= caffeine.max_steps for e in run.episodes.all())
+
+
+def test_a_cast_that_is_gone_fails_the_episode_with_a_reason(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    Episode.objects.update(cast="no-such-cast")
+    play_out(run)
+    episode = run.episodes.get()
+    assert episode.status == "failed" and "Known casts" in episode.error
+
+
+def test_twins_differ_from_their_original_and_say_why(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    run = queueing.queue_twins(episode.transitions.all(), ["obvious", "subtle"], seed=1)
+    play_out(run)
+    done = Twin.objects.filter(status="done").select_related("transition")
+    assert done.filter(perturbation="obvious").exists() and done.filter(perturbation="subtle").exists()
+    for twin in done:
+        assert twin.outcome != twin.transition.step["outcome"]
+        assert twin.kind and twin.rule and twin.field and twin.why
+        assert "SECRET" not in str(twin.outcome)
+    assert set(Twin.objects.values_list("status", flat=True)) <= {"done", "unsuited"}

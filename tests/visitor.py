@@ -1,0 +1,75 @@
+"""A browser without JavaScript: keeps cookies, reads a page's forms, fills them in and sends them."""
+
+import http.cookiejar
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Any
+
+
+class FormReader(HTMLParser):
+    """All forms of a page: address, method, and what is in their fields as the page stands."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: list[dict[str, Any]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "form":
+            self.forms.append({"action": given.get("action") or "", "method": given.get("method", "get"), "fields": {}})
+        elif tag == "input" and self.forms and given.get("name"):
+            ticked = given.get("type") not in ("radio", "checkbox") or "checked" in given
+            if ticked:
+                self.forms[-1]["fields"].setdefault(given["name"], []).append(given.get("value") or "")
+
+
+@dataclass
+class Page:
+    status: int
+    url: str
+    text: str
+    headers: Any
+
+    def form(self, action: str = "") -> dict[str, Any]:
+        """The first form whose address ends so (any that is posted, without one)."""
+        reader = FormReader()
+        reader.feed(self.text)
+        posted = [form for form in reader.forms if form["method"].lower() == "post"]
+        found = next(
+            (form for form in posted if form["action"].endswith(action) and "logout" not in form["action"]), None
+        )
+        assert found, f"no form to {action!r} on {self.url}: {[form['action'] for form in posted]}"
+        return found
+
+
+@dataclass
+class Visitor:
+    """One person's browser on one site."""
+
+    site: str
+    cookies: http.cookiejar.CookieJar = field(default_factory=http.cookiejar.CookieJar)
+
+    def get(self, path: str) -> Page:
+        return self._send(urllib.request.Request(urllib.parse.urljoin(self.site, path)))
+
+    def submit(self, page: Page, action: str = "", **values: Any) -> Page:
+        """Send a form of a page, as it stands but for these fields."""
+        form = page.form(action)
+        fields = {**form["fields"], **{name.replace("__", "-"): value for name, value in values.items()}}
+        body = urllib.parse.urlencode(fields, doseq=True).encode()
+        request = urllib.request.Request(urllib.parse.urljoin(page.url, form["action"]), data=body)
+        request.add_header("Referer", page.url)
+        return self._send(request)
+
+    def _send(self, request: urllib.request.Request) -> Page:
+        opener = urllib.request.build_opener(
+            urllib.request.HTTPCookieProcessor(self.cookies), urllib.request.ProxyHandler({})
+        )
+        try:
+            with opener.open(request, timeout=60) as answer:
+                return Page(answer.status, answer.url, answer.read().decode(), answer.headers)
+        except urllib.error.HTTPError as answer:
+            return Page(answer.code, answer.url, answer.read().decode(), answer.headers)

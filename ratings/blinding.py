@@ -36,7 +36,7 @@ _AVAILABILITY = {
     "not_available_for_further_use": "used up",
 }
 _BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
-_QUANTITY = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)\s?(%|[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?")
+_QUANTITY = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?")
 
 
 def blind_transition(step: Record, perturbed: Record | None = None) -> Payload:

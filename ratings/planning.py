@@ -57,10 +57,12 @@ def choose(
     Pairs that can serve several of the wanted sources come first, then experiments and actions served least so far.
     """
     choice = _Choice.over([c for c in distinct(pool) if c.source in wanted], seed, versions)
+    if short := [source for source in wanted if choice.supply(source) < wanted[source]]:
+        raise PlanError("; ".join(_shortage(choice, source, wanted[source]) for source in short))
     for source in sorted(wanted, key=lambda s: (choice.supply(s) - wanted[s], s)):
         for _ in range(wanted[source]):
             if not choice.take(source):
-                raise PlanError(_shortage(choice, source, wanted[source], versions))
+                raise PlanError(_crowding(choice, source, wanted[source], versions))
     return choice.chosen()
 
 
@@ -180,16 +182,21 @@ class _Choice:
         self.served[candidate.source, "by " + candidate.action] += by
 
 
-def _shortage(choice: _Choice, source: Source, count: int, versions: int | None) -> str:
-    cast, perturbation = source
-    what = "items" if perturbation == "none" else f"{perturbation} twins"
-    if (supply := choice.supply(source)) < count:
-        advice = "play more with run_episodes" if perturbation == "none" else "make more with make_twins"
-        return f"needs {count} {what} by {cast}, the pool holds {supply}: {advice}"
+def _shortage(choice: _Choice, source: Source, count: int) -> str:
+    advice = "play more with run_episodes" if source[1] == "none" else "make more with make_twins"
+    return f"needs {count} {_named(source)}, the pool holds {choice.supply(source)}: {advice}"
+
+
+def _crowding(choice: _Choice, source: Source, count: int, versions: int | None) -> str:
     return (
-        f"needs {count} {what} by {cast}; the pool holds {supply}, but with these raters only {versions} versions of "
-        f"one transition can be used: ask for more raters, or for fewer items"
+        f"needs {count} {_named(source)}; the pool holds {choice.supply(source)}, but so few raters can rate only "
+        f"{versions} of the versions of one transition: ask for more raters or for fewer items"
     )
+
+
+def _named(source: Source) -> str:
+    cast, perturbation = source
+    return f"items by {cast}" if perturbation == "none" else f"{perturbation} twins by {cast}"
 
 
 def _shuffled_pairs(items: Sequence[Planned], rng: random.Random) -> list[list[Planned]]:

@@ -11,9 +11,9 @@ from django.utils import timezone
 from simulation.lab.outcomes import Perturbation
 
 PERTURBATIONS = [
-    (Perturbation.NONE, "none"),
-    (Perturbation.OBVIOUS, "obvious (Error Type 1)"),
-    (Perturbation.SUBTLE, "subtle (Error Type 2)"),
+    (Perturbation.NONE.value, "none"),
+    (Perturbation.OBVIOUS.value, "obvious (Error Type 1)"),
+    (Perturbation.SUBTLE.value, "subtle (Error Type 2)"),
 ]
 
 
@@ -154,6 +154,9 @@ class Episode(Leased):
             models.CheckConstraint(
                 condition=(Q(status="failed") & ~Q(error="")) | (~Q(status="failed") & Q(error="")),
                 name="episode_error_only_when_failed",
+            ),
+            models.CheckConstraint(
+                condition=~Q(phase="transition") | Q(pending__isnull=False), name="episode_pending_in_transition"
             ),
         ]
         indexes = [models.Index(fields=["status", "lease_until"]), models.Index(fields=["run", "status"])]

@@ -120,7 +120,7 @@ def stop(episode: Episode) -> bool:
     now = timezone.now()
     unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
     unheld = unfinished.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now))
-    ended = {"status": "cancelled", "cancel_requested_at": now, "ended_at": now, "pending": None}
+    ended = {"status": "cancelled", "cancel_requested_at": now, "ended_at": now}
     if unheld.update(fence=F("fence") + 1, **ended):
         return True
     return unfinished.update(cancel_requested_at=now) == 1

@@ -20,7 +20,7 @@ def advance(lease: Lease[Episode]) -> bool:
     """Play the unit that the episode's phase names. True if this worker's result stands."""
     episode = lease.row
     if episode.cancel_requested_at:
-        return lease.finish("cancelled", pending=None)
+        return lease.finish("cancelled")
     try:
         with lease.kept():
             bench = laboratory.bench(episode)
@@ -46,7 +46,9 @@ def _choose(lease: Lease[Episode], bench: Bench, cast: Cast) -> bool:
 
 def _answer(lease: Lease[Episode], bench: Bench, cast: Cast) -> bool:
     """The transition model's turn."""
-    action = Action.from_json(lease.row.pending)
+    chosen = lease.row.pending
+    assert chosen is not None, "the constraint episode_pending_in_transition"
+    action = Action.from_json(chosen)
     return _commit_step(lease, bench, action, cast.transition_model.predict(action, bench.situation()))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from services import PostgresCluster, RedisServer  # noqa: E402  # the tests directory is on the path only now
+from services import PostgresCluster, RedisServer  # the tests directory is on the path only now
 
 # Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

@@ -28,7 +28,9 @@ BENCH = [
         container="100 mL glass bottle",
         container_capacity="100 mL",
     ),
-    material(WATER, "HPLC-grade water", UNLIMITED, phase="liquid", volume="1 L", container="1 L bottle", purity="HPLC grade"),
+    material(
+        WATER, "HPLC-grade water", UNLIMITED, phase="liquid", volume="1 L", container="1 L bottle", purity="HPLC grade"
+    ),
     material(VIAL, "Empty vial", phase="none", container="2 mL glass vial", container_capacity="2 mL"),
 ]
 
@@ -36,14 +38,21 @@ BENCH = [
 def dilution(microlitres: int) -> dict[str, Any]:
     """One accepted step: coffee and water into the vial, so that each amount gives an item of its own."""
     left = f"{50 - microlitres / 1000:g} mL"
-    action = Action("Dilute", (COFFEE, WATER, VIAL), {"volume": f"{microlitres} µL", "final_volume": "1 mL", "mix": True})
+    action = Action(
+        "Dilute", (COFFEE, WATER, VIAL), {"volume": f"{microlitres} µL", "final_volume": "1 mL", "mix": True}
+    )
     outcome = Outcome(
         success=True,
         new_materials=(
             Draft(BENCH[0].name, {**BENCH[0].properties, "volume": left}, replaces=COFFEE),
             Draft(
                 f"Coffee, {microlitres} µL in 1 mL",
-                {"phase": "liquid", "volume": "1 mL", "appearance": "pale brown, clear", "container": "2 mL glass vial"},
+                {
+                    "phase": "liquid",
+                    "volume": "1 mL",
+                    "appearance": "pale brown, clear",
+                    "container": "2 mL glass vial",
+                },
                 derived_from=(COFFEE, WATER),
             ),
         ),

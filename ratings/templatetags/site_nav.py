@@ -14,4 +14,6 @@ def nav_link(context: Context, name: str, label: str) -> SafeString:
     """A link that tells whether the page shown lies under it."""
     address = reverse(name)
     here = context["request"].path.startswith(address)
-    return format_html('<a href="{}"{}>{}</a>', address, format_html(' aria-current="{}"', "page") if here else "", label)
+    return format_html(
+        '<a href="{}"{}>{}</a>', address, format_html(' aria-current="{}"', "page") if here else "", label
+    )

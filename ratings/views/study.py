@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ratings import access, studies
 from ratings.forms import DocumentForm, StudyForm
-from ratings.models import Rater, Study
+from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.pool import Stock
 from ratings.protocols import KINDS, ProtocolError, SourceRequest, StudyProtocol
@@ -119,11 +119,6 @@ def make_link(request: StaffRequest, slug: str, label: str) -> HttpResponse:
         return redirect("ratings:study", slug=slug)
     link = request.build_absolute_uri(reverse("ratings:rater_link", args=[token]))
     return render(request, "ratings/study_link.html", {"study": study, "label": label, "link": link})
-
-
-def rater_rows(study: Study) -> QuerySet[Rater]:
-    """The seats of a study with how far each has come."""
-    return study.raters.annotate(given=Count("assignments__rating"), wanted=Count("assignments")).order_by("pk")
 
 
 def _done(request: StaffRequest, slug: str, verb: Any, said: str) -> HttpResponse:

@@ -10,8 +10,8 @@ from simulation.queueing import RunProgress
 class ProgressLine:
     """Rewrites one line on a terminal; elsewhere prints a line at most every two seconds."""
 
-    def __init__(self, what: str, out: TextIO = sys.stderr) -> None:
-        self.what, self.out, self.last, self.said_at = what, out, "", 0.0
+    def __init__(self, what: str, out: TextIO | None = None) -> None:
+        self.what, self.out, self.last, self.said_at = what, out or sys.stderr, "", 0.0
 
     def __call__(self, now: RunProgress) -> None:
         counts = ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in sorted(now.by_status.items()))

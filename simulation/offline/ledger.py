@@ -153,7 +153,7 @@ def exact(value: Decimal, dimension: str) -> str:
 
 
 def _share(whole: Decimal, share: Decimal) -> Decimal:
-    return whole if share >= 1 and share == 1 else grain(whole * share)
+    return whole if share == 1 else grain(whole * share)
 
 
 def _sum(one: Component, other: Component) -> Component:

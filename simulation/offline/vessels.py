@@ -16,8 +16,8 @@ SOLIDS = ("solid", "powder", "tissue", PELLET)
 SMALLEST_DRAW = Decimal("0.5")  # µL
 
 _TEMPERATURES = {
-    "room_temp": 22, "4C": 4, "-20C": -20, "-80C": -80, "-196C": -196, "ice": Decimal("0.5"), "dry_ice": -78,
-    "incubating_conditions": 37, "cell_culture_conditions": 37,
+    "room_temp": "22", "4C": "4", "-20C": "-20", "-80C": "-80", "-196C": "-196", "ice": "0.5", "dry_ice": "-78",
+    "incubating_conditions": "37", "cell_culture_conditions": "37",
 }  # fmt: skip
 # Above this temperature, a started millilitre thaws in so many seconds.
 _THAWING = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
@@ -27,7 +27,7 @@ _OF_THE_LIQUID = ("appearance", "pH", "purity", "density", "osmolality", "viabil
 _SURROUNDINGS = ("temperature", "carbon dioxide", "humidity")
 
 
-class Refusal(Exception):
+class RefusalError(Exception):
     """The action cannot be done; the message becomes the reason of a rejection."""
 
 
@@ -50,10 +50,13 @@ class Vessel:
     @classmethod
     def open(cls, material: Material, now: int) -> "Vessel":
         """A copy of a material as it is now: what was frozen and has stood warm long enough has thawed."""
+        contents = _read_contents(material)
+        counted = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
         vessel = cls(
             name=material.name,
-            properties=dict(material.properties),
-            contents=_read_contents(material),
+            # Lines about components are written anew from the contents when it becomes a draft.
+            properties={key: value for key, value in material.properties.items() if key not in counted},
+            contents=contents,
             phase=str(material.properties.get("phase", "")),
             condition=material.environmental_condition,
             material_type=material.material_type,
@@ -61,7 +64,7 @@ class Vessel:
             key=str(material.ledger.get("key", "")),
             unlimited=material.available_for_use == UNLIMITED,
         )
-        vessel.warm(vessel.temperature(), Decimal(now - material.last_modified))
+        vessel.thaw(vessel.temperature(), Decimal(now - material.last_modified))
         return vessel
 
     @classmethod
@@ -99,16 +102,15 @@ class Vessel:
             return quantities.parse(written, "temperature").value
         return Decimal(_TEMPERATURES[self.condition])
 
-    def warm(self, temperature: Decimal, seconds: Decimal) -> None:
-        """Thaw if it is frozen and stands warm for long enough, freeze if it stands below -5 °C. Taken to be watery."""
-        if self.phase == FROZEN:
-            needed = self._thawing(temperature)
-            if needed is not None and seconds >= needed:
-                self.phase = SUSPENSION if cells_in(self.contents) else LIQUID
-        elif temperature < -5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED) and seconds > 0:
-            if self.barcode and self.properties.get("phase") == LIQUID and self.condition in ("-20C", "-80C"):
-                # Written as liquid in the cold by whoever set up the bench: glycerol stocks and organic solvents.
-                return
+    def thaw(self, temperature: Decimal, seconds: Decimal) -> None:
+        """Thaw what is frozen if it stands warm for long enough."""
+        needed = self._thawing(temperature) if self.phase == FROZEN else None
+        if needed is not None and seconds >= needed:
+            self.phase = SUSPENSION if cells_in(self.contents) else LIQUID
+
+    def freeze(self, temperature: Decimal) -> None:
+        """Freeze below -5 °C; every liquid is taken to be watery."""
+        if temperature < -5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
             self.phase = FROZEN
 
     def place(self, condition: str, **surroundings: str) -> None:
@@ -120,35 +122,35 @@ class Vessel:
 
     def volume(self) -> Decimal:
         if self.contents.volume is None:
-            raise Refusal(f"critically unclear: the volume of {self.name} is not known")
+            raise RefusalError(f"critically unclear: the volume of {self.name} is not known")
         return self.contents.volume
 
     def capacity(self) -> Decimal:
         written = self.properties.get("container_capacity")
         if not written:
-            raise Refusal(f"critically unclear: how much the container of {self.name} holds is not known")
+            raise RefusalError(f"critically unclear: how much the container of {self.name} holds is not known")
         return quantities.parse(written, "volume").value
 
     def need_liquid(self, doing: str = "pipetted") -> None:
         """Refuse what is not a liquid or a suspension."""
         if self.phase == FROZEN:
-            raise Refusal(f"frozen: thaw it first ({self.name})")
+            raise RefusalError(f"frozen: thaw it first ({self.name})")
         if self.phase == ADHERENT:
-            raise Refusal(f"wrong phase: the cells of {self.name} are attached; they cannot be {doing}")
+            raise RefusalError(f"wrong phase: the cells of {self.name} are attached; they cannot be {doing}")
         if self.phase not in (LIQUID, SUSPENSION, SEDIMENTED):
-            raise Refusal(f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}")
+            raise RefusalError(
+                f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}"
+            )
 
     def draw(self, volume: Decimal) -> Contents:
         """Take a volume out; from above a pellet only the liquid comes. An unlimited material stays as it is."""
         self.need_liquid()
         if volume < SMALLEST_DRAW:
-            raise Refusal(f"below the instrument's minimum of 0.5 µL: {show(volume)} of {self.name}")
+            raise RefusalError(f"below the instrument's minimum of 0.5 µL: {show(volume)} of {self.name}")
         if self.unlimited:
             return self._draw_unlimited(volume)
         if volume > self.volume():
-            raise Refusal(
-                f"short of volume: needs {show(volume)}, {show(self.volume())} usable in {self.name}"
-            )
+            raise RefusalError(f"short of volume: needs {show(volume)}, {show(self.volume())} usable in {self.name}")
         moved, self.contents = self.contents.take(volume, self.settled)
         self.notice_empty()
         return moved
@@ -156,14 +158,14 @@ class Vessel:
     def draw_mass(self, mass: Decimal | None) -> Contents:
         """Take a mass out of a solid; all of it for None."""
         if self.phase not in SOLIDS or self.unlimited:
-            raise Refusal(f"wrong phase: {self.name} is {self.phase}; only a limited solid is moved by mass")
+            raise RefusalError(f"wrong phase: {self.name} is {self.phase}; only a limited solid is moved by mass")
         if mass is None:
             share = ONE
         elif self.contents.mass is None:
-            raise Refusal(f"critically unclear: the mass of {self.name} is not known")
+            raise RefusalError(f"critically unclear: the mass of {self.name} is not known")
         elif mass > self.contents.mass:
             have = quantities.show(self.contents.mass, "mass")
-            raise Refusal(f"short of mass: needs {quantities.show(mass, 'mass')}, {have} usable in {self.name}")
+            raise RefusalError(f"short of mass: needs {quantities.show(mass, 'mass')}, {have} usable in {self.name}")
         else:
             share = mass / self.contents.mass
         moved, self.contents = self.contents.split(share)
@@ -173,12 +175,14 @@ class Vessel:
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
         """Take liquid off a pellet or off attached cells, all of it for None."""
         if self.phase not in (SEDIMENTED, PELLET, ADHERENT):
-            raise Refusal(f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet")
+            raise RefusalError(
+                f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet"
+            )
         if self.unlimited:
-            raise Refusal(f"unlimited: {self.name} cannot be changed")
+            raise RefusalError(f"unlimited: {self.name} cannot be changed")
         wanted = self.volume() if volume is None else volume
         if wanted > self.volume():
-            raise Refusal(f"short of volume: needs {show(wanted)}, {show(self.volume())} usable in {self.name}")
+            raise RefusalError(f"short of volume: needs {show(wanted)}, {show(self.volume())} usable in {self.name}")
         if wanted == 0:
             return Contents()
         moved, self.contents = self.contents.take(wanted, self.settled)
@@ -210,27 +214,27 @@ class Vessel:
         if self.contents.volume:
             return replace(self.contents.split(volume / self.contents.volume)[0], volume=volume)
         if self.contents.components:
-            raise Refusal(f"critically unclear: the concentrations in {self.name} are not known")
+            raise RefusalError(f"critically unclear: the concentrations in {self.name} are not known")
         return Contents({}, self.contents.origins, volume)
 
     def _need_room(self, contents: Contents) -> None:
         if self.unlimited:
-            raise Refusal(f"unlimited: {self.name} cannot be changed; pour into a container or a limited material")
+            raise RefusalError(f"unlimited: {self.name} cannot be changed; pour into a container or a limited material")
         if self.phase == FROZEN:
-            raise Refusal(f"frozen: thaw it first ({self.name})")
+            raise RefusalError(f"frozen: thaw it first ({self.name})")
         if self.phase in ("gel", CONSUMABLE):
-            raise Refusal(f"wrong phase: {self.name} is {self.phase}; nothing can be poured into it")
+            raise RefusalError(f"wrong phase: {self.name} is {self.phase}; nothing can be poured into it")
         if contents.volume is None:
-            raise Refusal(f"critically unclear: the volume to pour into {self.name} is not known")
+            raise RefusalError(f"critically unclear: the volume to pour into {self.name} is not known")
         after = self.volume() + contents.volume
         if contents.volume and after > self.capacity():
-            raise Refusal(
+            raise RefusalError(
                 f"too small a container: {show(self.capacity())} capacity, {show(after)} would be in it ({self.name})"
             )
 
     def _mix_in(self, source: "Vessel") -> None:
-        for name in _OF_THE_LIQUID:
-            self.properties.pop(name, None)
+        for name in [key for key in self.properties if key in _OF_THE_LIQUID or key.endswith(" concentration")]:
+            del self.properties[name]
         if self.phase == PELLET:
             self.phase = SEDIMENTED
         elif self.phase in ("solid", "powder") or (self.phase == LIQUID and source.phase == SUSPENSION):
@@ -247,19 +251,14 @@ class Vessel:
 
     def _shown(self) -> dict[str, Any]:
         """The properties with phase, volume, mass and known concentrations as they are now."""
-        stale = {f"{name} {what}" for name in self.contents.components for what in ("concentration", "amount")}
-        kept = {
-            key: value
-            for key, value in self.properties.items()
-            if key not in stale and not key.endswith((" concentration", " amount")) and key not in ("volume", "mass")
-        }
         shown: dict[str, Any] = {"phase": self.phase}
         volume, mass = self.contents.volume, self.contents.mass
         if volume is not None and (volume > 0 or self.phase not in (*SOLIDS, EMPTY)):
             shown["volume"] = exact(volume, "volume")
         if mass is not None and (mass > 0 or self.phase in SOLIDS):
             shown["mass"] = exact(mass, "mass")
-        return {**shown, **{key: value for key, value in kept.items() if key != "phase"}, **self.contents.shown()}
+        kept = {key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")}
+        return {**shown, **kept, **self.contents.shown()}
 
 
 def cells_in(contents: Contents) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ PER_PAGE = 50
 
 def listed() -> QuerySet[Episode]:
     """Episodes with all that a `Standing` needs, and without the long JSON columns."""
-    rows = Episode.objects.select_related("experiment", "retried_as").prefetch_related("reviews")
+    rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
     return rows.defer("initial", "pending", "experiment__data", "retried_as__initial", "retried_as__pending")
 
 

@@ -1,11 +1,11 @@
 """Orders of work are rows."""
 
 import pytest
+from tests_support import play_out
 
 from simulation import queueing
 from simulation.casting import UnknownCastError
 from simulation.models import Episode, Experiment, Transition, Twin
-from tests_support import play_out
 
 pytestmark = pytest.mark.both_databases
 

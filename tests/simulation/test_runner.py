@@ -1,11 +1,13 @@
 """Playing episodes: one unit of work at a time, one committed step after another."""
 
-import pytest
+import itertools
 
-from simulation import laboratory, leases, queueing, runner
+import pytest
+from tests_support import play_out
+
+from simulation import leases, queueing, runner
 from simulation.lab.bench import step_from_json
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
-from tests_support import play_out
 
 pytestmark = pytest.mark.both_databases
 
@@ -29,7 +31,7 @@ def test_steps_are_numbered_without_gap_and_the_clock_never_goes_back(caffeine: 
     episode = played(caffeine)
     steps = [step_from_json(step) for step in episode.transitions.values_list("step", flat=True)]
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))
-    assert all(a.ended_at == b.started_at for a, b in zip(steps, steps[1:], strict=False))
+    assert all(a.ended_at == b.started_at for a, b in itertools.pairwise(steps))
     assert episode.next_number == len(steps) + 1
 
 
@@ -75,7 +77,7 @@ def test_a_stop_ends_the_episode_before_its_next_step(caffeine: Experiment) -> N
 
 
 def test_random_episodes_end_by_the_rules(caffeine: Experiment) -> None:
-    run = queueing.queue_episodes([caffeine], "offline-random", 5, seed=9)
+    run = queueing.queue_episodes([caffeine], "offline-random", 3, seed=9)
     play_out(run)
     ends = set(run.episodes.values_list("status", flat=True))
     assert ends <= {"submitted", "quit", "rejected_out", "truncated"}

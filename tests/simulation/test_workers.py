@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
+from tests_support import play_out
 
 from simulation import queueing, workers
 from simulation.models import Experiment, Worker
-from tests_support import play_out
 
 KILLS = 6
 

@@ -1,5 +1,6 @@
 """How one thing in an outcome is changed so that its form gives nothing away."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal, localcontext
@@ -7,8 +8,8 @@ from typing import Any, NamedTuple
 
 from simulation.lab import quantities
 from simulation.lab.actions import Action
-from simulation.lab.materials import UNLIMITED, Draft, Material
-from simulation.lab.outcomes import Outcome
+from simulation.lab.materials import AVAILABLE, Draft, Material
+from simulation.lab.outcomes import Observation, Outcome
 from simulation.lab.roles import Situation
 
 CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
@@ -38,9 +39,9 @@ class Case(NamedTuple):
         return [m for code in self.action.materials if (m := self.situation.inventory.get(code))]
 
     def drafts(self) -> Iterator[tuple[int, Draft]]:
-        """The materials of the outcome that a step can alter, with their places."""
+        """The materials of the outcome that are there for further use, with their places."""
         for index, draft in enumerate(self.outcome.new_materials):
-            if draft.available_for_use != UNLIMITED:
+            if draft.available_for_use == AVAILABLE:
                 yield index, draft
 
 
@@ -62,11 +63,23 @@ def concentrations(properties: Mapping[str, Any]) -> dict[str, quantities.Quanti
     return {name: quantity for name, quantity in found.items() if quantity is not None and quantity.value > 0}
 
 
-def written_like(original: str, value: Decimal, dimension: str) -> str:
-    """The value as the writer of `original` would have put it: same choice of unit, no more digits (at least two)."""
+def readings(seen: Observation, dimension: str) -> list[Decimal]:
+    """The replicate readings of an observation, "1.1 mL, 1.2 mL"; empty if it is anything else."""
+    found = [amount(part, dimension) for part in seen.value.split(", ")]
+    return [quantity.value for quantity in found if quantity] if all(found) else []
+
+
+def scaled(seen: Observation, factor: Decimal, dimension: str) -> str:
+    """Its value with every replicate reading multiplied."""
+    parts = zip(seen.value.split(", "), readings(seen, dimension), strict=True)
+    return ", ".join(written_like(part, value * factor, dimension) for part, value in parts)
+
+
+def written_like(original: str, value: Decimal, dimension: str, digits: int = 2) -> str:
+    """The value as the writer of `original` would have put it: same choice of unit, no more digits (or than `digits`)."""
     before = quantities.parse(original, dimension).value
     with localcontext() as context:
-        context.prec = max(2, len(before.normalize().as_tuple().digits))
+        context.prec = max(digits, len(before.normalize().as_tuple().digits))
         rounded = +value
     unit = quantities.unit(original, dimension)
     if unit == _readable_unit(before, dimension):
@@ -77,6 +90,16 @@ def written_like(original: str, value: Decimal, dimension: str) -> str:
 
 def _readable_unit(value: Decimal, dimension: str) -> str:
     return quantities.show(value, dimension).partition(" ")[2]
+
+
+def told(text: str, value: str) -> bool:
+    """Whether the value tells this text as words of its own: "10x" is not in "110x"."""
+    return re.search(word(text), value) is not None
+
+
+def word(text: str) -> str:
+    """The pattern that finds a text as words of its own."""
+    return rf"(?<![\w.-]){re.escape(text)}(?!\w)"
 
 
 def with_property(outcome: Outcome, index: int, **properties: str) -> Outcome:

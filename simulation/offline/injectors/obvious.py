@@ -4,7 +4,9 @@ Each kind looks at a case and gives its planted error, or None where it does not
 """
 
 import random
+import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE
@@ -14,6 +16,8 @@ from simulation.offline.injectors.changes import (
     amount,
     concentrations,
     place,
+    readings,
+    scaled,
     with_field,
     with_observation,
     with_property,
@@ -23,25 +27,34 @@ from simulation.offline.injectors.changes import (
 _WARM = ("room_temp", "4C", "incubating_conditions", "cell_culture_conditions")
 _FLUID = ("liquid", "suspension")
 _COLD = ("-80C", "-196C", "dry_ice")
+_SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
 _ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)
 
 
-def volume_from_nothing(case: Case, rng: random.Random) -> Planted | None:
-    """A liquid comes out many times larger than all that went in."""
-    fits = [(i, d) for i, d in case.drafts() if (v := amount(d.properties.get("volume"), "volume")) and v.value > 0]
+def matter_from_nothing(case: Case, rng: random.Random) -> Planted | None:
+    """A liquid or a solid comes out many times larger than all that went in."""
+    fits = [
+        (i, d, name, quantity.value)
+        for i, d in case.drafts()
+        for name in ("volume", "mass")
+        if (quantity := amount(d.properties.get(name), name)) and quantity.value > 0
+    ]
     if not fits:
         return None
-    index, draft = rng.choice(fits)
-    right = quantities.parse(draft.properties["volume"], "volume").value
-    wrong = written_like(draft.properties["volume"], right * rng.randint(15, 60), "volume")
-    why = f"the volume is {wrong}; the step leaves {draft.properties['volume']}, and nothing adds the rest"
-    outcome = with_property(case.outcome, index, volume=wrong)
-    return Planted(outcome, "volume does not come from nothing", place(index, "volume"), why)
+    index, draft, name, right = rng.choice(fits)
+    wrong = written_like(draft.properties[name], right * rng.randint(15, 60), name)
+    why = f"the {name} is {wrong}; the step leaves {draft.properties[name]}, and nothing adds the rest"
+    outcome = with_property(case.outcome, index, **{name: wrong})
+    return Planted(outcome, f"{name} does not come from nothing", place(index, name), why)
 
 
 def consumed_comes_back(case: Case, rng: random.Random) -> Planted | None:
     """What the step used up is handed back as it was before."""
-    fits = [(i, d, b) for i, d in case.drafts() if d.available_for_use == NOT_AVAILABLE and (b := case.before(d))]
+    fits = [
+        (i, d, b)
+        for i, d in enumerate(case.outcome.new_materials)
+        if d.available_for_use == NOT_AVAILABLE and (b := case.before(d))
+    ]
     if not fits:
         return None
     index, draft, before = rng.choice(fits)
@@ -142,33 +155,49 @@ def contradicting_observation(case: Case, rng: random.Random) -> Planted | None:
         if (quantity := amount(d.properties.get(name), dimension))
     ]
     fits = [
-        (i, reading, near, name)
+        (i, near, name)
         for i, seen in enumerate(case.outcome.new_observations)
         for near, name in known
-        if (reading := amount(seen.value, near.dimension)) and near.value * 2 > reading.value > near.value / 2 > 0
+        if any(near.value * 2 > reading > near.value / 2 > 0 for reading in readings(seen, near.dimension))
     ]
     if not fits:
         return None
-    index, reading, near, name = rng.choice(fits)
+    index, near, name = rng.choice(fits)
     seen = case.outcome.new_observations[index]
-    wrong = written_like(seen.value, reading.value * rng.randint(15, 60), near.dimension)
-    outcome = with_observation(
-        case.outcome, index, value=wrong, description=seen.description.replace(seen.value, wrong)
-    )
+    wrong = scaled(seen, Decimal(rng.randint(15, 60)), near.dimension)
+    outcome = with_observation(case.outcome, index, value=wrong)
     there = quantities.show(near.value, near.dimension)
     why = f"the reading is {wrong}, not {seen.value}; the material's {name} is {there}"
     return Planted(outcome, "readings and materials agree", f"new_observations[{index}].value", why)
 
 
+def more_than_all(case: Case, rng: random.Random) -> Planted | None:
+    """More events are positive than there were events."""
+    fits = [
+        (i, found) for i, seen in enumerate(case.outcome.new_observations) if (found := _SHARE.fullmatch(seen.value))
+    ]
+    fits = [(i, found) for i, found in fits if int(found["positive"]) * 5 > int(found["events"])]
+    if not fits:
+        return None
+    index, found = rng.choice(fits)
+    factor = rng.randint(6, 9)
+    percent, positive = quantities.plain(Decimal(found["percent"]) * factor), int(found["positive"]) * factor
+    wrong = f"{percent} % ({positive} of {found['events']} events)"
+    outcome = with_observation(case.outcome, index, value=wrong)
+    why = f"{wrong} are positive, which is more than all; the record is {found[0]}"
+    return Planted(outcome, "a part is not larger than the whole", f"new_observations[{index}].value", why)
+
+
 KINDS: dict[str, Callable[[Case, random.Random], Planted | None]] = {
     kind.__name__: kind
     for kind in (
-        volume_from_nothing,
+        matter_from_nothing,
         consumed_comes_back,
         frozen_in_the_warm,
         impossible_temperature,
         impossible_place,
         substance_from_nothing,
         contradicting_observation,
+        more_than_all,
     )
 }

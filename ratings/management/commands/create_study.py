@@ -1,0 +1,53 @@
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+
+from ratings import studies
+from ratings.planning import PlanError
+from ratings.protocols import ProtocolError
+
+
+class Command(BaseCommand):
+    help = "Make a study from a study document; with --open, freeze its items and print a link for each seat."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("protocol", type=Path, metavar="PROTOCOL.json")
+        parser.add_argument("--open", action="store_true", help="open it at once")
+        parser.add_argument(
+            "--raters", type=int, help="number of seats; prints their links. Default: as few as will do"
+        )
+        parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is, for the links printed")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["raters"] is not None and (not options["open"] or options["raters"] < 1):
+            raise CommandError("--raters is a number of seats, at least 1, and goes with --open", returncode=2)
+        try:
+            self._make(_document(options["protocol"]), options)
+        except ProtocolError as error:
+            raise CommandError(f"{options['protocol']}:\n{error}", returncode=2) from error
+        except PlanError as error:
+            raise CommandError(f"Nothing was made: {error}", returncode=1) from error
+
+    @transaction.atomic
+    def _make(self, document: Any, options: dict[str, Any]) -> None:
+        study = studies.create_study(studies.read_protocol(document))
+        lines = [f"Made study {study.slug} ({study.code}), a draft"]
+        if options["open"]:
+            studies.open_study(study, options["raters"])
+            seats = list(study.raters.order_by("pk"))
+            lines.append(f"Opened it: {study.items.count()} items, {len(seats)} seats")
+            if options["raters"] is not None:
+                lines += [f"{seat.label}  {options['url'].rstrip('/')}/r/{studies.invite(seat)}/" for seat in seats]
+        self.stdout.write("\n".join(lines))
+
+
+def _document(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}", returncode=2) from error
+    except ValueError as error:
+        raise CommandError(f"{path}: not JSON: {error}", returncode=2) from error

@@ -1,0 +1,26 @@
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import exports, reports, studies
+
+
+class Command(BaseCommand):
+    help = "Write a study's ratings as CSV to standard output, one row per rating."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        parser.add_argument("--blinded", action="store_true", help="leave the sealed columns empty")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            lines = exports.csv_lines(studies.find(options["study"]), options["blinded"])
+        except studies.StudyError as error:
+            raise CommandError(str(error), returncode=2) from error
+        except reports.SealedError as error:
+            raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
+        # A CSV line ends with CR LF whatever the system would write.
+        sink = self.stdout if options["stdout"] else sys.stdout.buffer
+        for line in lines:
+            sink.write(line if options["stdout"] else line.encode())

@@ -1,0 +1,21 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import studies
+
+
+class Command(BaseCommand):
+    help = "Make a new personal link for a seat of an open study; its earlier links stop working."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        parser.add_argument("label", metavar="LABEL", help="the seat, for example R01")
+        parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            token = studies.invite_seat(studies.find(options["study"]), options["label"])
+        except studies.StudyError as error:
+            raise CommandError(str(error), returncode=2) from error
+        self.stdout.write(f"{options['url'].rstrip('/')}/r/{token}/")

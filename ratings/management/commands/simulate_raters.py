@@ -1,0 +1,48 @@
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import simulated, studies
+from ratings.planning import PlanError
+
+
+class Command(BaseCommand):
+    help = "Fill seats of an open study with simulated raters, who rate everything they are given."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        parser.add_argument("--raters", type=int, required=True)
+        parser.add_argument("--sensitivity-obvious", type=float, default=0.9, help="share of obvious errors noticed")
+        parser.add_argument("--sensitivity-subtle", type=float, default=0.3, help="share of subtle errors noticed")
+        parser.add_argument(
+            "--specificity", type=float, default=simulated.SPECIFICITY, help="share of genuine accepted"
+        )
+        parser.add_argument(
+            "--agreement", type=float, default=simulated.AGREEMENT, help="with the classifier, on evidence"
+        )
+        parser.add_argument("--seed", type=int, required=True)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            study = studies.find(options["study"])
+            done = simulated.simulate_raters(
+                study,
+                options["raters"],
+                options["sensitivity_obvious"],
+                options["sensitivity_subtle"],
+                options["specificity"],
+                agreement=options["agreement"],
+                seed=options["seed"],
+                progress=self._show,
+            )
+        except (studies.StudyError, PlanError, ValueError) as error:
+            raise CommandError(str(error), returncode=2) from error
+        if done.revoked:
+            self.stdout.write(f"Links revoked, never opened: {', '.join(done.revoked)}")
+        if done.replanned:
+            self.stdout.write(f"Planned anew for {len(done.raters)} raters")
+        self.stdout.write(f"{len(done.raters)} simulated raters ({', '.join(done.raters)}) gave {done.ratings} ratings")
+
+    def _show(self, done: int, total: int) -> None:
+        if done == total or done % 50 == 0:
+            self.stderr.write(f"{done} of {total} ratings")

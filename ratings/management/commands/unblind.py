@@ -1,0 +1,27 @@
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import studies
+
+
+class Command(BaseCommand):
+    help = "Break the seal of a study for good: close it if it is open, then show where its items came from. Logged."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        parser.add_argument("--by", required=True, metavar="USER", help="the member of staff who answers for it")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        staff = User.objects.filter(is_staff=True, is_active=True)
+        user = staff.filter(username=options["by"]).first()
+        if user is None:
+            known = ", ".join(staff.values_list("username", flat=True)) or "none yet"
+            raise CommandError(f"There is no staff user {options['by']!r}. Known: {known}", returncode=2)
+        try:
+            study = studies.find(options["study"])
+            studies.unblind(study, user)
+        except studies.StudyError as error:
+            raise CommandError(str(error), returncode=2) from error
+        self.stdout.write(f"{study.slug} is unblinded")

@@ -1,0 +1,124 @@
+"""One action being carried out: its typed parameters, the vessels it works on, what it makes and what it sees."""
+
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from simulation.lab.actions import ActionType
+from simulation.lab.outcomes import Observation
+from simulation.offline.vessels import EMPTY, RefusalError, Vessel
+
+
+@dataclass
+class Job:
+    """Handlers change `vessels`, add to `made` and `seen`, and say in `how` how it was computed."""
+
+    kind: ActionType
+    values: Mapping[str, Any]
+    vessels: Mapping[str, Vessel]  # by barcode, in the order of the action's materials
+    truth: Mapping[str, Any]
+    place: tuple[object, ...]  # seed and step: all noise hangs on these and the material
+    names: set[str]  # of everything on the bench
+    made: list[Vessel] = field(default_factory=list)
+    seen: list[Observation] = field(default_factory=list)
+    how: str = ""
+
+    def named(self, parameter: str) -> Vessel:
+        """The vessel a selector names; it must be something one can draw from."""
+        vessel = self.vessels[self.values[parameter]]
+        if vessel.is_supply:
+            raise RefusalError(f"wrong material: {parameter} is {vessel.name}, which is {vessel.phase}")
+        return vessel
+
+    def samples(self, *others: Vessel) -> list[Vessel]:
+        """All materials but the supplies and these others."""
+        found = [v for v in self.vessels.values() if not v.is_supply and all(v is not other for other in others)]
+        if not found:
+            raise RefusalError(f"no sample: {self.kind.name} takes {self.kind.inputs}")
+        return found
+
+    def changeable(self, *others: Vessel) -> list[Vessel]:
+        """The samples, all of which are to be changed: none may be an unlimited supply."""
+        found = self.samples(*others)
+        for vessel in found:
+            if vessel.unlimited:
+                raise RefusalError(f"unlimited: {vessel.name} cannot be changed; take a portion of it first")
+        return found
+
+    def box(self) -> Vessel:
+        """The supply of empty containers among the materials."""
+        if (found := self.spare_box()) is None:
+            raise RefusalError(f"no container: {self.kind.name} takes {self.kind.inputs}")
+        return found
+
+    def spare_box(self) -> Vessel | None:
+        return next((v for v in self.vessels.values() if v.unlimited and v.phase == EMPTY), None)
+
+    def make(self, box: Vessel, name: str) -> Vessel:
+        """A new container out of a box, under a name that nothing else has."""
+        vessel = Vessel.from_supply(box, self.free_name(name))
+        self.made.append(vessel)
+        return vessel
+
+    def label(self, number: int, of: int, otherwise: str) -> str:
+        """The agent's label, numbered when there are several vessels to label."""
+        written = self.values.get("label")
+        if not written:
+            return otherwise
+        return f"{written} {number}" if of > 1 else str(written)
+
+    def free_name(self, name: str) -> str:
+        number, free = 1, name[:110]
+        while free in self.names:
+            number += 1
+            free = f"{name[:110]} ({number})"
+        self.names.add(free)
+        return free
+
+    def number(self, parameter: str) -> Decimal:
+        return Decimal(self.values[parameter])
+
+    def count(self, parameter: str) -> int:
+        """A whole number; anything else is refused."""
+        value = self.number(parameter)
+        if value != int(value):
+            raise RefusalError(f"not a whole number: {parameter} is {value}")
+        return int(value)
+
+    def say(self, description: str, kind: str = "instrumental", value: str = "") -> None:
+        self.seen.append(Observation(description, kind, value))
+
+    def noise(self, vessel: Vessel, relative: Decimal, *place: object) -> Decimal:
+        """A factor around 1 with this relative standard deviation, the same for the same seed, step and material."""
+        rng = self.rng(vessel, *place)
+        return max(Decimal(0), 1 + Decimal(str(round(rng.gauss(0, 1), 6))) * relative)
+
+    def rng(self, vessel: Vessel, *place: object) -> random.Random:
+        return random.Random(repr((*self.place, vessel.barcode, *place)))
+
+    def declared(self, kind: str) -> list[Mapping[str, Any]]:
+        """What the experiment declares under this kind for this action, where the parameters fulfil its conditions."""
+        return [entry for entry in self.truth.get(kind, ()) if self.applies(entry)]
+
+    def applies(self, entry: Mapping[str, Any]) -> bool:
+        if entry["action"] != self.kind.name:
+            return False
+        return all(self._holds(name, condition) for name, condition in entry.get("when", {}).items())
+
+    def _holds(self, name: str, condition: Any) -> bool:
+        value = self.values.get(name)
+        if value is None:
+            return False
+        if not isinstance(condition, Mapping):
+            return value in (condition if isinstance(condition, list) else [condition])
+        parameter = next(p for p in self.kind.parameters if p.name == name)
+        low, high = (parameter.read(condition[end]) if end in condition else value for end in ("minimum", "maximum"))
+        return bool(low <= value <= high)
+
+
+def present(vessel: Vessel, names: Collection[str]) -> bool:
+    """Whether all of these components are in it; an unknown amount counts as there."""
+    amounts = [vessel.contents.amount(name) for name in names]
+    return all(amount is None or amount > 0 for amount in amounts)

@@ -1,0 +1,64 @@
+"""The offline transition model: rules that compute volumes, amounts, states and declared readings, or refuse."""
+
+from collections.abc import Mapping
+from decimal import Context, localcontext
+from typing import Any
+
+from simulation.lab.actions import Action, ParameterError
+from simulation.lab.outcomes import Outcome
+from simulation.lab.roles import Situation
+from simulation.offline.handlers import HANDLERS
+from simulation.offline.job import Job
+from simulation.offline.vessels import RefusalError, Vessel
+
+# Enough digits that no sum or difference of amounts is ever rounded.
+_EXACT = Context(prec=60)
+
+
+class RuleBasedTransitionModel:
+    """Deterministic: the same seed, step and materials give the same outcome. `truth` is the experiment's hidden data."""
+
+    def __init__(self, seed: int, truth: Mapping[str, Any] | None = None) -> None:
+        self.seed = seed
+        self.truth = truth or {}
+
+    def predict(self, action: Action, situation: Situation) -> Outcome:
+        """The outcome of an action the catalogue accepts; a rejection says what is wrong, with the numbers."""
+        try:
+            with localcontext(_EXACT):
+                job = self._job(action, situation)
+                HANDLERS[job.kind.handler](job)
+                return _outcome(job)
+        except (RefusalError, ParameterError) as reason:
+            return Outcome.rejected(str(reason))
+
+    def _job(self, action: Action, situation: Situation) -> Job:
+        kind = situation.catalogue.find(action.name)
+        if kind is None:
+            raise RefusalError(f"There is no action {action.name[:60]!r}")
+        vessels = {}
+        for code in action.materials:
+            material = situation.inventory.get(code)
+            if material is None:
+                raise RefusalError(f"There is no material {code[:20]!r} on the bench")
+            vessels[code] = Vessel.open(material, situation.elapsed)
+        return Job(
+            kind=kind,
+            values=kind.values(action),
+            vessels=vessels,
+            truth=self.truth,
+            place=(self.seed, len(situation.history) + 1),
+            names={material.name for material in situation.inventory},
+        )
+
+
+def _outcome(job: Job) -> Outcome:
+    """Changed materials in the order of the action's, then new ones; unlimited ones are never handed back."""
+    changed = [vessel for vessel in job.vessels.values() if not vessel.unlimited]
+    return Outcome(
+        success=True,
+        new_materials=tuple(vessel.draft() for vessel in (*changed, *job.made)),
+        new_observations=tuple(job.seen),
+        reasoning=job.how or f"{job.kind.name}: state carried over unchanged.",
+        fidelity=job.kind.fidelity,
+    )

@@ -1,0 +1,146 @@
+"""Rows for tests: simulation rows from lab objects, studies through the real functions."""
+
+import random
+import uuid
+from typing import Any
+
+from ratings import studies
+from ratings.models import Rater, Study
+from simulation import laboratory
+from simulation.lab.actions import Action
+from simulation.lab.bench import Step, step_to_json
+from simulation.lab.materials import UNLIMITED, Draft, Material, barcode
+from simulation.lab.outcomes import Observation, Outcome, Verdict
+from simulation.models import Episode, EvidenceReview, Experiment, Run, Transition, Twin
+
+ACTIONS = ("Transfer", "Wash", "Mix", "Dilute")
+
+
+def experiment(slug: str = "caffeine", **fields: Any) -> Experiment:
+    plain = {"name": slug.title(), "group": "Chemistry", "goal": f"Measure {slug}", "max_steps": 100, "data": {}}
+    return Experiment.objects.get_or_create(slug=slug, defaults={**plain, "sha256": "0" * 64, **fields})[0]
+
+
+def run(kind: str = "episodes", cast: str = "offline") -> Run:
+    return Run.objects.get_or_create(
+        submission_id=f"test-{kind}-{cast}", defaults={"kind": kind, "cast": cast, "seed": 1}
+    )[0]
+
+
+def episode(slug: str = "caffeine", cast: str = "offline", replicate: int = 1, status: str = "submitted") -> Episode:
+    return Episode.objects.create(
+        run=run("episodes", cast), experiment=experiment(slug), experiment_sha256="0" * 64, cast=cast,
+        replicate=replicate, seed=replicate, initial=[], status=status, error="broke" if status == "failed" else "",
+    )  # fmt: skip
+
+
+def material(code: str, name: str, volume: str, available: str = "available_for_further_use") -> Material:
+    return Material(code, name, {"volume": volume}, available, "static", "room_temp", 0, 0, {"key": "LEAK-ledger"})
+
+
+def step(number: int, place: str = "", action: str = "Transfer", success: bool = True) -> Step:
+    """A step on a sample and an endless buffer: 10 mL goes over, the sample is handed back and a tube is new."""
+    sample, buffer, tube = (barcode(1, place, number, i) for i in range(3))
+    drafts = (
+        Draft("Sample", {"volume": f"{number + 110} mL"}, replaces=sample, derived_from=(sample, buffer)),
+        Draft("Tube", {"volume": f"{number} mL", "made in": place}, ledger={"key": "LEAK-ledger"}),
+    )
+    outcome = (
+        Outcome(True, drafts, (Observation(f"{sample} looks clear", "visual"),), reasoning="LEAK-reasoning",
+                fidelity="LEAK-fidelity")
+        if success
+        else Outcome.rejected(f"{sample} is frozen")
+    )  # fmt: skip
+    return Step(
+        number=number,
+        started_at=number * 600,
+        ended_at=number * 600 + 60,
+        action=Action(action, (sample, buffer), {"volume": "10 mL", "destination": sample}),
+        inputs=(material(sample, "Sample", f"{number + 100} mL"), material(buffer, "PBS", "1 L", UNLIMITED)),
+        outcome=outcome,
+        barcodes=(sample, tube) if success else (),
+    )
+
+
+def transition(of: Episode, number: int, accepted: bool = True) -> Transition:
+    action = ACTIONS[number % len(ACTIONS)]
+    made = step(number, f"{of.experiment.slug} {of.cast} {of.replicate}", action, accepted)
+    return Transition.objects.create(
+        episode=of, number=number, action_name=action, accepted=accepted, step=step_to_json(made),
+        rejected_by="" if accepted else "transition_model", content_sha256=laboratory.content_digest(made),
+    )  # fmt: skip
+
+
+def twin(of: Transition, perturbation: str, number: int = 1, cast: str = "offline", **fields: Any) -> Twin:
+    """A finished twin: the sample has lost or gained so many litres."""
+    outcome = {**of.step["outcome"], "reasoning": "SECRET: LEAK-secret"}
+    sample, *others = outcome["new_materials"]
+    volume = {"obvious": f"{number} kL", "subtle": f"{of.number + 120 + number} mL"}[perturbation]
+    outcome["new_materials"] = [{**sample, "properties": {"volume": volume}}, *others]
+    planted = {"kind": "LEAK-kind", "rule": "LEAK-rule", "field": "LEAK-field", "why": "LEAK-why", "outcome": outcome}
+    return Twin.objects.create(
+        run=run("twins", cast), transition=of, perturbation=perturbation, cast=cast, number=number, seed=1,
+        **{"status": "done", **planted, **fields},
+    )  # fmt: skip
+
+
+def pool(
+    transitions: int = 10, experiments: tuple[str, ...] = ("caffeine", "zebrafish"), cast: str = "offline"
+) -> None:
+    """So many transitions in all, each with an obvious and a subtle twin."""
+    episodes = [episode(slug, cast) for slug in experiments]
+    for number in range(1, transitions + 1):
+        original = transition(episodes[number % len(episodes)], number)
+        twin(original, "obvious", cast=cast)
+        twin(original, "subtle", cast=cast)
+
+
+def evidence_pool(episodes: int = 6, cast: str = "offline") -> None:
+    """Submitted episodes of two steps, judged sufficient and insufficient in turn."""
+    for replicate in range(1, episodes + 1):
+        played = episode("caffeine", cast, replicate)
+        for number in (1, 2):
+            transition(played, number)
+        verdict = Verdict(replicate % 2 == 0, "LEAK-reasoning", 0.9)
+        EvidenceReview.objects.create(
+            episode=played, classifier="offline/checklist", sufficient=verdict.sufficient, verdict=verdict.to_json()
+        )
+
+
+def protocol(**changes: Any) -> dict[str, Any]:
+    """A small study of ten items: four genuine, three of each error."""
+    sources = [
+        {"cast": "offline", "perturbation": "none", "count": 4},
+        {"cast": "offline", "perturbation": "obvious", "count": 3},
+        {"cast": "offline", "perturbation": "subtle", "count": 3},
+    ]
+    plain = {"name": "Small study", "kind": "transition_plausibility", "sources": sources, "ratings_per_item": 2}
+    return {**plain, "seed": 7, **changes}
+
+
+def evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
+    sources = [{"cast": "offline", "count": count}]
+    return protocol(name="Evidence study", kind="evidence_sufficiency", sources=sources, **changes)
+
+
+def open_study(raters: int | None = None, **changes: Any) -> Study:
+    """An open study over the pool that is there."""
+    study = studies.create_study(studies.read_protocol(protocol(**changes)))
+    studies.open_study(study, raters)
+    study.refresh_from_db()
+    return study
+
+
+def rate_all(rater: Rater, seed: int = 1) -> int:
+    """Let this rater answer everything, as their seed has it."""
+    rng = random.Random(f"{seed}/{rater.label}")
+    count = 0
+    while assignment := studies.next_assignment(rater):
+        studies.mark_opened(assignment)
+        studies.rate(assignment, rng.random() < 0.7, rng.randint(1, 5), _uuid(rng))
+        count += 1
+    return count
+
+
+def _uuid(rng: random.Random) -> uuid.UUID:
+    return uuid.UUID(int=rng.getrandbits(128), version=4)

@@ -1,0 +1,182 @@
+import copy
+import json
+
+import factories
+import pytest
+
+from ratings.blinding import blind_evidence, blind_transition, difference, lanes, payload_digest
+from simulation.lab.bench import step_to_json
+
+STEP = step_to_json(factories.step(5, "here"))
+ALLOWED = {"kind", "action", "before", "after", "observations", "rejected"}
+MATERIAL = {"ref", "name", "properties", "condition", "availability"}
+
+
+def planted(value: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every path to a text or to an empty place of the record, dictionary keys only."""
+    if isinstance(value, dict):
+        return [found for key, inner in value.items() for found in planted(inner, (*path, key))]
+    if isinstance(value, list):
+        return [found for index, inner in enumerate(value) for found in planted(inner, (*path, index))]
+    return [path]
+
+
+def replaced(record: dict, path: tuple, value: object) -> dict:
+    changed = copy.deepcopy(record)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return changed
+
+
+# The only places whose text a rater may read; `*` stands for any key or index.
+SHOWN = [
+    ("action", "name"),
+    ("action", "parameters", "*"),
+    ("inputs", "*", "name"),
+    ("inputs", "*", "properties", "*"),
+    ("outcome", "new_materials", "*", "name"),
+    ("outcome", "new_materials", "*", "properties", "*"),
+    ("outcome", "new_observations", "*", "description"),
+    ("outcome", "new_observations", "*", "measurement_type"),
+    ("outcome", "new_observations", "*", "value"),
+    ("outcome", "failure_reason"),
+]
+
+
+def shown(path: tuple) -> bool:
+    return any(len(p) == len(path) and all(a in ("*", b) for a, b in zip(p, path, strict=True)) for p in SHOWN)
+
+
+# Times and the truth of success steer the payload by their value and are no text.
+UNWRITABLE = {("number",), ("started_at",), ("ended_at",), ("outcome", "success")}
+HIDDEN = [path for path in planted(STEP) if not shown(path) and path not in UNWRITABLE]
+
+
+def test_the_search_for_hidden_places_finds_the_known_ones() -> None:
+    assert ("outcome", "reasoning") in HIDDEN
+    assert ("outcome", "fidelity") in HIDDEN
+    assert ("inputs", 0, "ledger", "key") in HIDDEN
+    assert ("inputs", 0, "barcode") in HIDDEN
+
+
+@pytest.mark.parametrize("path", HIDDEN, ids=str)
+def test_nothing_written_in_a_hidden_place_reaches_the_payload(path: tuple) -> None:
+    record = replaced(STEP, path, "SECRET: LEAK")
+    for payload in (blind_transition(record), blind_evidence("goal", [record])):
+        assert "LEAK" not in json.dumps(payload)
+
+
+@pytest.mark.parametrize("field", ["cast", "model", "perturbation", "SECRET", "why"])
+def test_fields_nobody_has_thought_of_are_left_out(field: str) -> None:
+    record = copy.deepcopy(STEP)
+    for place in (
+        record,
+        record["action"],
+        record["outcome"],
+        record["inputs"][0],
+        record["outcome"]["new_materials"][0],
+    ):
+        place[field] = "LEAK"
+    for observation in record["outcome"]["new_observations"]:
+        observation[field] = "LEAK"
+    assert "LEAK" not in json.dumps(blind_transition(record)) + json.dumps(blind_evidence("goal", [record]))
+
+
+def test_a_payload_has_the_allowed_keys_and_no_others() -> None:
+    payload = blind_transition(STEP)
+    assert set(payload) == ALLOWED
+    assert set(payload["action"]) == {"name", "parameters"}
+    assert {frozenset(m) for m in payload["before"]} == {frozenset(MATERIAL)}
+    assert {frozenset(m) for m in payload["after"]} == {frozenset(MATERIAL | {"continues"})}
+
+
+def test_a_twin_differs_from_its_original_only_where_its_outcome_does() -> None:
+    outcome = copy.deepcopy(STEP["outcome"])
+    outcome["new_materials"][0]["properties"]["volume"] = "3 kL"
+    outcome |= {"reasoning": "SECRET: LEAK", "fidelity": "none"}
+    outcome["new_materials"].reverse()
+    plain, twin = blind_transition(STEP), blind_transition(STEP, outcome)
+    assert {key for key in plain if plain[key] != twin[key]} == {"after"}
+    assert [m["ref"] for m in plain["after"]] == [m["ref"] for m in twin["after"]] == ["A", "C"]
+    assert twin["after"][0]["properties"] == [["Volume", "3 kL"]]
+    assert twin["after"][1] == plain["after"][1]
+
+
+def test_barcodes_become_names_wherever_they_stand() -> None:
+    record = copy.deepcopy(STEP)
+    sample = record["inputs"][0]["barcode"]
+    record["outcome"]["new_materials"][1]["properties"]["from"] = f"Sample ({sample}) and MAT-ZZZZZZZZ"
+    text = json.dumps(blind_transition(record))
+    assert "MAT-" not in text
+    payload = blind_transition(record)
+    assert payload["action"]["parameters"] == [["Destination", "Sample"], ["Volume", "10 mL"]]
+    assert payload["observations"][0]["description"] == "Sample looks clear"
+    assert ["From", "Sample and a material"] in payload["after"][1]["properties"]
+
+
+def test_two_materials_of_one_name_are_told_apart_by_their_letter() -> None:
+    record = replaced(STEP, ("inputs", 1, "name"), "Sample")
+    assert blind_transition(record)["action"]["parameters"][0] == ["Destination", "Sample (A)"]
+
+
+def test_an_endless_supply_is_shown_before_only() -> None:
+    record = copy.deepcopy(STEP)
+    buffer = record["inputs"][1]
+    record["outcome"]["new_materials"].append(
+        {**copy.deepcopy(record["outcome"]["new_materials"][0]), "name": "PBS", "replaces": buffer["barcode"]}
+    )
+    payload = blind_transition(record)
+    assert [m["name"] for m in payload["before"]] == ["Sample", "PBS"]
+    assert [m["name"] for m in payload["after"]] == ["Sample", "Tube"]
+    assert payload["before"][1]["availability"] == "unlimited supply"
+
+
+def test_lanes_put_each_material_beside_what_it_became() -> None:
+    sample, buffer, tube = lanes(blind_transition(STEP))
+    # 105 mL before, 115 mL after: +10 mL.
+    assert sample.rows[0] == ("Volume", "105 mL", "115 mL", True, "+10 mL")
+    assert [row.changed for row in sample.rows] == [True, False, False]
+    assert (buffer.after, buffer.gone, [row.changed for row in buffer.rows]) == (None, False, [False, False, False])
+    assert (tube.before, tube.ref) == (None, "C")
+
+
+def test_a_material_that_is_not_handed_back_is_gone_unless_the_action_was_rejected() -> None:
+    record = copy.deepcopy(STEP)
+    record["outcome"]["new_materials"] = []
+    assert [lane.gone for lane in lanes(blind_transition(record))] == [True, False]
+    record["outcome"] |= {"success": False, "failure_reason": "no"}
+    assert [lane.gone for lane in lanes(blind_transition(record))] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("500 mL", "490 mL", "−10 mL"),
+        ("0.1 mL", "0.3 mL", "+0.2 mL"),
+        ("7.4", "7.0", "−0.4"),
+        ("500 mL", "0.49 L", ""),
+        ("clear", "cloudy", ""),
+        ("12 of 96 wells", "13 of 96 wells", ""),
+        ("", "5 mL", ""),
+        ("1e400 g", "2e400 g", ""),
+    ],
+)
+def test_a_difference_is_given_only_between_plain_numbers_of_one_unit(before: str, after: str, said: str) -> None:
+    assert difference(before, after) == said
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
+    payload = blind_transition(STEP)
+    assert payload_digest(payload) == payload_digest(dict(reversed(payload.items())))
+
+
+def test_evidence_tells_time_from_the_start_and_follows_materials_by_letter() -> None:
+    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    payload = blind_evidence("Find out.", steps)
+    assert [step["time"] for step in payload["steps"]] == ["after 50 min", "after 1 h 00 min"]
+    first = payload["steps"][0]
+    assert [m["ref"] for m in first["materials"]] == ["A", "B"]
+    assert [(m["ref"], m["continues"]) for m in first["made"]] == [("A", "A"), ("C", "")]
+    assert payload["goal"] == "Find out."

@@ -1,0 +1,119 @@
+import csv
+import io
+import json
+from pathlib import Path
+
+import factories
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.core.management import CommandError, call_command
+
+from ratings import access, studies
+from ratings.access import Door
+from ratings.models import Rating, Study
+
+pytestmark = pytest.mark.django_db
+
+
+def call(*arguments: object, **options: object) -> str:
+    out = io.StringIO()
+    call_command(*map(str, arguments), stdout=out, stderr=io.StringIO(), **options)
+    return out.getvalue()
+
+
+def refused(*arguments: object) -> tuple[int, str]:
+    with pytest.raises(CommandError) as caught:
+        call(*arguments)
+    return caught.value.returncode, str(caught.value)
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    factories.pool()
+    path = tmp_path / "protocol.json"
+    path.write_text(json.dumps(factories.protocol()))
+    return path
+
+
+def test_from_protocol_to_csv_by_commands_alone(document, admin_user) -> None:
+    said = call("create_study", document, "--open", "--raters", 6)
+    assert said.count("http://127.0.0.1:8000/r/") == 6
+    said = call("simulate_raters", "small-study", "--raters", 6, "--seed", 3)
+    assert "Links revoked, never opened: R01, R02, R03, R04, R05, R06" in said
+    assert Rating.objects.count() == 20
+    blinded = list(csv.DictReader(io.StringIO(call("export_ratings", "small-study", "--blinded"))))
+    assert {row["source"] for row in blinded} == {""}
+    call("unblind", "small-study", "--by", admin_user.username)
+    rows = list(csv.DictReader(io.StringIO(call("export_ratings", Study.objects.get().code))))
+    assert [row["simulated"] for row in rows] == ["1"] * 20
+    assert {row["perturbation"] for row in rows} == {"none", "obvious", "subtle"}
+
+
+def test_the_links_printed_open_the_door(document) -> None:
+    call("create_study", document, "--open")
+    link = call("rater_link", "small-study", "R01", "--url", "https://lab.example/").strip()
+    assert link.startswith("https://lab.example/r/")
+    assert access.open_link(link.split("/")[-2], AnonymousUser(), "rater").door == Door.WELCOME
+
+
+def test_a_sign_in_link_lets_staff_in(admin_user) -> None:
+    link = call("sign_in_link", admin_user.username).strip()
+    assert link.startswith("http://127.0.0.1:8000/sign-in/")
+    assert access.open_link(link.split("/")[-2], AnonymousUser(), "admin").user == admin_user
+
+
+def test_a_wrong_document_is_refused_with_all_its_problems_and_nothing_is_made(tmp_path) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps(factories.protocol(kind="taste", sources=[{"cast": "gpt", "count": 1}])))
+    code, said = refused("create_study", path)
+    assert code == 2
+    assert "kind: is 'taste'" in said
+    assert "sources[0].cast: 'gpt' is not known; known casts: offline" in said
+    assert not Study.objects.exists()
+
+
+@pytest.mark.parametrize("text", ["{", "\xff"])
+def test_a_file_that_is_no_json_is_refused(tmp_path, text) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(text.encode("latin-1"))
+    assert refused("create_study", path)[0] == 2
+    assert refused("create_study", tmp_path / "missing.json") == (
+        2,
+        f"{tmp_path}/missing.json: No such file or directory",
+    )
+
+
+def test_a_study_that_cannot_be_opened_is_not_left_behind(document, tmp_path) -> None:
+    document.write_text(json.dumps(factories.protocol(sources=[{"cast": "offline", "count": 99}])))
+    code, said = refused("create_study", document, "--open")
+    assert (code, said) == (
+        1,
+        "Nothing was made: needs 99 items by offline, the pool holds 10: play more with run_episodes",
+    )
+    assert not Study.objects.exists()
+
+
+def test_names_that_do_not_exist_list_those_that_do(document, admin_user) -> None:
+    call("create_study", document, "--open")
+    unknown = "There is no study 'nope'. Known studies: small-study"
+    assert refused("export_ratings", "nope") == (2, unknown)
+    assert refused("unblind", "nope", "--by", admin_user.username) == (2, unknown)
+    assert refused("rater_link", "nope", "R01") == (2, unknown)
+    assert refused("simulate_raters", "nope", "--raters", 1, "--seed", 1) == (2, unknown)
+    assert "Raters: R01, R02" in refused("rater_link", "small-study", "R99")[1]
+    assert refused("unblind", "small-study", "--by", "nobody") == (2, "There is no staff user 'nobody'. Known: admin")
+    assert refused("sign_in_link", "nobody") == (2, "There is no staff user 'nobody'. Known: admin")
+
+
+def test_a_sealed_study_is_exported_blinded_or_not_at_all(document) -> None:
+    call("create_study", document, "--open")
+    code, said = refused("export_ratings", "small-study")
+    assert code == 2
+    assert said.endswith("until then use --blinded")
+
+
+def test_a_wrong_sensitivity_is_refused_before_any_seat_is_taken(document) -> None:
+    call("create_study", document, "--open")
+    said = refused("simulate_raters", "small-study", "--raters", 2, "--seed", 1, "--sensitivity-subtle", 1.5)
+    assert said == (2, "subtle is 1.5; it must be from 0.001 to 0.999")
+    assert len(studies.free_seats(Study.objects.get())) == 6

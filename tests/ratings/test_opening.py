@@ -1,0 +1,127 @@
+import factories
+import pytest
+
+from ratings import studies
+from ratings.models import Assignment, Item, ItemSource
+from ratings.planning import PlanError
+from ratings.protocols import ProtocolError
+from ratings.studies import StudyError
+
+pytestmark = pytest.mark.django_db
+
+
+def test_opening_freezes_the_items_asked_for_and_seats_as_few_raters_as_will_do() -> None:
+    factories.pool()
+    study = factories.open_study()
+    sources = ItemSource.objects.filter(item__study=study)
+    assert study.status == "open"
+    assert sources.filter(perturbation="none", truth=True).count() == 4
+    assert sources.filter(perturbation="obvious", truth=False).count() == 3
+    assert sources.filter(perturbation="subtle", truth=False).count() == 3
+    # Three versions of one transition, two ratings each, all by different people: 3 x 2 = 6.
+    assert study.raters.count() == 6
+    assert Assignment.objects.filter(item__study=study).count() == 10 * 2
+
+
+def test_items_of_a_batch_share_one_time_and_stand_in_no_order_of_their_sources() -> None:
+    factories.pool(40)
+    sources = [{"cast": "offline", "perturbation": p, "count": 30} for p in ("none", "obvious", "subtle")]
+    study = factories.open_study(sources=sources)
+    assert Item.objects.filter(study=study).values("created_at").distinct().count() == 1
+    made = list(Item.objects.filter(study=study).order_by("pk").values_list("source__perturbation", flat=True))
+    changes = sum(a != b for a, b in zip(made, made[1:], strict=False))
+    # 89 neighbours, each different with probability 60/89: 60 expected, standard deviation about 4.5. Sorted: 2.
+    assert changes > 40
+
+
+def test_the_same_pool_and_seed_give_the_same_study() -> None:
+    factories.pool()
+    first, second = factories.open_study(slug="one"), factories.open_study(slug="two")
+
+    def plan(study: object) -> list[tuple[str, int, str]]:
+        rows = Assignment.objects.filter(item__study=study).order_by("rater__label", "position")
+        return list(rows.values_list("rater__label", "position", "item__payload_sha256"))
+
+    assert plan(first) == plan(second)
+
+
+def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> None:
+    factories.pool(2)
+    study = studies.create_study(studies.read_protocol(factories.protocol()))
+    with pytest.raises(
+        PlanError, match="needs 3 obvious twins by offline, the pool holds 2: make more with make_twins"
+    ):
+        studies.open_study(study)
+    study.refresh_from_db()
+    assert study.status == "draft"
+    assert not Item.objects.exists()
+
+
+def test_the_pool_report_names_need_and_stock_of_each_source() -> None:
+    factories.pool(3)
+    report = studies.pool_report(studies.read_protocol(factories.protocol()))
+    assert [(line.source.perturbation, line.source.count, line.have, line.enough) for line in report] == [
+        ("none", 4, 3, False),
+        ("obvious", 3, 3, True),
+        ("subtle", 3, 3, True),
+    ]
+
+
+def test_rejected_steps_unfinished_episodes_and_replaced_replicates_are_not_in_the_pool() -> None:
+    factories.transition(factories.episode(), 1, accepted=False)
+    factories.transition(factories.episode(replicate=2, status="running"), 2)
+    replaced = factories.episode(replicate=3, status="failed")
+    replaced.counts = False
+    replaced.save()
+    factories.transition(replaced, 3)
+    good = factories.transition(factories.episode(replicate=4), 4)
+    factories.twin(good, "obvious", status="failed", error="broke", outcome=None, why="")
+    report = studies.pool_report(studies.read_protocol(factories.protocol()))
+    assert [line.have for line in report] == [1, 0, 0]
+
+
+def test_a_twin_that_reads_like_its_original_is_left_out() -> None:
+    original = factories.transition(factories.episode(), 1)
+    factories.twin(original, "subtle", outcome={**original.step["outcome"], "reasoning": "SECRET: nothing changed"})
+    report = studies.pool_report(studies.read_protocol(factories.protocol()))
+    assert [line.have for line in report] == [1, 0, 0]
+
+
+def test_a_slug_is_given_only_once() -> None:
+    studies.create_study(studies.read_protocol(factories.protocol()))
+    with pytest.raises(ProtocolError, match="'small-study' is the slug of another study"):
+        studies.create_study(studies.read_protocol(factories.protocol()))
+
+
+def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user) -> None:
+    factories.pool()
+    study = factories.open_study()
+    with pytest.raises(StudyError, match="only a study that is draft can be opened"):
+        studies.open_study(study)
+    studies.close(study, admin_user)
+    studies.reopen(study, admin_user)
+    studies.unblind(study, admin_user)
+    studies.unblind(study, admin_user)
+    study.refresh_from_db()
+    assert study.status == "unblinded"
+    with pytest.raises(StudyError, match="only a study that is closed can be reopened"):
+        studies.reopen(study, admin_user)
+    log = list(study.events.values_list("kind", flat=True))
+    assert log == ["created", "opened", "closed", "reopened", "closed", "unblinded"]
+    assert study.events.get(kind="unblinded").by == admin_user
+
+
+def test_a_name_that_is_no_study_lists_the_known_ones() -> None:
+    study = studies.create_study(studies.read_protocol(factories.protocol()))
+    assert studies.find("small-study") == studies.find(str(study.code)) == study
+    with pytest.raises(StudyError, match=r"There is no study 'nope'\. Known studies: small-study"):
+        studies.find("nope")
+
+
+def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -> None:
+    factories.evidence_pool()
+    study = factories.open_study(**factories.evidence_protocol())
+    sources = ItemSource.objects.filter(item__study=study)
+    assert {tuple(source.verdicts) for source in sources} == {("offline/checklist",)}
+    assert sum(source.verdicts["offline/checklist"] for source in sources) == 3
+    assert {source.truth for source in sources} == {None}

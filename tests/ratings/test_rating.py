@@ -1,0 +1,156 @@
+"""One rating per assignment, however it is sent."""
+
+import threading
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+
+import factories
+import pytest
+from django.db import IntegrityError, connection
+from django.utils import timezone
+
+from ratings import studies
+from ratings.models import Assignment, Rating, Study
+from ratings.studies import StudyClosed, StudyError
+
+
+def first_place(study: Study) -> Assignment:
+    assignment = studies.next_assignment(study.raters.first())
+    assert assignment is not None
+    return assignment
+
+
+@pytest.fixture
+def place(db) -> Assignment:
+    factories.pool()
+    return first_place(factories.open_study())
+
+
+def test_a_rating_keeps_what_was_said_and_how_long_it_took_since_the_first_showing(place) -> None:
+    studies.mark_opened(place)
+    shown = place.opened_at
+    studies.mark_opened(place)
+    result = studies.rate(place, True, 4, uuid.uuid4(), now=shown + timedelta(seconds=12.5))
+    assert (result.created, result.same) == (True, True)
+    saved = Rating.objects.get()
+    assert (saved.verdict, saved.confidence, saved.opened_at, saved.seconds) == (True, 4, shown, 12.5)
+
+
+def test_the_same_submission_again_gives_the_rating_it_made(place) -> None:
+    submission = uuid.uuid4()
+    first = studies.rate(place, True, 4, submission)
+    again = studies.rate(place, True, 4, submission)
+    assert (again.rating, again.created, again.same) == (first.rating, False, True)
+
+
+def test_another_submission_for_a_rated_item_writes_nothing_and_is_told_which_stands(place) -> None:
+    first = studies.rate(place, True, 4, uuid.uuid4())
+    other = studies.rate(place, False, 1, uuid.uuid4())
+    assert (other.rating, other.created, other.same) == (first.rating, False, False)
+    assert Rating.objects.get().verdict is True
+
+
+def test_a_form_sent_before_for_another_item_is_refused(place) -> None:
+    submission = uuid.uuid4()
+    studies.rate(place, True, 4, submission)
+    with pytest.raises(StudyError, match="sent before for another item"):
+        studies.rate(studies.next_assignment(place.rater), True, 4, submission)
+
+
+def test_a_closed_study_takes_no_rating_but_still_replays_one(place) -> None:
+    submission = uuid.uuid4()
+    studies.rate(place, True, 4, submission)
+    following = studies.next_assignment(place.rater)
+    studies.close(place.rater.study)
+    assert studies.rate(place, True, 4, submission).same
+    with pytest.raises(StudyClosed, match="closed and takes no more ratings"):
+        studies.rate(following, True, 4, uuid.uuid4())
+
+
+@pytest.mark.parametrize("confidence", [0, 6, -1])
+def test_confidence_is_one_to_five(place, confidence) -> None:
+    with pytest.raises(ValueError, match="it must be 1 to 5"):
+        studies.rate(place, True, confidence, uuid.uuid4())
+
+
+def test_the_database_itself_refuses_a_confidence_of_six(place) -> None:
+    now = timezone.now()
+    with pytest.raises(IntegrityError):
+        Rating.objects.create(
+            assignment=place,
+            verdict=True,
+            confidence=6,
+            submission_id=uuid.uuid4(),
+            opened_at=now,
+            submitted_at=now,
+            seconds=0,
+        )
+
+
+def test_a_rater_goes_through_all_items_in_order_and_then_has_none_left(place) -> None:
+    rater = place.rater
+    seen = []
+    while assignment := studies.next_assignment(rater):
+        seen.append(assignment.position)
+        assert studies.progress(rater) == (len(seen) - 1, 10 * 2 // 6 + (rater.assignments.count() > 3))
+        studies.rate(assignment, True, 3, uuid.uuid4())
+    assert seen == list(range(1, rater.assignments.count() + 1))
+
+
+def race(act: Callable[[], object], threads: int = 12) -> list[object]:
+    """What each of so many threads got, all let go at once."""
+    barrier, results = threading.Barrier(threads), []
+
+    def run() -> None:
+        try:
+            barrier.wait()
+            results.append(act())
+        except Exception as error:  # whatever a thread meets is a result of the race
+            results.append(error)
+        finally:
+            connection.close()
+
+    runners = [threading.Thread(target=run) for _ in range(threads)]
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join()
+    return results
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("one_form", [True, False])
+def test_twelve_posts_at_once_make_one_rating(one_form) -> None:
+    factories.pool()
+    place = first_place(factories.open_study())
+    submission = uuid.uuid4()
+    results = race(lambda: studies.rate(place, True, 3, submission if one_form else uuid.uuid4()))
+    assert [r for r in results if isinstance(r, Exception)] == []
+    assert sum(result.created for result in results) == 1
+    assert sum(result.same for result in results) == (12 if one_form else 1)
+    assert Rating.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_the_lock_several_threads_pass_the_same_check() -> None:
+    """The control: were this to find one winner only, the race above would prove nothing."""
+    factories.pool()
+    place = first_place(factories.open_study())
+    together = threading.Barrier(12)
+
+    def unguarded() -> bool:
+        free = not Rating.objects.filter(assignment=place).exists()
+        together.wait()
+        now = timezone.now()
+        if free:
+            Rating.objects.create(
+                assignment=place, verdict=True, confidence=3, submission_id=uuid.uuid4(),
+                opened_at=now, submitted_at=now, seconds=0,
+            )  # fmt: skip
+        return free
+
+    results = race(unguarded)
+    turned_away = [result for result in results if isinstance(result, IntegrityError)]
+    assert len(turned_away) == 11
+    assert Rating.objects.count() == 1  # only the constraint stood between us and twelve

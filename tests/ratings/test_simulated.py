@@ -1,0 +1,138 @@
+import factories
+import pytest
+
+from ratings import access, studies
+from ratings.models import ItemSource, Rating
+from ratings.simulated import Skill, _evidence_judge, _transition_judge, simulate_raters
+from ratings.studies import StudyError
+
+
+def simulate(study, n, seed=3, **more):
+    return simulate_raters(study, n, 0.9, 0.3, seed=seed, **more)
+
+
+@pytest.fixture
+def study(db):
+    factories.pool()
+    return factories.open_study()
+
+
+class FakeItem:
+    def __init__(self, payload_sha256: str) -> None:
+        self.payload_sha256 = payload_sha256
+
+
+def sources(perturbation: str, count: int, **fields):
+    """Unsaved sources of items that differ in their content only."""
+    for number in range(count):
+        source = ItemSource(perturbation=perturbation, **fields)
+        source.__dict__["_state"].fields_cache["item"] = FakeItem(f"{perturbation}{number}")
+        yield source
+
+
+def test_simulated_raters_fill_free_seats_and_rate_everything_in_them(study) -> None:
+    done = simulate(study, 6)
+    assert done.raters == ("R01", "R02", "R03", "R04", "R05", "R06")
+    assert (done.ratings, done.revoked, done.replanned) == (20, (), False)
+    assert study.raters.filter(simulated=True).count() == 6
+    assert all(str(rater) == f"{rater.label} (simulated)" for rater in study.raters.all())
+    assert study.events.last().kind == "simulated"
+
+
+def test_the_same_seed_gives_the_same_answers(db) -> None:
+    factories.pool()
+    answers = []
+    for slug in ("one", "two"):
+        simulate(factories.open_study(slug=slug), 6)
+        rows = Rating.objects.filter(assignment__rater__study__slug=slug)
+        order = rows.order_by("assignment__rater__label", "assignment__position")
+        answers.append(list(order.values_list("assignment__item__payload_sha256", "verdict", "confidence")))
+    assert answers[0] == answers[1]
+
+
+def test_seats_with_an_unopened_link_come_last_and_lose_it(study) -> None:
+    seats = list(study.raters.order_by("pk"))
+    unopened, opened = studies.invite(seats[0]), studies.invite(seats[1])
+    access.open_link(opened, access.AnonymousUser(), "rater")
+    done = simulate(study, 5)
+    assert done.raters == ("R01", "R03", "R04", "R05", "R06")
+    assert done.revoked == ("R01",)
+    assert access.open_link(unopened, access.AnonymousUser(), "rater").door == access.Door.GONE
+    assert not study.raters.get(label="R02").simulated
+
+
+def test_more_raters_than_seats_are_planned_anew_while_nobody_is_invited(study) -> None:
+    done = simulate(study, 10)
+    assert (len(done.raters), done.ratings, done.replanned) == (10, 20, True)
+    loads = [rater.assignments.count() for rater in study.raters.all()]
+    assert loads == [2] * 10
+    assert [event.kind for event in study.events.all()][-2:] == ["replanned", "simulated"]
+
+
+def test_the_rest_is_planned_anew_beside_seats_already_simulated(study) -> None:
+    simulate(study, 2)
+    given = Rating.objects.count()
+    done = simulate(study, 8)
+    assert done.replanned
+    assert given + done.ratings == 20
+    assert sorted(study.raters.values_list("label", flat=True)) == [f"R{n:02}" for n in range(1, 11)]
+
+
+def test_people_who_are_invited_keep_their_items(study) -> None:
+    access.open_link(studies.invite(study.raters.first()), access.AnonymousUser(), "rater")
+    with pytest.raises(StudyError, match="5 free seats and 1 people are invited: 9 simulated raters"):
+        simulate(study, 9)
+
+
+def test_a_study_that_is_full_or_not_open_takes_none(study) -> None:
+    simulate(study, 6)
+    with pytest.raises(StudyError, match="no free seat left"):
+        simulate(study, 1)
+    studies.close(study)
+    with pytest.raises(StudyError, match="is closed; simulated raters rate while a study is open"):
+        simulate(study, 1)
+
+
+def test_progress_is_told_up_to_the_last_rating(study) -> None:
+    said = []
+    simulate(study, 6, progress=lambda done, total: said.append((done, total)))
+    assert said == [(n, 20) for n in range(1, 21)]
+
+
+@pytest.mark.parametrize(("perturbation", "called_error"), [("none", 0.07), ("obvious", 0.9), ("subtle", 0.3)])
+def test_over_many_raters_and_items_the_stated_shares_come_out(perturbation, called_error) -> None:
+    skill = Skill(0.9, 0.3)
+    verdicts = [
+        _transition_judge(source, f"R{rater}", skill, seed)[0]
+        for seed in range(10)
+        for source in sources(perturbation, 100)
+        for rater in range(20)
+    ]
+    # At a share of 0.3 items differ by 0.31 and raters by 0.12: sqrt(0.31^2/100 + 0.12^2/20) / sqrt(10 seeds) = 0.013.
+    assert 1 - sum(verdicts) / len(verdicts) == pytest.approx(called_error, abs=0.04)
+
+
+def test_right_answers_come_with_more_confidence_than_wrong_ones() -> None:
+    said = {True: [], False: []}
+    for perturbation in ("none", "obvious"):
+        for source in sources(perturbation, 200):
+            for rater in range(10):
+                verdict, confidence = _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)
+                said[verdict == (perturbation == "none")].append(confidence)
+    right, wrong = (sum(values) / len(values) for values in (said[True], said[False]))
+    assert right > wrong + 0.5
+    assert set(said[True]) == {1, 2, 3, 4, 5}
+
+
+def test_on_evidence_they_say_what_the_classifier_says_at_the_stated_rate() -> None:
+    agreed = []
+    for sufficient in (True, False):
+        for source in sources("none", 200, verdicts={"offline/checklist": sufficient}):
+            agreed += [_evidence_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)[0] == sufficient for rater in range(30)]
+    assert sum(agreed) / len(agreed) == pytest.approx(0.85, abs=0.06)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 2])
+def test_a_share_that_no_normal_curve_gives_is_refused(share) -> None:
+    with pytest.raises(ValueError, match=r"it must be from 0\.001 to 0\.999"):
+        Skill(share, 0.3)

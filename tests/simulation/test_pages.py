@@ -1,0 +1,356 @@
+"""The laboratory's pages, as staff and everyone else meet them."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from simulation import queueing
+from simulation.models import Episode, Experiment, Run, Transition, Twin, Worker
+from tests_support import play_out
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def staff(client: Client, db: None) -> Client:
+    client.force_login(User.objects.create_user("ada", is_staff=True))
+    return client
+
+
+@pytest.fixture
+def ordered(caffeine: Experiment) -> Run:
+    return queueing.queue_episodes([caffeine], "offline", 2, seed=7)
+
+
+@pytest.fixture
+def played(ordered: Run) -> Episode:
+    play_out(ordered)
+    return ordered.episodes.order_by("replicate")[0]
+
+
+def text(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def order(experiment: Experiment, **changes: Any) -> dict[str, Any]:
+    form = {"experiments": [experiment.slug], "cast": "offline", "replicates": 3, "seed": 1}
+    return {**form, "submission_id": queueing.new_submission_id(), **changes}
+
+
+def pages(run: Run) -> list[str]:
+    episode = run.episodes.all()[0]
+    return [
+        reverse("simulation:experiments"),
+        reverse("simulation:experiment", args=[episode.experiment.slug]),
+        reverse("simulation:actions"),
+        reverse("simulation:episodes"),
+        reverse("simulation:new_episodes"),
+        reverse("simulation:run", args=[run.code]),
+        reverse("simulation:episode", args=[episode.code]),
+        reverse("simulation:twins"),
+    ]
+
+
+def doors(run: Run) -> list[str]:
+    """What changes something: for POST alone."""
+    episode = run.episodes.all()[0]
+    return [
+        reverse("simulation:stop_run", args=[run.code]),
+        reverse("simulation:stop_episode", args=[episode.code]),
+        reverse("simulation:retry_episode", args=[episode.code]),
+        reverse("simulation:retry_twin", args=[uuid4()]),
+    ]
+
+
+def test_strangers_are_sent_to_sign_in(client: Client, ordered: Run) -> None:
+    for address in pages(ordered) + doors(ordered):
+        for answer in (client.get(address), client.post(address)):
+            assert answer.status_code == 302
+            assert answer["Location"].startswith(reverse("login"))
+
+
+def test_for_people_who_are_not_staff_no_page_exists(client: Client, ordered: Run) -> None:
+    client.force_login(User.objects.create_user("rater"))
+    for address in pages(ordered) + doors(ordered):
+        assert client.get(address).status_code == 404
+        assert client.post(address).status_code == 404
+    assert not ordered.episodes.exclude(status="queued").exists()
+
+
+def test_what_changes_something_answers_no_get(staff: Client, ordered: Run) -> None:
+    assert {staff.get(address).status_code for address in doors(ordered)} == {405}
+    assert not ordered.episodes.exclude(status="queued").exists()
+
+
+def test_every_page_has_a_title_of_its_own(staff: Client, ordered: Run) -> None:
+    titles = [re.findall(r"<title>(.*?)</title>", text(staff.get(address)))[0] for address in pages(ordered)]
+    assert len(set(titles)) == len(titles)
+    assert all(title.endswith("WetBench") for title in titles)
+
+
+@pytest.mark.django_db
+def test_empty_pages_say_what_to_do_first(staff: Client) -> None:
+    for name in ("experiments", "actions", "new_episodes"):
+        assert "load_lab" in text(staff.get(reverse(f"simulation:{name}")))
+    assert "No episodes yet" in text(staff.get(reverse("simulation:episodes")))
+    assert "No twins yet" in text(staff.get(reverse("simulation:twins")))
+
+
+def test_an_experiments_page_shows_its_materials_and_never_its_hidden_truth(staff: Client, caffeine: Experiment) -> None:
+    caffeine.data["truth"] = {"LEAKED": "LEAKED"}
+    caffeine.save()
+    page = text(staff.get(reverse("simulation:experiment", args=[caffeine.slug]) + "?truth=1"))
+    assert all(material["name"] in page for material in caffeine.data["materials"][:3])
+    assert caffeine.data["protocol"][0]["action"] in page
+    assert "LEAKED" not in page
+
+
+def test_the_catalogue_says_what_each_parameter_may_be(staff: Client, lab: None) -> None:
+    page = text(staff.get(reverse("simulation:actions")))
+    assert "Centrifuge" in page
+    assert "quantities computed" in page
+    assert "required" in page
+
+
+def test_an_order_makes_its_episodes_once_however_often_it_is_sent(staff: Client, caffeine: Experiment) -> None:
+    form = order(caffeine)
+    first, second = (staff.post(reverse("simulation:new_episodes"), form) for _ in range(2))
+    assert first["Location"] == second["Location"] == reverse("simulation:run", args=[Run.objects.get().code])
+    assert Episode.objects.count() == 3
+    assert Run.objects.get().created_by == User.objects.get(username="ada")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"experiments": []}, "Choose at least one experiment."),
+        ({"experiments": ["nowhere"]}, "nowhere is not one of the available choices"),
+        ({"cast": "nobody"}, "nobody is not one of the available choices"),
+        ({"replicates": 101}, "less than or equal to 100"),
+        ({"replicates": ""}, "This field is required"),
+        ({"seed": -1}, "greater than or equal to 0"),
+    ],
+)
+def test_a_wrong_order_is_shown_again_with_what_was_chosen(
+    staff: Client, caffeine: Experiment, wrong: dict[str, Any], said: str
+) -> None:
+    answer = staff.post(reverse("simulation:new_episodes"), order(caffeine, **{"cast": "offline-lapses", **wrong}))
+    assert answer.status_code == 422
+    assert said in text(answer)
+    if "cast" not in wrong:
+        assert 'value="offline-lapses" required checked' in text(answer)
+    assert not Run.objects.exists()
+
+
+def test_the_form_says_how_many_episodes_it_will_make(staff: Client, lab: None) -> None:
+    chosen = {"experiments": list(Experiment.objects.values_list("slug", flat=True)[:2]), "replicates": 4}
+    answer = text(staff.get(reverse("simulation:new_episodes"), chosen, headers=HTMX))
+    # 2 experiments x 4 replicates = 8
+    assert "8 episodes" in answer
+    assert "<html" not in answer
+    nothing = staff.get(reverse("simulation:new_episodes"), {"replicates": "9e9"}, headers=HTMX)
+    assert "Choose at least one experiment" in text(nothing)
+
+
+def test_a_queued_run_is_asked_about_every_ten_seconds_a_playing_one_every_two(staff: Client, ordered: Run) -> None:
+    address = reverse("simulation:run", args=[ordered.code])
+    assert 'hx-trigger="every 10s"' in text(staff.get(address, headers=HTMX))
+    ordered.episodes.filter(replicate=1).update(status="running")
+    answer = text(staff.get(address, headers=HTMX))
+    assert 'hx-trigger="every 2s"' in answer
+    assert "step 1 of" in answer
+
+
+def test_the_last_fragment_of_a_run_asks_no_more(staff: Client, played: Episode) -> None:
+    for address in (reverse("simulation:run", args=[played.run.code]), reverse("simulation:episode", args=[played.code])):
+        answer = text(staff.get(address, headers=HTMX))
+        assert "hx-get" not in answer
+        assert "hx-trigger" not in answer
+        assert "<html" not in answer
+    assert "2 of 2 ended" in text(staff.get(reverse("simulation:run", args=[played.run.code]), headers=HTMX))
+
+
+def test_without_a_worker_the_page_says_how_to_start_one(staff: Client, ordered: Run) -> None:
+    address = reverse("simulation:run", args=[ordered.code])
+    assert "No worker is running: start one with <code>make worker</code>" in text(staff.get(address))
+    worker = Worker.objects.create(owner="here:1:a", kind="work")
+    assert "make worker" not in text(staff.get(address))
+    Worker.objects.filter(pk=worker.pk).update(seen_at=timezone.now() - timezone.timedelta(minutes=5))
+    assert "No word from the worker for 5 min" in text(staff.get(address))
+
+
+def test_stop_all_ends_what_waits_and_each_can_be_retried_once(staff: Client, ordered: Run) -> None:
+    staff.post(reverse("simulation:stop_run", args=[ordered.code]))
+    assert set(ordered.episodes.values_list("status", flat=True)) == {"cancelled"}
+    episode = ordered.episodes.get(replicate=1)
+    retry = reverse("simulation:retry_episode", args=[episode.code])
+    answer = staff.post(retry, {"from": "run"}, follow=True)
+    assert "Replicate 1 is queued again" in text(answer)
+    assert "retried as" in text(answer)
+    answer = staff.post(retry, {"from": "run"}, follow=True)
+    assert "only once" in text(answer)
+    assert Episode.objects.filter(retry_of=episode).count() == 1
+
+
+def test_one_episode_is_stopped_from_its_page(staff: Client, ordered: Run) -> None:
+    episode = ordered.episodes.get(replicate=2)
+    answer = staff.post(reverse("simulation:stop_episode", args=[episode.code]), follow=True)
+    assert "Stopped" in text(answer)
+    assert answer.redirect_chain[-1][0] == reverse("simulation:episode", args=[episode.code])
+    again = staff.post(reverse("simulation:stop_episode", args=[episode.code]), follow=True)
+    assert "had ended already" in text(again)
+
+
+def test_a_transcript_shows_every_step_under_its_own_anchor_and_the_verdict(staff: Client, played: Episode) -> None:
+    page = text(staff.get(reverse("simulation:episode", args=[played.code])))
+    for step in played.transitions.all():
+        assert f'id="step-{step.number}"' in page
+    verdict = played.reviews.get().verdict
+    assert all(re.search(r">(Met|Not met): <", page) for _ in verdict["lines"])
+    assert "origins" not in page  # a key of the simulator's ledger
+
+
+def test_hostile_text_of_a_step_is_shown_as_text(staff: Client, played: Episode) -> None:
+    hostile = "<script>alert(1)</script>{{ 7|add:7 }}"
+    row = played.transitions.order_by("number")[0]
+    row.step["outcome"]["new_observations"] = [
+        {"description": hostile, "measurement_type": hostile, "value": hostile}
+    ]
+    row.step["outcome"]["reasoning"] = hostile
+    row.step["action"]["parameters"] = {hostile: hostile}
+    for draft in row.step["outcome"]["new_materials"]:
+        draft["name"], draft["properties"] = hostile, {hostile: hostile}
+    row.save()
+    page = text(staff.get(reverse("simulation:episode", args=[played.code])))
+    assert "&lt;script&gt;alert(1)" in page
+    assert "<script>alert" not in page
+    assert "{{ 7|add:7 }}" in page
+
+
+@pytest.mark.parametrize(
+    ("by", "said"), [("catalogue", "The action catalogue refused it"), ("transition_model", "The transition model refused it")]
+)
+def test_a_rejected_step_says_who_rejected_it_and_why(staff: Client, played: Episode, by: str, said: str) -> None:
+    row = played.transitions.order_by("number")[0]
+    row.accepted, row.rejected_by = False, by
+    row.step["outcome"] |= {"success": False, "failure_reason": "no room <in> it", "new_materials": [], "rejected_by": by}
+    row.step["barcodes"] = []
+    row.save()
+    page = text(staff.get(reverse("simulation:episode", args=[played.code])))
+    assert said in page
+    assert "no room &lt;in&gt; it" in page
+
+
+def test_the_head_of_a_playing_episode_tells_of_new_steps(staff: Client, played: Episode) -> None:
+    Episode.objects.filter(pk=played.pk).update(status="running")
+    address = reverse("simulation:episode", args=[played.code])
+    steps = played.transitions.count()
+    answer = text(staff.get(address, {"shown": steps - 1}, headers=HTMX))
+    assert f"has {steps} steps now, this page shows {steps - 1}" in answer
+    assert f"?shown={steps - 1}" in answer
+    assert "Show them all" not in text(staff.get(address))
+
+
+def test_twins_are_ordered_once_and_explained_to_staff(staff: Client, played: Episode, caffeine: Experiment) -> None:
+    form = order(caffeine, error="obvious", per_transition=1)
+    first, second = (staff.post(reverse("simulation:twins"), form) for _ in range(2))
+    assert first["Location"] == second["Location"]
+    assert Twin.objects.count() == Transition.objects.filter(accepted=True).count()
+    play_out(Run.objects.get(kind="twins"))
+    twin = Twin.objects.filter(status="done")[0]
+    page = staff.get(reverse("simulation:twins"), {"step": str(twin.transition.code)})
+    shown = [one for one in page.context["page"]]
+    assert shown == [twin]
+    assert twin.field in text(page)
+    assert "obvious (done)" in text(staff.get(reverse("simulation:episode", args=[twin.transition.episode.code])))
+
+
+def test_twins_of_an_experiment_without_steps_are_refused(staff: Client, caffeine: Experiment) -> None:
+    answer = staff.post(reverse("simulation:twins"), order(caffeine, error="both", per_transition=1))
+    assert answer.status_code == 422
+    assert "play episodes first" in text(answer)
+
+
+def test_a_failed_twin_is_queued_again(staff: Client, played: Episode, caffeine: Experiment) -> None:
+    run = queueing.queue_twins(played.transitions.filter(number=1), ["subtle"], seed=1)
+    run.twins.update(status="failed", error="no injector fits")
+    assert "no injector fits" in text(staff.get(reverse("simulation:run", args=[run.code])))
+    staff.post(reverse("simulation:retry_twin", args=[run.twins.get().code]))
+    assert run.twins.get().status == "queued"
+
+
+def test_filters_stay_in_the_address_from_page_to_page(staff: Client, caffeine: Experiment) -> None:
+    queueing.queue_episodes([caffeine], "offline-lapses", 60, seed=1)
+    queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    chosen = {"experiment": caffeine.slug, "cast": "offline-lapses", "status": "queued"}
+    answer = staff.get(reverse("simulation:episodes"), chosen)
+    assert "60 episodes" in text(answer)
+    link = re.findall(r'rel="next" href="(.*?)"', text(answer))[0].replace("&amp;", "&")
+    second = staff.get(reverse("simulation:episodes") + link)
+    # 60 episodes at 50 a page leave 10
+    assert len(second.context["lines"]) == 10
+    assert "No episode matches" in text(staff.get(reverse("simulation:episodes"), {"status": "failed"}))
+
+
+def test_unknown_filters_are_ignored(staff: Client, ordered: Run) -> None:
+    answer = staff.get(reverse("simulation:episodes"), {"status": "?", "experiment": "nowhere", "page": "x"})
+    assert len(answer.context["lines"]) == 2
+
+
+def test_every_list_takes_as_many_queries_for_twenty_rows_as_for_ten(
+    staff: Client, caffeine: Experiment, django_assert_num_queries: Callable[..., Any]
+) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 10, seed=1)
+    addresses = [
+        reverse("simulation:episodes"),
+        reverse("simulation:experiments"),
+        reverse("simulation:run", args=[run.code]),
+    ]
+    before = [queries(staff, address) for address in addresses]
+    queueing.queue_episodes([caffeine], "offline", 10, seed=2).episodes.update(run=run)
+    run.episodes.filter(replicate=20).update(status="failed", error="x")
+    queueing.retry(run.episodes.get(replicate=20))
+    assert [queries(staff, address) for address in addresses] == before
+
+
+def test_a_transcript_and_its_twins_take_as_many_queries_for_more_steps(
+    staff: Client, played: Episode
+) -> None:
+    whole = list(played.transitions.order_by("number"))
+    address, twins = reverse("simulation:episode", args=[played.code]), reverse("simulation:twins")
+    some = queueing.queue_twins(played.transitions.filter(number__lte=3), ["obvious"], seed=1)
+    play_out(some)
+    before = queries(staff, twins)
+    rest = queueing.queue_twins(played.transitions.filter(number__gt=3), ["obvious"], seed=1)
+    play_out(rest)
+    assert queries(staff, twins) == before
+    many = queries(staff, address)
+    Twin.objects.filter(transition__number__gt=len(whole) // 2).delete()
+    Transition.objects.filter(episode=played, number__gt=len(whole) // 2).delete()
+    assert queries(staff, address) == many
+
+
+def queries(client: Client, address: str) -> int:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    with CaptureQueriesContext(connection) as caught:
+        assert client.get(address).status_code == 200
+    return len(caught)
+
+
+def test_superusers_look_at_rows_in_the_admin_and_change_none(client: Client, played: Episode) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    for name in ("experiment", "catalogueentry", "run", "episode", "transition", "evidencereview", "twin", "worker"):
+        assert client.get(reverse(f"admin:simulation_{name}_changelist")).status_code == 200
+        assert client.get(reverse(f"admin:simulation_{name}_add")).status_code == 403
+    row = reverse("admin:simulation_episode_change", args=[played.pk])
+    assert client.get(row).status_code == 200
+    assert client.post(row, {"status": "queued"}).status_code == 403

@@ -1,0 +1,97 @@
+"""A bench of a few materials, set up in a test's own words, where the real rules answer."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from simulation.lab.actions import Action
+from simulation.lab.bench import Bench, Step
+from simulation.lab.catalogue import Catalogue
+from simulation.lab.experiment_checks import without_marks
+from simulation.lab.experiments import build
+from simulation.lab.materials import Material, place_all
+from simulation.offline.rules import RuleBasedTransitionModel
+
+
+def material(
+    key: str,
+    phase: str = "liquid",
+    volume: str | None = "1 mL",
+    capacity: str | None = "2 mL",
+    container: str = "2 mL tube",
+    unlimited: bool = False,
+    condition: str = "room_temp",
+    contents: dict[str, str] | None = None,
+    hidden: dict[str, str] | None = None,
+    **properties: str,
+) -> dict[str, Any]:
+    """An initial material; `contents` are known to people, `hidden` are not. Text with a slash is a concentration."""
+    shown = {"phase": phase, "volume": volume, "container": container, "container_capacity": capacity, **properties}
+    parts = [(contents or {}, True), (hidden or {}, False)]
+    return {
+        "key": key,
+        "name": key.replace("_", " "),
+        "properties": {name: text for name, text in shown.items() if text is not None},
+        "available_for_use": "unlimited" if unlimited else "available_for_further_use",
+        "material_type": "static",
+        "environmental_condition": condition,
+        "contents": {
+            name: {"concentration" if "/" in text or text.endswith("M") else "amount": text, "known": known}
+            for part, known in parts
+            for name, text in part.items()
+        },
+    }
+
+
+def tubes(key: str = "tubes", capacity: str = "2 mL", container: str = "2 mL tube") -> dict[str, Any]:
+    return material(key, "empty container", None, capacity, container, unlimited=True)
+
+
+class SmallLab:
+    """One bench; materials are named by key, and by label once a step has named what it made."""
+
+    def __init__(self, catalogue: Catalogue, *materials: dict[str, Any], truth: Any = None, seed: int = 5) -> None:
+        spec = build({"slug": "x", "name": "x", "group": "x", "goal": "x", "max_steps": 500, "materials": materials})
+        self.bench = Bench("x", catalogue, place_all(spec.drafts(), seed), seed, 500)
+        self.codes = {
+            key: placed.barcode for (key, _), placed in zip(spec.materials, self.bench.inventory, strict=True)
+        }
+        self.model = RuleBasedTransitionModel(seed, truth)
+
+    def do(self, action: str, keys: str, made: str = "", **parameters: Any) -> Step:
+        """One step; `made` labels the new materials in their order. Text parameters "@key" become barcodes."""
+        written = {
+            name: self.codes[without_marks(value)] if isinstance(value, str) and value.startswith("@") else value
+            for name, value in parameters.items()
+        }
+        step = self.do_codes(action, [self.codes[key] for key in keys.split()], written)
+        new = [
+            code for code, draft in zip(step.barcodes, step.outcome.new_materials, strict=True) if not draft.replaces
+        ]
+        self.codes |= dict(zip(made.split(), new, strict=False))
+        return step
+
+    def do_codes(self, action: str, barcodes: Sequence[str], parameters: Mapping[str, Any]) -> Step:
+        return self.bench.step(Action(action, tuple(barcodes), dict(parameters)), self.model)
+
+    def refused(self, action: str, keys: str, **parameters: Any) -> str:
+        """The reason of a rejection by the rules; the bench must be as it was before."""
+        before = self.bench.inventory
+        step = self.do(action, keys, **parameters)
+        assert not step.outcome.success, "it was to be refused"
+        assert step.outcome.rejected_by == "transition_model", step.outcome.failure_reason
+        assert self.bench.inventory == before
+        return step.outcome.failure_reason
+
+    def values(self, action: str, keys: str, **parameters: Any) -> list[str]:
+        """What was read off, one text per observation."""
+        step = self.do(action, keys, **parameters)
+        assert step.outcome.success, step.outcome.failure_reason
+        return [seen.value for seen in step.outcome.new_observations]
+
+    def __getitem__(self, key: str) -> Material:
+        found = self.bench.inventory.get(self.codes[key])
+        assert found is not None
+        return found
+
+    def shown(self, key: str, name: str) -> Any:
+        return self[key].properties.get(name)

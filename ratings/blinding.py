@@ -36,7 +36,10 @@ _AVAILABILITY = {
     "not_available_for_further_use": "used up",
 }
 _BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
-_QUANTITY = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?")
+_DIGITS = re.compile(r"([0-9]{1,15})")
+_QUANTITY = re.compile(
+    r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?"
+)
 
 
 def blind_transition(step: Record, perturbed: Record | None = None) -> Payload:
@@ -172,8 +175,11 @@ def _after(outcome: Record, inputs: Sequence[Record], names: _Names) -> list[Pay
     return [names.clean(material) for material in shown]
 
 
-def _fingerprint(draft: Record) -> str:
-    return json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)
+def _fingerprint(draft: Record) -> list[Any]:
+    """Sorts by name, "well 2" before "well 10", then by properties: the same however a model lists what it made."""
+    parts = _DIGITS.split(draft["name"].casefold())
+    natural = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    return [natural, json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)]
 
 
 def _observation(observation: Record, names: _Names) -> Payload:

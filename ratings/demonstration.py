@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
+from django.db import transaction
 
 from ratings import access, simulated, studies
 from ratings.models import Rater, Study
@@ -68,7 +69,10 @@ def _episodes(order: Mapping[str, Any]) -> Run:
 
 def _twins(order: Mapping[str, Any]) -> Run:
     played = Transition.objects.filter(
-        episode__run__submission_id__startswith="demo-", episode__counts=True, episode__status__in=Episode.ENDED
+        episode__run__submission_id__startswith="demo-",
+        episode__replicate=order["replicate"],
+        episode__counts=True,
+        episode__status__in=Episode.ENDED,
     )
     return queueing.queue_twins(
         played,
@@ -81,18 +85,21 @@ def _twins(order: Mapping[str, Any]) -> Run:
 
 
 def _study(order: Mapping[str, Any], say: Say) -> None:
-    slug, admin = order["protocol"]["slug"], administrator()
-    study = Study.objects.filter(slug=slug).first() or studies.create_study(
-        studies.read_protocol(order["protocol"]), by=admin
-    )
-    if study.status == "draft":
-        studies.open_study(study, by=admin)
-        study.refresh_from_db()
+    admin = administrator()
+    study = Study.objects.filter(slug=order["protocol"]["slug"]).first() or _opened(order, admin)
     if (raters := order.get("simulated_raters")) and study.is_open:
         say(f"Simulated raters rate {study.name}")
         simulated.simulate_raters(study, raters["raters"], *_sensitivities(raters), seed=raters["seed"])
     if order.get("unblind"):
         studies.unblind(study, by=admin)
+
+
+@transaction.atomic
+def _opened(order: Mapping[str, Any], admin: User) -> Study:
+    study = studies.create_study(studies.read_protocol(order["protocol"]), by=admin)
+    studies.open_study(study, by=admin)
+    study.refresh_from_db()
+    return study
 
 
 def _sensitivities(raters: Mapping[str, Any]) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 
 from ratings import reports, studies
 from ratings.models import Study
@@ -25,7 +25,7 @@ def rows(study: Study, blinded: bool) -> Iterator[Cells]:
     return (_cells(study, row) for row in found)
 
 
-def csv_lines(study: Study, blinded: bool, by: AbstractBaseUser | None = None) -> Iterator[str]:
+def csv_lines(study: Study, blinded: bool, by: User | None = None) -> Iterator[str]:
     """The file line by line, header first, safe to open in a spreadsheet. The export is logged before the first line."""
     cells = rows(study, blinded)
     studies.log(study, "exported", by, "blinded" if blinded else "with sources")

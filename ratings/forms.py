@@ -14,7 +14,6 @@ from simulation import casting
 from simulation.models import PERTURBATIONS, Experiment
 
 _MAX_DOCUMENT = 200_000
-_PERTURBED = {"none": "", "obvious": "obvious errors", "subtle": "subtle errors"}
 
 
 class SourceRow(NamedTuple):
@@ -23,10 +22,6 @@ class SourceRow(NamedTuple):
     cast: str
     perturbation: str
     field: forms.BoundField
-
-    @property
-    def label(self) -> str:
-        return f"{self.cast}, {_PERTURBED[self.perturbation]}" if self.perturbation != "none" else self.cast
 
 
 class StudyForm(forms.Form):

@@ -7,18 +7,18 @@ all raters the wanted shares come out. Confidence is the distance from the thres
 
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from ratings import access, studies
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, SignInLink, Study
-from ratings.studies import StudyError
+from ratings.studies import RateResult, StudyError
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85
@@ -67,7 +67,7 @@ def simulate_raters(
     agreement: float = AGREEMENT,
     seed: int,
     progress: Watch | None = None,
-    by: AbstractBaseUser | None = None,
+    by: User | None = None,
 ) -> Simulation:
     """Fill `n` seats with simulated raters and let each rate all its items. The same seed gives the same answers."""
     skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement)
@@ -75,7 +75,10 @@ def simulate_raters(
     total = Assignment.objects.filter(rater__in=seats, rating__isnull=True).count()
     given = 0
     for rater in seats:
-        given += _rate_all(rater, skill, seed, lambda done, before=given: progress and progress(before + done, total))
+        for _ in _rate_all(rater, skill, seed):
+            given += 1
+            if progress:
+                progress(given, total)
     labels = tuple(rater.label for rater in seats)
     studies.log(study, "simulated", by, f"{', '.join(labels)}, seed {seed}")
     return Simulation(labels, given, revoked, replanned)
@@ -121,19 +124,15 @@ def _check_replan(study: Study, n: int, free: list[Rater]) -> None:
         )
 
 
-@transaction.atomic
-def _rate_all(rater: Rater, skill: Skill, seed: int, watch: Callable[[int], object]) -> int:
-    """One rater's ratings, one after the other in their order. The number given."""
+def _rate_all(rater: Rater, skill: Skill, seed: int) -> Iterator[RateResult]:
+    """One rater's ratings, one after the other in their order."""
     studies.start(rater)
     judge = _evidence_judge if rater.study.kind == EVIDENCE else _transition_judge
-    done = 0
     while assignment := studies.next_assignment(rater):
         studies.mark_opened(assignment)
         source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
         verdict, confidence = judge(source, rater.label, skill, seed)
-        studies.rate(assignment, verdict, confidence, uuid.uuid4())
-        watch(done := done + 1)
-    return done
+        yield studies.rate(assignment, verdict, confidence, uuid.uuid4())
 
 
 def _transition_judge(source: ItemSource, label: str, skill: Skill, seed: int) -> tuple[bool, int]:

@@ -1,27 +1,21 @@
 """The write side of a study: create, open, invite, rate, close, unblind. Each is one transaction."""
 
-import random
-import secrets
-import uuid
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from ratings import access, planning, pool, protocols
-from ratings.blinding import payload_digest
-from ratings.models import Assignment, Item, ItemSource, Rater, Rating, Study, StudyEvent
-from ratings.planning import PlanError, Planned
-from ratings.pool import Found, Stock
+from ratings import access, opening, pool, protocols
+from ratings.models import Assignment, Rater, Rating, Study, StudyEvent
+from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
 
-Actor = AbstractBaseUser | None
+Actor = User | None
 
 
 class StudyError(ValueError):
@@ -92,25 +86,17 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     """Choose the items, freeze them blinded, make the seats and say who rates what. PlanError if it cannot be done."""
     study = _locked(study, "open", needs="draft")
     protocol = read_protocol(study.protocol)
-    chosen = _choose(protocol, raters or protocol.raters)
-    items = _freeze(study, chosen)
-    planned = [
-        Planned(
-            str(items[found.candidate.key].pk), found.candidate.source, found.candidate.pair, study.ratings_per_item
-        )
-        for found in chosen
-    ]
-    seats = raters or protocol.raters or max(planning.raters_needed(planned), study.ratings_per_item)
-    _seat_and_assign(study, planned, seats, first_label=1)
-    study.protocol["raters"] = seats
+    filled = opening.fill(study, protocol, raters or protocol.raters)
+    study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
-    _move(study, "open", by, f"{len(items)} items, {seats} raters", opened_at=timezone.now())
+    _move(study, "open", by, f"{filled.items} items, {filled.seats} raters", opened_at=timezone.now())
 
 
 @transaction.atomic
 def invite(rater: Rater, by: Actor = None) -> str:
     """A new personal link for this seat; earlier ones stop working. Returns its token, which is kept nowhere."""
-    rater = Rater.objects.select_for_update(of=("self",)).select_related("study", "user").get(pk=rater.pk)
+    Study.objects.select_for_update().get(pk=rater.study_id)  # seats may be dealt anew at the same time
+    rater = Rater.objects.select_related("study", "user").get(pk=rater.pk)
     if rater.simulated:
         raise StudyError(f"{rater.label} is a simulated rater; it gets no link")
     if not rater.study.is_open:
@@ -211,18 +197,7 @@ def unblind(study: Study, by: Actor) -> None:
 def replan(study: Study, raters: int) -> None:
     """Give what nobody has been asked to rate yet to `raters` new seats in place of the free ones."""
     free = free_seats(study)
-    needed = (
-        Assignment.objects.filter(rater__in=free)
-        .values_list("item_id", "pair", "item__source__label", "item__source__perturbation")
-        .annotate(n=Count("pk"))
-        .order_by("item__source__experiment", "item__payload_sha256")
-    )
-    planned = [Planned(str(item), (label, wrong), str(pair), n) for item, pair, label, wrong, n in needed]
-    users = [rater.user_id for rater in free]
-    Assignment.objects.filter(rater__in=free).delete()
-    Rater.objects.filter(pk__in=[rater.pk for rater in free]).delete()
-    User.objects.filter(pk__in=users).delete()
-    _seat_and_assign(study, planned, raters, first_label=_last_label(study) + 1)
+    opening.deal_again(study, free, raters)
     log(study, "replanned", None, f"{len(free)} free seats became {raters}")
 
 
@@ -252,67 +227,3 @@ def _move(study: Study, status: str, by: Actor, detail: str = "", event: str = "
         raise StudyError(f"{study.name} is {study.status} and cannot become {status}")
     Study.objects.filter(pk=study.pk).update(status=status, **times)
     log(study, event or _EVENTS[status], by, detail)
-
-
-def _choose(protocol: StudyProtocol, raters: int | None) -> list[Found]:
-    found = {f.candidate.key: f for f in pool.find(protocol)}
-    wanted = {(source.cast, source.perturbation): source.count for source in protocol.sources}
-    versions = raters // protocol.ratings_per_item if raters else None
-    if versions == 0:
-        least = protocol.ratings_per_item
-        raise PlanError(f"{raters} raters are too few for {least} ratings per item; {least} would work")
-    chosen = planning.choose([f.candidate for f in found.values()], wanted, protocol.seed, versions)
-    return [found[candidate.key] for candidate in chosen]
-
-
-def _freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
-    """Items and their sources, made in one shuffled batch so that no id or time tells what belongs together."""
-    order = list(chosen)
-    random.Random(f"freeze/{study.seed}").shuffle(order)
-    now = timezone.now()
-    rows = [
-        Item(study=study, payload=f.payload, payload_sha256=payload_digest(f.payload), created_at=now) for f in order
-    ]
-    items = dict(zip([f.candidate.key for f in order], Item.objects.bulk_create(rows), strict=True))
-    pairs = {f.candidate.pair: uuid.uuid4() for f in chosen}
-    ItemSource.objects.bulk_create(_source(items[f.candidate.key], f, pairs[f.candidate.pair]) for f in order)
-    return items
-
-
-def _source(item: Item, found: Found, pair: UUID) -> ItemSource:
-    candidate = found.candidate
-    return ItemSource(
-        item=item,
-        pair=pair,
-        label=candidate.source[0],
-        perturbation=candidate.source[1],
-        experiment=candidate.experiment,
-        action=candidate.action,
-        **found.origin,
-    )
-
-
-def _seat_and_assign(study: Study, planned: Sequence[Planned], seats: int, first_label: int) -> None:
-    places = planning.assign(planned, seats, study.seed)
-    raters = [_seat(study, number) for number in range(first_label, first_label + seats)]
-    pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
-    rows = [
-        Assignment(
-            item_id=int(place.key), rater=raters[place.rater], position=place.position, pair=pairs[int(place.key)]
-        )
-        for place in places
-    ]
-    random.Random(f"assignments/{study.seed}").shuffle(rows)
-    Assignment.objects.bulk_create(rows, batch_size=500)
-
-
-def _last_label(study: Study) -> int:
-    return max((int(label[1:]) for label in study.raters.values_list("label", flat=True)), default=0)
-
-
-def _seat(study: Study, number: int) -> Rater:
-    """A seat with a user of its own that has no password and no name."""
-    user = User(username=f"rater-{secrets.token_hex(8)}")
-    user.set_unusable_password()
-    user.save()
-    return Rater.objects.create(study=study, user=user, label=f"R{number:02}")

@@ -1,12 +1,14 @@
 """Who plays the roles. The only module that knows every part."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, TransitionModel
+from simulation.offline import truths
 from simulation.offline.agent import ProtocolAgent, RandomAgent
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.injectors import Injector
@@ -76,6 +78,11 @@ def cast(name: str, spec: ExperimentSpec, seed: int) -> Cast:
         transition_model=RuleBasedTransitionModel(seed, spec.truth),
         evidence_classifier=ChecklistClassifier(spec.rubric),
     )
+
+
+def check_truth(truth: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
+    """Every problem of an experiment's hidden truth, which only the offline transition model reads."""
+    return truths.check(truth, catalogue)
 
 
 def perturber(name: str, perturbation: Perturbation, seed: int) -> Perturber:

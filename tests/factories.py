@@ -137,10 +137,6 @@ def rate_all(rater: Rater, seed: int = 1) -> int:
     count = 0
     while assignment := studies.next_assignment(rater):
         studies.mark_opened(assignment)
-        studies.rate(assignment, rng.random() < 0.7, rng.randint(1, 5), _uuid(rng))
+        studies.rate(assignment, rng.random() < 0.7, rng.randint(1, 5), uuid.uuid4())
         count += 1
     return count
-
-
-def _uuid(rng: random.Random) -> uuid.UUID:
-    return uuid.UUID(int=rng.getrandbits(128), version=4)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from django.contrib import messages
 from django.db.models import Count, Q, QuerySet
+from django.forms import BoundField
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -22,11 +23,13 @@ from simulation.access import StaffRequest, staff_only
 from simulation.models import PERTURBATIONS
 
 
-class PoolRow(NamedTuple):
-    """How many different items of a source there are for each kind of study."""
+class Cell(NamedTuple):
+    """A field of the source table, and how many different items there are: outcomes, and records of evidence."""
 
+    field: BoundField
+    heading: str
     outcomes: int
-    records: int
+    records: int | None
 
 
 @staff_only
@@ -133,13 +136,15 @@ def _done(request: StaffRequest, slug: str, verb: Any, said: str) -> HttpRespons
     return redirect("ratings:study", slug=slug)
 
 
-def _source_rows(form: StudyForm) -> list[tuple[Any, PoolRow]]:
-    """The form's source table, each line with what the pool holds of it."""
+def _source_rows(form: StudyForm) -> list[tuple[str, list[Cell]]]:
+    """The source table: a line for each cast, a cell for each perturbation with what the pool holds of it."""
     outcomes, records = (_everything(kind) for kind in KINDS)
-    return [
-        (row, PoolRow(outcomes.get((row.cast, row.perturbation), 0), records.get((row.cast, row.perturbation), 0)))
-        for row in form.source_rows()
-    ]
+    table: dict[str, list[Cell]] = {}
+    for row in form.source_rows():
+        source = (row.cast, row.perturbation)
+        heading = "As simulated" if row.perturbation == "none" else f"{row.perturbation.capitalize()} errors"
+        table.setdefault(row.cast, []).append(Cell(row.field, heading, outcomes.get(source, 0), records.get(source)))
+    return list(table.items())
 
 
 def _everything(kind: str) -> dict[tuple[str, str], int]:

@@ -84,9 +84,12 @@ def _check_duration(duration: Any, names: list[Any]) -> list[str]:
         return ['duration: must be {"default": "10 min"}, with "parameter" or "per_material" if need be']
     problems = []
     try:
-        quantities.parse(duration.get("default"), "duration")
+        if quantities.parse(duration.get("default"), "duration").value < 0:
+            problems.append("duration.default: must be zero or more")
     except LabError as error:
         problems.append(f"duration.default: {error}")
+    if not isinstance(duration.get("per_material", False), bool):
+        problems.append("duration.per_material: must be true or false")
     if "parameter" in duration and duration["parameter"] not in names:
         problems.append(f"duration.parameter: is {duration['parameter']!r}; allowed: {', '.join(map(str, names))}")
     return problems
@@ -114,11 +117,9 @@ def _check_parameter(data: Any) -> list[str]:
         return problems
     if kind in ("range", "range_with_units"):
         problems += _check_bounds(data)
-    if kind == "text" and data.get("pattern"):
-        try:
-            re.compile(data["pattern"])
-        except re.error as error:
-            problems.append(f"pattern: not a regular expression: {error}")
+    problems += _check_text(data)
+    if not isinstance(data.get("required", False), bool):
+        problems.append("required: must be true or false")
     if not problems and data.get("default") is not None:
         try:
             _parameter(data).read(data["default"])
@@ -127,8 +128,20 @@ def _check_parameter(data: Any) -> list[str]:
     return problems
 
 
+def _check_text(data: Mapping[str, Any]) -> list[str]:
+    problems = []
+    pattern, longest = data.get("pattern", ""), data.get("max_length", 1)
+    try:
+        re.compile(pattern if isinstance(pattern, str) else "(")
+    except re.error:
+        problems.append(f"pattern: is {pattern!r}; allowed: a regular expression, as text")
+    if not isinstance(longest, int) or isinstance(longest, bool) or longest < 1:
+        problems.append(f"max_length: is {longest!r}; allowed: a whole number from 1")
+    return problems
+
+
 def _texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
+    return isinstance(value, list) and bool(value) and all(isinstance(text, str) and text for text in value)
 
 
 def _check_bounds(data: Mapping[str, Any]) -> list[str]:

@@ -194,6 +194,13 @@ def _check_use(action: ActionType, materials: list[Any], parameters: Mapping[str
         action.values(Action(action.name, (), {name: without_marks(value) for name, value in parameters.items()}))
     except LabError as error:
         problems.append(f"parameters: {error}")
+    selectors = [p.name for p in action.parameters if p.type.endswith("material_selector") and p.name in parameters]
+    for name in selectors:
+        if not (named := references(parameters[name])) or any(ref not in materials for ref in named):
+            allowed = ", ".join(f"@{ref}" for ref in materials)
+            problems.append(
+                f"parameters.{name}: is {parameters[name]!r}; allowed, from the step's materials: {allowed}"
+            )
     return problems
 
 
@@ -220,13 +227,15 @@ def without_marks(value: Any) -> Any:
 
 
 def _parse_any(text: Any, dimensions: Iterable[str]) -> tuple[str, Decimal]:
-    for dimension in dimensions:
+    for dimension in dimensions if isinstance(text, str) else ():
         try:
-            return dimension, quantities.parse(text, dimension).value
+            value = quantities.parse(text, dimension).value
         except quantities.QuantityError:
             continue
+        if value >= 0:
+            return dimension, value
     units = ", ".join(unit for dimension in dimensions for unit in quantities.units(dimension) if unit)
-    raise CatalogueError(f"is {text!r}; units allowed: {units}")
+    raise CatalogueError(f"is {text!r}; allowed: zero or more, as text with a unit of {units}")
 
 
 def _each(place: str, entries: list[Any], check_one: Callable[[Mapping[str, Any]], list[str]]) -> list[str]:

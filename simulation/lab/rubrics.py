@@ -110,7 +110,9 @@ def _check_conditions(data: Mapping[str, Any], catalogue: Catalogue) -> list[str
     conditions = data.get("parameters", {})
     if not isinstance(conditions, Mapping):
         return [f"parameters: is {conditions!r}; allowed: an object of conditions"]
-    actions = [known for name in data.get("actions", []) if (known := catalogue.types.get(name))]
+    written = data.get("actions")
+    named = [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
+    actions = [known for name in named if (known := catalogue.types.get(name))]
     return [
         f"parameters.{name}: {problem}"
         for name, condition in conditions.items()

@@ -67,8 +67,8 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
     if line.distinct:
         what, number = f"different values of {line.distinct}", len(_values(counted, line.distinct))
     else:
-        what, number = "different materials", len({reading.barcode for reading in counted})
-    return Finding(line, counted, number >= line.at_least, f"{number} {what}; {line.at_least} needed")
+        what, number = "materials", len({reading.barcode for reading in counted})
+    return Finding(line, counted, number >= line.at_least, f"{what} counted: {number}, needed: {line.at_least}")
 
 
 def _values(counted: Sequence[Reading], name: str) -> set[str]:
@@ -80,7 +80,7 @@ def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:
     for name, least in finding.line.spread.items():
         parents = frozenset(reading.barcode for reading in found[name].counted)
         number = len({reading.ancestors & parents for reading in finding.counted} - {frozenset()})
-        told = f"{finding.reason}; from {number} different {name}, {least} needed"
+        told = f"{finding.reason}; different {name} they come from: {number}, needed: {least}"
         finding = replace(finding, met=finding.met and number >= least, reason=told)
     return finding
 

@@ -77,16 +77,19 @@ class Contents:
         return amount / self.volume * _PER_ML
 
     def split(self, share: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
-        """(moved, left) when this share of everything moves, but nothing of the components in `keep`."""
+        """(moved, left) when this share of everything moves, but nothing of the components in `keep`.
+
+        Of the shares of origins, half of what would move stays with the components kept: both parts descend from them.
+        """
         moved, left = {}, {}
         for name, part in self.components.items():
-            out = None if part.amount is None else ZERO if name in keep else _share(part.amount, share)
-            stays = None if part.amount is None or out is None else part.amount - out
+            out, stays = _parted(part.amount, ZERO if name in keep else share)
             if out is None or out > 0:
                 moved[name] = part._replace(amount=out)
             if stays is None or stays > 0:
                 left[name] = part._replace(amount=stays)
-        gone = {name: _share(whole, share) for name, whole in self.origins.items()}
+        descent = share / 2 if any(name in keep for name in self.components) else share
+        gone = {name: _share(whole, descent) for name, whole in self.origins.items()}
         rest = {name: whole - gone[name] for name, whole in self.origins.items()}
         volume, mass = (None if whole is None else _share(whole, share) for whole in (self.volume, self.mass))
         return (
@@ -154,6 +157,14 @@ def exact(value: Decimal, dimension: str) -> str:
 
 def _share(whole: Decimal, share: Decimal) -> Decimal:
     return whole if share == 1 else grain(whole * share)
+
+
+def _parted(whole: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
+    """(what moves, what stays); of an unknown amount both are unknown, unless all or nothing moves."""
+    if whole is None:
+        return (ZERO, None) if share == 0 else (None, ZERO) if share == 1 else (None, None)
+    out = _share(whole, share)
+    return out, whole - out
 
 
 def _sum(one: Component, other: Component) -> Component:

@@ -66,7 +66,12 @@ def stop_run(request: StaffRequest, code: UUID) -> HttpResponse:
 def _order(form: EpisodesForm, request: StaffRequest) -> Run:
     wanted = form.cleaned_data
     return queueing.queue_episodes(
-        wanted["experiments"], wanted["cast"], wanted["replicates"], wanted["seed"], request.user, wanted["submission_id"]
+        wanted["experiments"],
+        wanted["cast"],
+        wanted["replicates"],
+        wanted["seed"],
+        request.user,
+        wanted["submission_id"],
     )
 
 

@@ -13,6 +13,10 @@ _SHOWN = {
     "not_available_for_further_use": "used up",
     "unlimited": "unlimited",
     "room_temp": "room temperature",
+    "4C": "4 °C",
+    "-20C": "−20 °C",
+    "-80C": "−80 °C",
+    "-196C": "−196 °C",
     "incubating_conditions": "incubator",
     "cell_culture_conditions": "cell culture incubator",
     "dry_ice": "dry ice",
@@ -141,7 +145,9 @@ def _lane(
     shown = after or before or {}
     changed = [row for row in rows if row.changed] if fate == "changed" else rows if fate == "new" else []
     kept = fate if fate != "changed" or changed else "unchanged"
-    return Lane(str(shown["barcode"]), str(shown["name"]), kept, origins, changed, [r for r in rows if r not in changed])
+    return Lane(
+        str(shown["barcode"]), str(shown["name"]), kept, origins, changed, [r for r in rows if r not in changed]
+    )
 
 
 def _properties(material: Mapping[str, Any] | None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab.catalogue import check, read_directory
+from simulation.lab.catalogue import build, check, read_directory
 from simulation.lab.errors import CatalogueError
 
 REPOSITORY = Path(__file__).parents[2]
@@ -64,6 +64,11 @@ def test_a_right_entry_has_no_problem():
         (changed("parameters", 0, to={"name": "m", "type": "object", "description": "d"}), "parameters[0].keys", "list"),
         (changed("parameters", 0, to={"name": "m", "type": "text", "description": "d", "pattern": "("}),
          "parameters[0].pattern", "regular expression"),
+        (changed("parameters", 0, to={"name": "m", "type": "text", "description": "d", "max_length": "9"}),
+         "parameters[0].max_length", "whole number from 1"),
+        (changed("parameters", 0, "required", to="yes"), "parameters[0].required", "true or false"),
+        (changed("duration", to={"default": "-1 min"}), "duration.default", "zero or more"),
+        (changed("duration", to={"default": "1 min", "per_material": 2}), "duration.per_material", "true or false"),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named_with_what_is_allowed(data, field, allowed):
@@ -94,3 +99,28 @@ def test_the_catalogue_we_ship_is_right_and_large_enough():
         "SubmitMaterialsObservationsForReview",
         "Quit",
     }
+
+
+JUNK = (None, 5, -1, True, 1.5, "", [], {}, [["x"]], [{}], {"a": []})
+TEXT = {"name": "m", "type": "text", "description": "d", "pattern": "a+", "max_length": 9, "default": "aa"}
+SELECT = {"name": "s", "type": "select", "description": "d", "options": ["one", "two"], "default": "one"}
+FULL = {**DILUTE, "parameters": [*DILUTE["parameters"], TEXT, SELECT]}
+
+
+def places(data, path=()):
+    yield path
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("path", [path for path in places(FULL) if path], ids=repr)
+def test_whatever_stands_in_a_field_is_answered_with_problems_or_can_be_built(path):
+    for junk in JUNK:
+        data = copy.deepcopy(FULL)
+        place = data
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = junk
+        if not check(data):
+            assert build([data]).find("Dilute") is not None

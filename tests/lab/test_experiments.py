@@ -98,6 +98,8 @@ def test_a_right_experiment_has_no_problem():
         (changed("protocol", 0, "parameters", to={"volume": "1 mg"}), "protocol[0].parameters", "nL, µL, mL, L"),
         (changed("protocol", 0, "parameters", to={}), "protocol[0].parameters", "needs volume"),
         (changed("protocol", 0, "parameters", "source", to="@cups"), "protocol[0].materials", "'cups' is not on"),
+        (changed("protocol", 1, to={"action": "Transfer", "materials": ["tea", "cup"], "parameters": {"source": "tea"}}),
+         "protocol[1].parameters.source", "allowed, from the step's materials: @tea, @cup"),
         (changed("protocol", 0, "yields", to={"tea": 1}), "protocol[0].yields.tea", "a name no material has yet"),
         (changed("protocol", 0, "yields", to={"cup": "1"}), "protocol[0].yields", "from 0"),
         (changed("protocol", 0, "role", to="boss"), "protocol[0].role", "control, calibration, sample, preparation"),
@@ -171,3 +173,23 @@ def test_nothing_hidden_shows_on_the_initial_bench():
             unknown = {f"{c} concentration" for c, held in entry.get("contents", {}).items() if not held["known"]}
             assert not unknown & set(draft.properties)
         assert spec.truth or not hidden
+
+
+JUNK = (None, 5, -1, True, 1.5, "", [], {}, [["x"]], [{}], {"a": []})
+
+
+def places(data, path=()):
+    yield path
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("path", [path for path in places(TEA) if path], ids=repr)
+def test_whatever_stands_in_a_field_is_answered_with_problems_or_can_be_built(path):
+    for junk in JUNK:
+        data = changed(*path, to=junk)
+        problems = experiments.check(data, CATALOGUE)
+        assert all(isinstance(problem, str) for problem in problems)
+        if not problems:
+            assert experiments.build(data).slug == "tea-ph"

@@ -1,6 +1,7 @@
 """Planted errors: one thing changed, named truly, and nothing in the form that gives it away."""
 
 import json
+import random
 import re
 from dataclasses import replace
 from decimal import Decimal
@@ -10,11 +11,12 @@ import pytest
 
 from simulation.lab import quantities
 from simulation.lab.actions import SUBMIT, Action, ActionType, Catalogue, Parameter
-from simulation.lab.errors import LabError
+from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.materials import NOT_AVAILABLE, Draft, Inventory, Material
 from simulation.lab.outcomes import Observation, Outcome, Perturbation
 from simulation.lab.roles import Situation
 from simulation.offline.injectors import KINDS, Injector
+from simulation.offline.injectors.changes import Case
 
 SLUGS = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures/experiments").glob("*.json"))
 BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)
@@ -58,8 +60,9 @@ def diluted():
 
 def planted(perturbation, kind, example):
     """What this kind plants in this example, over some seeds."""
-    found = [Injector(perturbation, seed)._plants(*example).get(kind) for seed in range(20)]
+    found = [KINDS[perturbation][kind](Case(*example), random.Random(seed)) for seed in range(20)]
     assert all(found), f"{kind} does not apply"
+    assert kind in Injector(perturbation, 1).applicable(*example)
     return found
 
 
@@ -209,7 +212,7 @@ def test_where_nothing_fits_the_injector_says_so(perturbation, outcome):
     action, situation, _ = diluted()
     injector = Injector(perturbation, 1)
     assert injector.applicable(action, situation, outcome) == ()
-    with pytest.raises(LabError, match=f"no {perturbation} error fits this outcome of Dilute"):
+    with pytest.raises(NoErrorFits, match=f"no {perturbation} error fits this outcome of Dilute"):
         injector.perturb(action, situation, outcome)
 
 

@@ -37,9 +37,9 @@ def small(lab):
 
 
 def test_a_frozen_millilitre_thaws_at_37_degrees_in_two_minutes_and_not_sooner(small):
-    assert small.values("Incubate", "virus", temperature="37 °C", duration="1 min") == ["ice to be seen"]
+    assert small.values("Incubate", "virus", temperature="37 °C", duration="1 min") == ["still ice in it"]
     assert small.shown("virus", "phase") == "frozen"
-    small.do("Incubate", "virus", temperature="37 °C", duration="2 min")
+    assert small.values("Incubate", "virus", temperature="37 °C", duration="2 min") == ["no ice left"]
     assert small.shown("virus", "phase") == "liquid"
     assert (small["virus"].environmental_condition, small.shown("virus", "temperature")) == (
         "incubating_conditions",

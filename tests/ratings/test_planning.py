@@ -3,7 +3,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from ratings.planning import Candidate, Planned, PlanError, assign, choose, distinct, raters_needed
+from ratings.planning import Candidate, PlanError, Planned, assign, choose, distinct, raters_needed
 
 NONE, OBVIOUS, SUBTLE = ("offline", "none"), ("offline", "obvious"), ("offline", "subtle")
 

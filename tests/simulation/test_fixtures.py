@@ -65,3 +65,13 @@ def test_a_file_that_is_no_json_is_named(copy: Path) -> None:
     (copy / "actions/Mix.json").write_text("{")
     with pytest.raises(CommandError, match=r"Mix\.json: not JSON"):
         call_command("load_lab", directory=copy)
+
+
+def test_a_hidden_truth_that_the_simulator_could_not_read_is_refused(copy: Path) -> None:
+    path = copy / "experiments/caffeine-hplc-analysis.json"
+    truth = json.loads(path.read_text())["truth"]
+    truth["responses"][0]["slope"] = "steep"
+    spoil(path, truth=truth)
+    with pytest.raises(CommandError, match=r"caffeine-hplc-analysis\.json: truth\.responses\[0\]\.slope"):
+        call_command("load_lab", directory=copy)
+    assert not Experiment.objects.exists()

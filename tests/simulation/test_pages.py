@@ -10,10 +10,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
+from tests_support import play_out
 
 from simulation import queueing
 from simulation.models import Episode, Experiment, Run, Transition, Twin, Worker
-from tests_support import play_out
 
 HTMX = {"HX-Request": "true"}
 
@@ -103,7 +103,9 @@ def test_empty_pages_say_what_to_do_first(staff: Client) -> None:
     assert "No twins yet" in text(staff.get(reverse("simulation:twins")))
 
 
-def test_an_experiments_page_shows_its_materials_and_never_its_hidden_truth(staff: Client, caffeine: Experiment) -> None:
+def test_an_experiments_page_shows_its_materials_and_never_its_hidden_truth(
+    staff: Client, caffeine: Experiment
+) -> None:
     caffeine.data["truth"] = {"LEAKED": "LEAKED"}
     caffeine.save()
     page = text(staff.get(reverse("simulation:experiment", args=[caffeine.slug]) + "?truth=1"))
@@ -169,7 +171,10 @@ def test_a_queued_run_is_asked_about_every_ten_seconds_a_playing_one_every_two(s
 
 
 def test_the_last_fragment_of_a_run_asks_no_more(staff: Client, played: Episode) -> None:
-    for address in (reverse("simulation:run", args=[played.run.code]), reverse("simulation:episode", args=[played.code])):
+    for address in (
+        reverse("simulation:run", args=[played.run.code]),
+        reverse("simulation:episode", args=[played.code]),
+    ):
         answer = text(staff.get(address, headers=HTMX))
         assert "hx-get" not in answer
         assert "hx-trigger" not in answer
@@ -220,9 +225,7 @@ def test_a_transcript_shows_every_step_under_its_own_anchor_and_the_verdict(staf
 def test_hostile_text_of_a_step_is_shown_as_text(staff: Client, played: Episode) -> None:
     hostile = "<script>alert(1)</script>{{ 7|add:7 }}"
     row = played.transitions.order_by("number")[0]
-    row.step["outcome"]["new_observations"] = [
-        {"description": hostile, "measurement_type": hostile, "value": hostile}
-    ]
+    row.step["outcome"]["new_observations"] = [{"description": hostile, "measurement_type": hostile, "value": hostile}]
     row.step["outcome"]["reasoning"] = hostile
     row.step["action"]["parameters"] = {hostile: hostile}
     for draft in row.step["outcome"]["new_materials"]:
@@ -235,12 +238,18 @@ def test_hostile_text_of_a_step_is_shown_as_text(staff: Client, played: Episode)
 
 
 @pytest.mark.parametrize(
-    ("by", "said"), [("catalogue", "The action catalogue refused it"), ("transition_model", "The transition model refused it")]
+    ("by", "said"),
+    [("catalogue", "The action catalogue refused it"), ("transition_model", "The transition model refused it")],
 )
 def test_a_rejected_step_says_who_rejected_it_and_why(staff: Client, played: Episode, by: str, said: str) -> None:
     row = played.transitions.order_by("number")[0]
     row.accepted, row.rejected_by = False, by
-    row.step["outcome"] |= {"success": False, "failure_reason": "no room <in> it", "new_materials": [], "rejected_by": by}
+    row.step["outcome"] |= {
+        "success": False,
+        "failure_reason": "no room <in> it",
+        "new_materials": [],
+        "rejected_by": by,
+    }
     row.step["barcodes"] = []
     row.save()
     page = text(staff.get(reverse("simulation:episode", args=[played.code])))
@@ -266,7 +275,7 @@ def test_twins_are_ordered_once_and_explained_to_staff(staff: Client, played: Ep
     play_out(Run.objects.get(kind="twins"))
     twin = Twin.objects.filter(status="done")[0]
     page = staff.get(reverse("simulation:twins"), {"step": str(twin.transition.code)})
-    shown = [one for one in page.context["page"]]
+    shown = list(page.context["page"])
     assert shown == [twin]
     assert twin.field in text(page)
     assert "obvious (done)" in text(staff.get(reverse("simulation:episode", args=[twin.transition.episode.code])))
@@ -320,9 +329,7 @@ def test_every_list_takes_as_many_queries_for_twenty_rows_as_for_ten(
     assert [queries(staff, address) for address in addresses] == before
 
 
-def test_a_transcript_and_its_twins_take_as_many_queries_for_more_steps(
-    staff: Client, played: Episode
-) -> None:
+def test_a_transcript_and_its_twins_take_as_many_queries_for_more_steps(staff: Client, played: Episode) -> None:
     whole = list(played.transitions.order_by("number"))
     address, twins = reverse("simulation:episode", args=[played.code]), reverse("simulation:twins")
     some = queueing.queue_twins(played.transitions.filter(number__lte=3), ["obvious"], seed=1)

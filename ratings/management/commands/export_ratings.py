@@ -1,4 +1,3 @@
-import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -20,7 +19,5 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
         except reports.SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
-        # A CSV line ends with CR LF whatever the system would write.
-        sink = self.stdout if options["stdout"] else sys.stdout.buffer
         for line in lines:
-            sink.write(line if options["stdout"] else line.encode())
+            self.stdout.write(line)

@@ -41,10 +41,9 @@ def cytometry(job: Job) -> None:
             vessel.need_liquid("run through a flow cell")
         if not cells_in(vessel.contents):
             raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
-        before = vessel.contents.amount(cells_in(vessel.contents)[0])
         loaded = use(vessel, job.number("sample_volume"))
         read = [_sort(job, vessel, loaded, fraction) for fraction in job.declared("fractions")]
-        if not any(read) or before is None:
+        if not any(read):
             record(job, vessel)
     job.how = "Positive events are a binomial draw from the true share of positive cells."
 

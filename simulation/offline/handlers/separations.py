@@ -64,6 +64,7 @@ def centrifuge(job: Job) -> None:
             vessel.need_liquid("spun")
         if vessel.phase in (LIQUID, SUSPENSION) and cells_in(vessel.contents) and job.number("force") >= _LEAST_FORCE:
             vessel.phase = SEDIMENTED
+            job.say(f"{vessel.name} after the spin", "visual", "a pellet under the liquid")
     job.how = f"Cells come down from {_LEAST_FORCE} x g; nothing else is moved."
 
 

@@ -95,8 +95,10 @@ def _hold(job: Job, vessel: Vessel, temperature: Decimal, seconds: Decimal) -> N
     before = vessel.phase
     vessel.thaw(temperature, seconds)
     vessel.freeze(temperature)
-    if before == FROZEN and vessel.phase == FROZEN:
-        job.say(f"{vessel.name} is still frozen", "visual", "ice to be seen")
+    if before == FROZEN:
+        job.say(
+            f"{vessel.name} after warming", "visual", "still ice in it" if vessel.phase == FROZEN else "no ice left"
+        )
 
 
 def _celsius(temperature: Decimal) -> str:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 
 from simulation.lab.actions import Action
-from simulation.lab.errors import LabError
+from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
 from simulation.offline.injectors import obvious, subtle
@@ -31,10 +31,10 @@ class Injector:
         return tuple(self._plants(action, situation, outcome))
 
     def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
-        """The outcome with one error; LabError where none of this sort fits. `situation` is that before the step."""
+        """The outcome with one error; NoErrorFits where none of this sort fits. `situation` is that before the step."""
         plants = self._plants(action, situation, correct)
         if not plants:
-            raise LabError(f"no {self.perturbation} error fits this outcome of {action.name}")
+            raise NoErrorFits(f"no {self.perturbation} error fits this outcome of {action.name}")
         kind = self._rng(action, situation, "kind").choice(sorted(plants))
         planted = plants[kind]
         return PerturbedOutcome(planted.outcome, kind, planted.rule, planted.field, planted.why)

@@ -66,7 +66,7 @@ def swapped_readings(case: Case, rng: random.Random) -> Planted | None:
         (i, j, name)
         for i, j in combinations(range(len(seen)), 2)
         for name in known[i].keys() & known[j].keys()
-        if known[i][name] != known[j][name] and seen[i].value != seen[j].value and _alike(seen[i], seen[j])
+        if known[i][name] != known[j][name] and _alike(seen[i], seen[j]) and _tells(name, seen[i], seen[j])
     ]
     if not fits:
         return None
@@ -86,7 +86,18 @@ def _known_of(case: Case, description: str) -> dict[str, str]:
     if not named:
         return {}
     properties = max(named, key=lambda draft: len(draft.name)).properties
-    return {name: str(value) for name, value in properties.items() if name.endswith((" concentration", "genotype"))}
+    return {
+        name: str(value) for name, value in properties.items() if name == "genotype" or name.endswith(" concentration")
+    }
+
+
+def _tells(name: str, one: Observation, other: Observation) -> bool:
+    """Whether the two readings differ by what is known: concentrations in a figure, genotypes in what is seen."""
+    if name == "genotype":
+        return one.value != other.value and "quantitative" not in (one.measurement_type, other.measurement_type)
+    figures = [re.match(r"[0-9]+(?:\.[0-9]+)?", seen.value) for seen in (one, other)]
+    numbers = sorted(Decimal(figure[0]) for figure in figures if figure)
+    return len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5")
 
 
 def _alike(one: Observation, other: Observation) -> bool:

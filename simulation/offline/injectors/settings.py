@@ -8,6 +8,7 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.actions import Parameter
+from simulation.lab.materials import Draft
 from simulation.offline.injectors.changes import (
     Case,
     Planted,
@@ -20,6 +21,8 @@ from simulation.offline.injectors.changes import (
 )
 
 _NO_ECHO = ("mass", "phase", "container", "container_capacity")
+_VOLUME_OF_ALL = ("elution_volume", "total_volume", "replacement_volume")
+_VOLUME_OF_NEW = ("volume", "amount")
 _NEARBY = (Decimal("0.8"), Decimal("0.9"), Decimal("1.1"), Decimal("1.2"))
 _COOLER = (-15, -12, -8, 5, 8)
 
@@ -45,7 +48,7 @@ def _echo(case: Case, rng: random.Random, wanted: Callable[[Parameter], bool], r
     for parameter in parameters:
         written = case.action.parameters.get(parameter.name, parameter.default)
         for text in _spellings(parameter, written):
-            fits += [(parameter, text, where) for where in _mentions(case, text)]
+            fits += [(parameter, text, where) for where in _mentions(case, parameter, text)]
     if not fits:
         return None
     parameter, text, (index, name) = rng.choice(fits)
@@ -85,11 +88,11 @@ def _spellings(parameter: Parameter, written: Any) -> list[str]:
     return list(dict.fromkeys(forms))
 
 
-def _mentions(case: Case, text: str) -> Iterator[tuple[int, str]]:
+def _mentions(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, str]]:
     """Where the outcome tells this text: (place of a material, property), or (-1 - place of an observation, "")."""
     for index, draft in case.drafts():
         for name, value in draft.properties.items():
-            if name not in _NO_ECHO and told(text, str(value)):
+            if name not in _NO_ECHO and told(text, str(value)) and _sets(parameter, draft, name):
                 yield index, name
     names = [material.name for material in case.inputs()] + [draft.name for draft in case.outcome.new_materials]
     if any(told(text, name) for name in names):
@@ -97,6 +100,13 @@ def _mentions(case: Case, text: str) -> Iterator[tuple[int, str]]:
     for index, seen in enumerate(case.outcome.new_observations):
         if told(text, seen.description) or told(text, seen.value):
             yield -index - 1, ""
+
+
+def _sets(parameter: Parameter, draft: Draft, name: str) -> bool:
+    """Whether the parameter says what this property becomes: an equal volume may well be chance."""
+    if name != "volume":
+        return True
+    return parameter.name in (_VOLUME_OF_ALL if draft.replaces else _VOLUME_OF_NEW)
 
 
 def _swap(value: str, text: str, wrong: str) -> str:

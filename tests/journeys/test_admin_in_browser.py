@@ -1,0 +1,222 @@
+"""The admin's journey in a real browser: seed, watch, read, twin, open a study, unblind."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import factories
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import BrowserContext, Page, expect
+from tests_support import play_out
+
+from ratings import studies
+from ratings.models import Study
+from simulation import fixtures, queueing
+from simulation.models import Episode, Experiment, Run, Transition, Twin
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+NewContext = Callable[..., BrowserContext]
+
+
+@pytest.fixture
+def site(live_server: Any) -> str:
+    return str(live_server.url)
+
+
+@pytest.fixture
+def lab() -> None:
+    fixtures.load_lab(settings.FIXTURES_DIR)
+
+
+def signed_in(context: BrowserContext, site: str) -> Page:
+    """A page of a browser that a member of staff is signed in to."""
+    client = Client()
+    client.force_login(User.objects.get_or_create(username="ada", is_staff=True)[0])
+    name = settings.SESSION_COOKIE_NAME
+    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+    return context.new_page()
+
+
+def press_until(page: Page, key: str, wanted: str) -> None:
+    """Press a key until the focus is on what is called `wanted`."""
+    called = "(document.activeElement.labels?.[0] ?? document.activeElement).innerText.trim()"
+    for _ in range(60):
+        page.keyboard.press(key)
+        if page.evaluate(called).startswith(wanted):
+            return
+    raise AssertionError(f"{key} never reached {wanted!r}")
+
+
+def sound(page: Page) -> None:
+    """Nothing for axe to find, and no scrolling sideways."""
+    found = Axe().run(page).response["violations"]
+    assert [(one["id"], one["nodes"][0]["target"]) for one in found] == [], page.url
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, page.url
+
+
+def test_episodes_are_ordered_by_keyboard_and_watched_to_their_end_without_reloading(
+    new_context: NewContext, site: str, lab: None
+) -> None:
+    page = signed_in(new_context(), site)
+    page.goto(site + reverse("simulation:new_episodes"))
+    press_until(page, "Tab", "Caffeine HPLC Analysis")
+    page.keyboard.press("Space")
+    expect(page.locator("#order-size")).to_contain_text("3 episodes will be made")
+    press_until(page, "Tab", "Start")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("/runs/"))
+    run = Run.objects.get()
+    expect(page.locator("main")).to_contain_text("No worker is running")
+    run.episodes.filter(replicate=1).update(status="running")
+    page.reload()
+    page.evaluate("document.marked = true")
+    expect(page.locator("main")).to_contain_text("step 1 of")
+    play_out(run)
+    expect(page.locator("#run-progress")).to_contain_text("3 of 3 ended", timeout=10_000)
+    assert page.evaluate("document.marked")
+
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(3_000)
+    assert asked == []
+
+
+def test_the_stop_button_keeps_the_focus_while_the_page_renews_itself(
+    new_context: NewContext, site: str, lab: None
+) -> None:
+    run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 2, seed=1)
+    run.episodes.filter(replicate=1).update(status="running")
+    page = signed_in(new_context(), site)
+    page.goto(site + reverse("simulation:run", args=[run.code]))
+    press_until(page, "Tab", "Stop all")
+    with page.expect_response(re.compile("/runs/")):
+        pass
+    page.wait_for_timeout(200)
+    assert page.evaluate("document.activeElement.id") == "stop-all"
+    page.keyboard.press("Enter")
+    expect(page.locator("#run-progress")).to_contain_text("2 stopped")
+    press_until(page, "Tab", "Retry")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("is queued again")
+
+
+def test_stop_and_retry_work_without_javascript(new_context: NewContext, site: str, lab: None) -> None:
+    run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 1, seed=1)
+    page = signed_in(new_context(java_script_enabled=False), site)
+    page.goto(site + reverse("simulation:run", args=[run.code]))
+    page.get_by_role("button", name=re.compile("^Stop .*replicate 1")).click()
+    assert run.episodes.get().status == "cancelled"
+    page.get_by_role("button", name=re.compile("^Retry .*replicate 1")).click()
+    assert sorted(run.episodes.values_list("status", flat=True)) == ["cancelled", "queued"]
+
+
+def test_a_study_is_made_opened_and_unblinded_in_the_browser(new_context: NewContext, site: str) -> None:
+    factories.pool()
+    page = signed_in(new_context(), site)
+    page.goto(site + reverse("ratings:studies"))
+    page.get_by_role("link", name="New study").first.click()
+    page.get_by_label("Name", exact=True).fill("Round one")
+    for wrong, count in (("none", 4), ("obvious", 3), ("subtle", 3)):
+        page.get_by_label(f"Items by offline, {wrong}", exact=True).fill(str(count))
+    page.get_by_label("Ratings per item").fill("2")
+    page.locator("#by-form").get_by_role("button", name="Check the pool").click()
+    expect(page.get_by_role("heading", name="Round one would draw on")).to_be_visible()
+    page.locator("#by-form").get_by_role("button", name="Make the draft").click()
+    page.get_by_role("button", name="Open the study").click()
+    page.get_by_role("button", name="Make link for R01").click()
+    assert "/r/" in page.get_by_label("The link").input_value()
+    sound(page)
+    study = Study.objects.get()
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    page.get_by_role("link", name="Back to the study").click()
+    expect(page.get_by_role("heading", name="Results are sealed")).to_be_visible()
+    page.get_by_role("link", name="Close and unblind").click()
+    sound(page)
+    page.get_by_role("button", name="Close and unblind").click()
+    expect(page.get_by_role("heading", name="Plausibility by source")).to_be_visible()
+    with page.expect_download() as got:
+        page.get_by_role("link", name="Ratings CSV").click()
+    # ten items, two ratings each, one line of names
+    assert got.value.path().read_text().count("\n") == 10 * 2 + 1
+
+
+@pytest.fixture
+def furnished(lab: None) -> list[str]:
+    """Addresses of every page with something on it."""
+    experiment = Experiment.objects.get(slug="zebrafish-genotyping")
+    done = queueing.queue_episodes([experiment], "offline", 1, seed=1)
+    random = queueing.queue_episodes([experiment], "offline-random", 1, seed=1)
+    play_out(done)
+    play_out(random)
+    twins = queueing.queue_twins(Transition.objects.filter(number__lte=3), ["obvious", "subtle"], seed=1)
+    play_out(twins)
+    waiting = queueing.queue_episodes([experiment], "offline", 4, seed=2)
+    for replicate, changes in ((2, {"status": "running"}), (3, {"status": "failed", "error": "it " + "broke" * 20})):
+        waiting.episodes.filter(replicate=replicate).update(**changes)
+    stages = [study(stage) for stage in ("draft", "open", "unblinded")]
+    return [
+        reverse("simulation:experiments"),
+        reverse("simulation:experiment", args=[experiment.slug]),
+        reverse("simulation:actions"),
+        reverse("simulation:episodes"),
+        reverse("simulation:new_episodes"),
+        reverse("simulation:run", args=[waiting.code]),
+        reverse("simulation:run", args=[twins.code]),
+        *(reverse("simulation:episode", args=[row.code]) for row in Episode.objects.exclude(status="queued")),
+        reverse("simulation:twins"),
+        reverse("ratings:studies"),
+        reverse("ratings:new_study"),
+        *(reverse("ratings:study", args=[row.slug]) for row in stages),
+        reverse("ratings:unblind_study", args=["open"]),
+    ]
+
+
+def study(stage: str) -> Study:
+    """A study of twins and originals that has come so far."""
+    sources = [{"cast": "offline", "perturbation": wrong, "count": 2} for wrong in ("none", "obvious")]
+    made = studies.create_study(studies.read_protocol(factories.protocol(slug=stage, name=stage, sources=sources)))
+    if stage != "draft":
+        studies.open_study(made)
+        for rater in made.raters.all()[:2]:
+            factories.rate_all(rater)
+    if stage == "unblinded":
+        studies.unblind(made, User.objects.get_or_create(username="eve", is_staff=True)[0])
+    return made
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_every_staff_page_is_sound(
+    new_context: NewContext, site: str, furnished: list[str], viewport: dict[str, int]
+) -> None:
+    assert Twin.objects.filter(status="done").exists()
+    page = signed_in(new_context(viewport=viewport), site)
+    for address in furnished:
+        answer = page.goto(site + address)
+        assert answer is not None
+        assert answer.status == 200, address
+        sound(page)
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_forms_that_were_refused_are_sound_and_lead_to_the_field(
+    new_context: NewContext, site: str, lab: None, viewport: dict[str, int], complaints: list[str]
+) -> None:
+    page = signed_in(new_context(viewport=viewport), site)
+    page.goto(site + reverse("simulation:new_episodes"))
+    page.get_by_role("button", name="Start").click()
+    expect(page.get_by_role("alert")).to_contain_text("Choose at least one experiment.")
+    sound(page)
+    page.goto(site + reverse("ratings:new_study"))
+    page.locator("#by-document").get_by_role("button", name="Make the draft").click()
+    expect(page.get_by_role("alert")).to_contain_text("not a study document in JSON")
+    sound(page)
+    # Chromium notes every answer of 4xx on its console, the two wanted here included
+    complaints[:] = [one for one in complaints if "422" not in one]

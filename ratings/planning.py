@@ -4,6 +4,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 Source = tuple[str, str]  # cast and perturbation
@@ -60,9 +61,8 @@ def choose(
     if short := [source for source in wanted if choice.supply(source) < wanted[source]]:
         raise PlanError("; ".join(_shortage(choice, source, wanted[source]) for source in short))
     for source in sorted(wanted, key=lambda s: (choice.supply(s) - wanted[s], s)):
-        for _ in range(wanted[source]):
-            if not choice.take(source):
-                raise PlanError(_crowding(choice, source, wanted[source], versions))
+        if not choice.take(source, wanted[source]):
+            raise PlanError(_crowding(choice, source, wanted[source], versions))
     return choice.chosen()
 
 
@@ -120,15 +120,32 @@ class _Choice:
     def chosen(self) -> list[Candidate]:
         return [candidate for pair in sorted(self.taken) for candidate in self.taken[pair]]
 
-    def take(self, source: Source) -> bool:
-        """One more item of this source; False if there is none however the others are moved about."""
-        open_pairs = [pair for pair in self.rank if self._unused(pair, source)]
-        if not open_pairs:
-            return False
-        if free := [pair for pair in open_pairs if self._room(pair)]:
-            self._add(self._unused(min(free, key=lambda pair: self._merit(pair, source)), source)[0])
+    def take(self, source: Source, count: int) -> bool:
+        """So many items of this source; False if there are not, however the others are moved about."""
+        pairs = [pair for pair in self.by_pair if self._unused(pair, source)]
+        heap = [(self._merit(pair, source), pair) for pair in pairs]
+        heapify(heap)
+        return all(self._take_best(heap, source) or self._take_moved(source) for _ in range(count))
+
+    def _take_best(self, heap: list[tuple[tuple[int, ...], str]], source: Source) -> bool:
+        """The item of least merit number. Merits only grow as items are taken, so an old one is a lower bound."""
+        while heap:
+            known, pair = heappop(heap)
+            if not self._room(pair):
+                continue
+            if (now := self._merit(pair, source)) > known:
+                heappush(heap, (now, pair))
+                continue
+            self._add(self._unused(pair, source)[0])
+            if self._unused(pair, source):
+                heappush(heap, (self._merit(pair, source), pair))
             return True
-        return any(self._make_room(pair, source) for pair in sorted(open_pairs, key=self.rank.__getitem__))
+        return False
+
+    def _take_moved(self, source: Source) -> bool:
+        """An item of a full pair, once another item of that pair has been taken from elsewhere instead."""
+        pairs = [pair for pair in self.rank if self._unused(pair, source)]
+        return any(self._make_room(pair, source) for pair in pairs)
 
     def _merit(self, pair: str, source: Source) -> tuple[int, ...]:
         """Smallest is best: a pair begun but without this source, then one serving most sources, then even spread."""

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from ratings import access, blinding, studies
+from ratings import access, batches, blinding, studies
 from ratings.models import Assignment, Rater
 from ratings.views.rating_form import RatingForm
 
@@ -123,8 +123,11 @@ def _onward(name: str, *args: Any) -> HttpResponse:
 
 def _card(request: RaterRequest, assignment: Assignment, form: RatingForm, status: int = 200) -> HttpResponse:
     payload = assignment.item.payload
-    lanes = blinding.lanes(payload) if payload["kind"] == "transition" else []
-    context = {"code": assignment.code, "payload": payload, "lanes": lanes, "form": form}
+    context: dict[str, Any] = {"code": assignment.code, "payload": payload, "form": form}
+    if payload["kind"] == "transition":
+        context["batches"], context["lanes"] = batches.batches(blinding.lanes(payload))
+    else:
+        context["steps"] = [(step, batches.made_in(step)) for step in payload["steps"]]
     return _page(request, "ratings/rate.html", context, status, fragment="ratings/_rating_card.html")
 
 

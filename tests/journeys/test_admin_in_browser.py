@@ -158,6 +158,7 @@ def furnished(lab: None) -> list[str]:
     play_out(random)
     twins = queueing.queue_twins(Transition.objects.filter(number__lte=3), ["obvious", "subtle"], seed=1)
     play_out(twins)
+    make_endless(done.episodes.get())
     waiting = queueing.queue_episodes([experiment], "offline", 4, seed=2)
     for replicate, changes in ((2, {"status": "running"}), (3, {"status": "failed", "error": "it " + "broke" * 20})):
         waiting.episodes.filter(replicate=replicate).update(**changes)
@@ -177,6 +178,17 @@ def furnished(lab: None) -> list[str]:
         *(reverse("ratings:study", args=[row.slug]) for row in stages),
         reverse("ratings:unblind_study", args=["open"]),
     ]
+
+
+def make_endless(episode: Episode) -> None:
+    """Its first step now holds words of models that have no end."""
+    row, word = episode.transitions.order_by("number")[0], "x" * 300
+    outcome = row.step["outcome"]
+    outcome["new_observations"] = [{"description": word, "measurement_type": "visual", "value": word}]
+    outcome["new_materials"][0] |= {"name": word, "properties": {word: word}}
+    outcome["reasoning"] = word
+    row.step["action"]["parameters"] = {word: word}
+    row.save()
 
 
 def study(stage: str) -> Study:

@@ -95,3 +95,11 @@ def test_every_unit_of_every_dimension_is_understood(dimension):
     for unit in quantities.units(dimension):
         shown = show(parse(f"2 {unit}", dimension).value, dimension, unit)
         assert shown == f"2 {unit}".strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "dimension", "unit"),
+    [("50 ul", "volume", "µL"), ("37C", "temperature", "°C"), ("90", "duration", "s"), ("24", "count", "")],
+)
+def test_the_unit_of_a_text_is_told_in_our_spelling(text, dimension, unit):
+    assert quantities.unit(text, dimension) == unit

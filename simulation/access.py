@@ -20,9 +20,10 @@ class StaffRequest(HttpRequest):
 
 P = ParamSpec("P")
 View = Callable[Concatenate[StaffRequest, P], HttpResponseBase]
+GuardedView = Callable[..., HttpResponseBase]
 
 
-def staff_only(view: View[P]) -> View[P]:
+def staff_only(view: View[P]) -> GuardedView:
     """Runs the view for staff and answers a plain 404 to others; LoginRequiredMiddleware has turned away strangers."""
 
     @wraps(view)

@@ -173,6 +173,7 @@ class ActionType:
     duration: Duration = NO_TIME
     fidelity: str = "bookkeeping only"
     handler: str = ""
+    echo: tuple[str, ...] = ()  # parameters that the instrument writes into its record
 
     def values(self, action: Action) -> dict[str, Any]:
         """Typed values of all parameters, defaults filled in (None where there is none). ParameterError if any is wrong."""

@@ -13,7 +13,7 @@ from simulation.lab.errors import CatalogueError, LabError
 
 _FIELDS = {
     "name", "kind", "description", "inputs", "outputs", "materials", "costs_step", "duration", "fidelity", "handler",
-    "parameters",
+    "parameters", "echo",
 }  # fmt: skip
 _PARAMETER_FIELDS = {
     "name", "type", "description", "required", "default", "options", "dimension", "minimum", "maximum", "keys",
@@ -62,7 +62,13 @@ def check(data: Any) -> list[str]:
     problems += [f"parameters: {name!r} stands twice" for name in sorted({str(n) for n in names if names.count(n) > 1})]
     for index, parameter in enumerate(parameters):
         problems += [f"parameters[{index}].{problem}" for problem in _check_parameter(parameter)]
+    problems += _check_echo(data.get("echo", []), names)
     return problems + _check_counts(data) + _check_duration(data.get("duration"), names)
+
+
+def _check_echo(echo: Any, names: list[Any]) -> list[str]:
+    fits = isinstance(echo, list) and all(name in names for name in echo)
+    return [] if fits else [f"echo: must be a list of parameters; allowed: {', '.join(map(str, names))}"]
 
 
 def _check_counts(data: Mapping[str, Any]) -> list[str]:
@@ -184,4 +190,5 @@ def _action_type(data: Mapping[str, Any]) -> ActionType:
         ),
         fidelity=data["fidelity"],
         handler=data["handler"],
+        echo=tuple(data.get("echo", ())),
     )

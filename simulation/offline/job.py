@@ -17,6 +17,7 @@ class Job:
 
     kind: ActionType
     values: Mapping[str, Any]
+    written: Mapping[str, Any]  # the parameters as the action wrote them
     vessels: Mapping[str, Vessel]  # by barcode, in the order of the action's materials
     truth: Mapping[str, Any]
     place: tuple[object, ...]  # seed and step: all noise hangs on these and the material
@@ -89,6 +90,15 @@ class Job:
 
     def say(self, description: str, kind: str = "instrumental", value: str = "") -> None:
         self.seen.append(Observation(description, kind, value))
+
+    def run_of(self, vessel: Vessel) -> str:
+        """How the instrument heads its record: the action, the sample, and the settings it writes down."""
+        set_to = [(name, self.written.get(name, self._default(name))) for name in self.kind.echo]
+        settings = "".join(f", {name.replace('_', ' ')} {value}" for name, value in set_to if value is not None)
+        return f"{self.kind.name} of {vessel.name}{settings}"
+
+    def _default(self, name: str) -> Any:
+        return next(parameter.default for parameter in self.kind.parameters if parameter.name == name)
 
     def noise(self, vessel: Vessel, relative: Decimal, *place: object) -> Decimal:
         """A factor around 1 with this relative standard deviation, the same for the same seed, step and material."""

@@ -45,6 +45,7 @@ class RuleBasedTransitionModel:
         return Job(
             kind=kind,
             values=kind.values(action),
+            written=action.parameters,
             vessels=vessels,
             truth=self.truth,
             place=(self.seed, len(situation.history) + 1),

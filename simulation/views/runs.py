@@ -1,5 +1,6 @@
 """Ordering episodes and watching them play."""
 
+from typing import Any
 from uuid import UUID
 
 from django.core.paginator import Paginator
@@ -41,7 +42,7 @@ def run(request: StaffRequest, code: UUID) -> HttpResponse:
     """The live page of an order. Its fragment stops asking once everything has ended."""
     row = get_object_or_404(Run.objects.select_related("created_by"), code=code)
     progress = queueing.progress(row)
-    rows = _episodes(row) if row.kind == "episodes" else _twins(row)
+    rows: QuerySet[Any] = _episodes(row) if row.kind == "episodes" else _twins(row)
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
     context = {
         "run": row,

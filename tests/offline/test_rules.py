@@ -78,13 +78,12 @@ def test_hidden_amounts_never_show_in_the_properties_of_what_comes_of_them(lab):
 def test_caffeine_worked_out_from_the_reference_record_is_the_declared_truth(lab):
     # line through the two outer standards (3.125 and 100 µg/mL), tenfold dilution; 1 % is above the noise of 0.4 %
     history = lab.reference("caffeine-hplc-analysis").history
-    areas = {
-        seen.description.removeprefix("HPLC of ").split(":  ")[0]: _mean(seen.value)
+    area = {
+        seen.description.removeprefix("HPLC of ").split(", detection wavelength 273 nm")[0]: _mean(seen.value)
         for step in history
         for seen in step.outcome.new_observations
         if seen.description.endswith("peak area") and seen.value != "not detected"
     }
-    area = {name.rsplit(": ", 1)[0]: value for name, value in areas.items()}
     low, high = area["Caffeine working standard 1:32"], area["Caffeine working standard, undiluted"]
     slope = (high - low) / (100 - 3.125)
     for drink, truth in (("Coffee", 412), ("Tea", 187), ("Energy drink", 318)):
@@ -102,7 +101,9 @@ def test_titre_worked_out_from_the_reference_record_is_the_declared_truth(lab):
         if step.action.name in ("FlowCytometry", "CellCounter")
     }
     cells = sum(v for k, v in readings.items() if "CellCounter of HEK293T well" in k) / 3 * 0.5
-    shares = [readings[f"FlowCytometry of HEK293T well {well}: GFP-positive cells"] / 100 for well in (4, 5, 6)]
+    set_to = "excitation laser 488 nm, detection filter 530/30"
+    wells = [f"FlowCytometry of HEK293T well {well}, {set_to}: GFP-positive cells" for well in (4, 5, 6)]
+    shares = [readings[well] / 100 for well in wells]
     moi = -float((1 - Decimal(sum(shares) / 3)).ln())
     assert moi * cells / 0.02 == pytest.approx(2.1e6, rel=0.1)  # the counter alone has 5 % noise
 

@@ -57,7 +57,10 @@ def test_below_and_above_the_range_there_is_no_number(small):
 def test_at_a_wavelength_nothing_is_declared_for_the_run_is_recorded_without_a_number(small):
     step = small.do("HPLC", "sample", detection_wavelength="400 nm")
     (seen,) = step.outcome.new_observations
-    assert (seen.value, seen.description) == ("", "HPLC of sample: run completed, data file recorded")
+    assert (seen.value, seen.description) == (
+        "",
+        "HPLC of sample, detection wavelength 400 nm: run completed, data file recorded",
+    )
 
 
 def test_the_cytometer_counts_a_quarter_of_the_cells_as_green(small):

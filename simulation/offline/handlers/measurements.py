@@ -61,7 +61,7 @@ def count_cells(job: Job) -> None:
             true = vessel.contents.concentration(name)
             readings = [] if true is None else _noisy(job, vessel, true, name)
             value = ", ".join(show_concentration(name, three(reading), "count") for reading in readings)
-            job.say(f"{job.kind.name} of {vessel.name}: {name}, in {show(vessel.volume())}", "quantitative", value)
+            job.say(f"{job.run_of(vessel)}: {name}, in {show(vessel.volume())}", "quantitative", value)
         vessel.used_up = True
     job.how = "True density with the counter's noise; the samples are used up."
 
@@ -73,7 +73,7 @@ def measure_volume(job: Job) -> None:
         true = vessel.contents.volume
         readings = [] if true is None else _noisy(job, vessel, true, "volume")
         value = ", ".join(quantities.show(four(reading), "volume") for reading in readings)
-        job.say(f"{job.kind.name} of {vessel.name}", "quantitative", value)
+        job.say(f"{job.run_of(vessel)}", "quantitative", value)
     job.how = "The volume in the books with the instrument's noise."
 
 
@@ -83,7 +83,7 @@ def measure_weight(job: Job) -> None:
         readings = [] if true is None else _noisy(job, vessel, true, "mass")
         value = ", ".join(quantities.show(reading, "mass") for reading in readings)
         what = "" if readings else ": run completed, data recorded"
-        job.say(f"{job.kind.name} of {vessel.name}{what}", "quantitative", value)
+        job.say(f"{job.run_of(vessel)}{what}", "quantitative", value)
     job.how = "The mass in the books with the balance's noise; none where no mass is known."
 
 
@@ -98,7 +98,7 @@ def probe(job: Job) -> None:
             record(job, vessel)
             continue
         value = ", ".join(quantities.plain(round(reading, 2)) for reading in _noisy(job, vessel, true, "pH"))
-        job.say(f"{job.kind.name} of {vessel.name}", "quantitative", value)
+        job.say(f"{job.run_of(vessel)}", "quantitative", value)
     job.how = "The pH on record with the probe's noise; no number where there is none."
 
 
@@ -109,7 +109,7 @@ def sequence(job: Job) -> None:
         lookups = job.declared("lookups")
         for lookup in lookups:
             value = look_up(vessel, lookup) or "no readable signal"
-            job.say(f"{job.kind.name} of {vessel.name}: {lookup['signal']}", "instrumental", value)
+            job.say(f"{job.run_of(vessel)}: {lookup['signal']}", "instrumental", value)
         if not lookups:
             record(job, vessel)
     job.how = "The declared sequence of the animal or strain the DNA came from."
@@ -140,7 +140,7 @@ def use(vessel: Vessel, volume: Decimal) -> Contents:
 
 def record(job: Job, vessel: Vessel) -> None:
     """The honest answer where nothing is declared: it was run, and no number is made up."""
-    job.say(f"{job.kind.name} of {vessel.name}: run completed, data file recorded")
+    job.say(f"{job.run_of(vessel)}: run completed, data file recorded")
 
 
 def look_up(vessel: Vessel, lookup: Mapping[str, Any]) -> str:
@@ -171,7 +171,7 @@ def _read(job: Job, vessel: Vessel, measured: Contents, response: Mapping[str, A
     true = measured.concentration(response["component"])
     if true is None:
         return False
-    said = f"{job.kind.name} of {vessel.name}: {response['signal']}"
+    said = f"{job.run_of(vessel)}: {response['signal']}"
     if true < read_concentration(response["detection_limit"])[1]:
         job.say(said, "quantitative", "not detected")
         return True
@@ -207,7 +207,7 @@ def _sort(job: Job, vessel: Vessel, loaded: Contents, fraction: Mapping[str, Any
         return False
     positive = _binomial(job.rng(vessel, "events"), events, float(share + background * (1 - share)))
     percent = quantities.plain(four(Decimal(100 * positive) / events))
-    said = f"{job.kind.name} of {vessel.name}: {fraction['signal']}"
+    said = f"{job.run_of(vessel)}: {fraction['signal']}"
     job.say(said, "quantitative", f"{percent} % ({positive} of {events} events)")
     return True
 

@@ -87,11 +87,13 @@ def _draft(entry: Mapping[str, Any]) -> Draft:
 
 
 def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties as written, with every known concentration among them."""
+    """The properties as written, with every known concentration or, in what has no volume, amount among them."""
     shown = dict(entry["properties"])
     for component, content in entry.get("contents", {}).items():
         if content["known"] and "concentration" in content:
             shown.setdefault(f"{component} concentration", content["concentration"])
+        elif content["known"] and "volume" not in shown:
+            shown.setdefault(f"{component} amount", content["amount"])
     return shown
 
 

@@ -1,0 +1,17 @@
+"""What a material shows before anything is done to it is what it shows after something harmless was."""
+
+import pytest
+from django.conf import settings
+
+from simulation.lab import catalogue, experiments
+from simulation.lab.materials import place_all
+from simulation.offline.vessels import Vessel
+
+CATALOGUE, _ = catalogue.read_directory(settings.FIXTURES_DIR / "actions")
+SPECS = {spec.slug: spec for spec, _ in experiments.read_directory(settings.FIXTURES_DIR / "experiments", CATALOGUE)}
+
+
+@pytest.mark.parametrize("slug", sorted(SPECS))
+def test_handing_a_material_back_untouched_changes_nothing_that_can_be_seen(slug: str) -> None:
+    for material in place_all(SPECS[slug].drafts(), seed=1):
+        assert dict(Vessel.open(material, now=0).draft().properties) == dict(material.properties), material.name

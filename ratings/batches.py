@@ -24,8 +24,8 @@ class Batch(NamedTuple):
 def batches(found: Iterable[Lane], smallest: int = SMALLEST) -> tuple[list[Batch], list[Lane]]:
     """The batches in order of their first lane, and the lanes that are in none."""
     groups: dict[tuple[object, ...], list[Lane]] = {}
-    for lane in found:
-        key = (lane.before is None, lane.after is None, lane.gone, *sorted(row.label for row in lane.rows))
+    for lane in map(_without_name, found):
+        key = (lane.before is None, lane.after is None, lane.gone, *(row.label for row in lane.rows))
         groups.setdefault(key, []).append(lane)
     together = [_batch(group) for group in groups.values() if len(group) >= smallest]
     return together, [lane for group in groups.values() if len(group) < smallest for lane in group]
@@ -36,14 +36,21 @@ def made_in(step: dict[str, Any]) -> list[Batch]:
     return batches(lanes({"before": [], "after": [m | {"continues": ""} for m in step["made"]], "rejected": ""}), 1)[0]
 
 
+def _without_name(lane: Lane) -> Lane:
+    """The lane without the row that repeats its own heading; the page shows names, old and new, as headings."""
+    stands = lane.after or lane.before
+    own = ("Name", lane.before["name"] if lane.before else "", "" if lane.gone or stands is None else stands["name"])
+    return lane._replace(rows=tuple(row for row in lane.rows if (row.label, row.before, row.after) != own))
+
+
 def _batch(group: Sequence[Lane]) -> Batch:
-    rows = [{row.label: row for row in lane.rows} for lane in group]
-    labels = [row.label for row in group[0].rows if row.label != "Name" or any(r["Name"].changed for r in rows if r["Name"].before)]
-    shared = [label for label in labels if len({row[label] for row in rows}) == 1]
-    columns = [label for label in labels if label not in shared]
+    """Rows go by their place: a property may bear the same label as another row."""
+    places = range(len(group[0].rows))
+    alike = [place for place in places if len({lane.rows[place] for lane in group}) == 1]
+    unlike = [place for place in places if place not in alike]
     return Batch(
         tuple(group),
-        tuple(rows[0][label] for label in shared),
-        tuple(columns),
-        tuple((lane, tuple(row[label] for label in columns)) for lane, row in zip(group, rows, strict=True)),
+        tuple(group[0].rows[place] for place in alike),
+        tuple(group[0].rows[place].label for place in unlike),
+        tuple((lane, tuple(lane.rows[place] for place in unlike)) for lane in group),
     )

@@ -221,11 +221,12 @@ def _rows(before: Payload | None, after: Payload | None) -> tuple[Row, ...]:
 
 
 def _facts(material: Payload | None) -> dict[tuple[str, str], str]:
-    """A material's properties, then where it is kept and whether it can be used: a property may be called the same."""
+    """A material's properties, then its name, place and availability: a property may be called the same."""
     if material is None:
         return {}
     facts = {("property", label): value for label, value in material["properties"]}
-    return {**facts, ("", "Kept at"): material["condition"], ("", "Availability"): material["availability"]}
+    kept, availability = material["condition"], material["availability"]
+    return {**facts, ("", "Name"): material["name"], ("", "Kept at"): kept, ("", "Availability"): availability}
 
 
 def _row(key: tuple[str, str], before: str, after: str) -> Row:

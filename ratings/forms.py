@@ -157,7 +157,8 @@ def _written(cleaned: Mapping[str, Any]) -> str:
         return cleaned.get("text") or ""
     if sent.size is None or sent.size > _MAX_DOCUMENT:
         raise ValueError(f"the file is longer than {_MAX_DOCUMENT} bytes")
-    return sent.read().decode("utf-8")
+    content: bytes = sent.read()
+    return content.decode("utf-8")
 
 
 def _count_name(cast: str, perturbation: str) -> str:

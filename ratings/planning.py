@@ -156,13 +156,13 @@ class _Choice:
 
     def _make_room(self, pair: str, source: Source) -> bool:
         """Serve another source's item of this full pair from elsewhere, as far along as need be (an augmenting path)."""
-        path = self._path(pair, {pair})
+        path = [] if self._room(pair) else self._path(pair, {pair})
         for old, new in path:
             self._remove(old)
             self._add(new)
-        if path:
+        if free := self._room(pair):
             self._add(self._unused(pair, source)[0])
-        return bool(path)
+        return free
 
     def _path(self, pair: str, seen: set[str]) -> list[tuple[Candidate, Candidate]]:
         """Moves that free one place of `pair`, the last one first; [] if there are none."""
@@ -170,7 +170,7 @@ class _Choice:
         while queue:
             full, moves = queue.pop(0)
             for old in self.taken[full]:
-                for other in sorted(self.by_pair, key=self.rank.__getitem__):
+                for other in self.rank:
                     if other in seen or not (unused := self._unused(other, old.source)):
                         continue
                     seen.add(other)

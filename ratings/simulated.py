@@ -30,7 +30,7 @@ Watch = Callable[[int, int], None]
 
 
 class Simulation(NamedTuple):
-    """What was done: labels of the seats filled, ratings given, links revoked for it, whether seats were planned anew."""
+    """The study's simulated raters, ratings given now, seats whose links were revoked, whether seats were planned anew."""
 
     raters: tuple[str, ...]
     ratings: int
@@ -69,7 +69,10 @@ def simulate_raters(
     progress: Watch | None = None,
     by: User | None = None,
 ) -> Simulation:
-    """Fill `n` seats with simulated raters and let each rate all its items. The same seed gives the same answers."""
+    """Let the study have `n` simulated raters, who rate all their items. The same seed gives the same answers.
+
+    Those it has already count, and go on where they were stopped: doing it again changes nothing.
+    """
     skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement)
     seats, revoked, replanned = _take_seats(study, n)
     total = Assignment.objects.filter(rater__in=seats, rating__isnull=True).count()
@@ -80,7 +83,8 @@ def simulate_raters(
             if progress:
                 progress(given, total)
     labels = tuple(rater.label for rater in seats)
-    studies.log(study, "simulated", by, f"{', '.join(labels)}, seed {seed}")
+    if given:
+        studies.log(study, "simulated", by, f"{', '.join(labels)}, seed {seed}")
     return Simulation(labels, given, revoked, replanned)
 
 
@@ -92,18 +96,19 @@ def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], boo
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
     if n < 1:
         raise StudyError(f"{n} simulated raters: it must be at least 1")
+    more = max(n - study.raters.filter(simulated=True).count(), 0)
     free, waiting = studies.free_seats(study), _never_opened(study)
-    replanned = n > len(free) + len(waiting)
+    replanned = more > len(free) + len(waiting)
     if replanned:
-        _check_replan(study, n, free)
-        studies.replan(study, n)
+        _check_replan(study, more, free)
+        studies.replan(study, more)
         free = studies.free_seats(study)
-    taken = (free + waiting)[:n]
+    taken = (free + waiting)[:more]
     revoked = tuple(rater.label for rater in taken if rater.invited_at)
     for rater in taken:
         access.revoke_links(rater.user, "rater")
     Rater.objects.filter(pk__in=[rater.pk for rater in taken]).update(simulated=True, invited_at=None)
-    return list(study.raters.filter(pk__in=[rater.pk for rater in taken]).order_by("pk")), revoked, replanned
+    return list(study.raters.filter(simulated=True).order_by("pk")), revoked, replanned
 
 
 def _never_opened(study: Study) -> list[Rater]:
@@ -113,14 +118,14 @@ def _never_opened(study: Study) -> list[Rater]:
     return list(invited.exclude(user__in=opened).select_related("user").order_by("pk"))
 
 
-def _check_replan(study: Study, n: int, free: list[Rater]) -> None:
+def _check_replan(study: Study, more: int, free: list[Rater]) -> None:
     invited = study.raters.filter(invited_at__isnull=False).count()
     if not free:
-        raise StudyError(f"{study.name} has no free seat left for {n} simulated raters")
+        raise StudyError(f"{study.name} has no free seat left for {more} more simulated raters")
     if invited:
         raise StudyError(
             f"{study.name} has {len(free)} free seats and {invited} people are invited: "
-            f"{n} simulated raters cannot be seated without taking items from them; {len(free)} can"
+            f"{more} simulated raters cannot be seated without taking items from them; {len(free)} can"
         )
 
 

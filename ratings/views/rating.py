@@ -35,8 +35,9 @@ View = Callable[Concatenate[RaterRequest, P], HttpResponse]
 def rater_page(view: View[P]) -> View[P]:
     """For whoever holds a seat; no cache keeps the answer. Strangers are sent to sign in (401 to htmx), others get 404."""
 
+    @login_not_required
     @wraps(view)
-    def guarded(request: RaterRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def guarded(request: RaterRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
         if not request.user.is_authenticated:
             response = HttpResponse(status=401) if request.htmx else redirect_to_login(request.get_full_path())
         else:
@@ -46,7 +47,7 @@ def rater_page(view: View[P]) -> View[P]:
         patch_vary_headers(response, ["HX-Request", "Cookie"])
         return response
 
-    return login_not_required(guarded)
+    return guarded
 
 
 @rater_page

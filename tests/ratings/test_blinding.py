@@ -137,8 +137,8 @@ def test_lanes_put_each_material_beside_what_it_became() -> None:
     sample, buffer, tube = lanes(blind_transition(STEP))
     # 105 mL before, 115 mL after: +10 mL.
     assert sample.rows[0] == ("Volume", "105 mL", "115 mL", True, "+10 mL")
-    assert [row.changed for row in sample.rows] == [True, False, False]
-    assert (buffer.after, buffer.gone, [row.changed for row in buffer.rows]) == (None, False, [False, False, False])
+    assert [row.changed for row in sample.rows] == [True, False, False, False]
+    assert (buffer.after, buffer.gone, [row.changed for row in buffer.rows]) == (None, False, [False] * 4)
     assert (tube.before, tube.ref) == (None, "C")
 
 
@@ -180,3 +180,11 @@ def test_evidence_tells_time_from_the_start_and_follows_materials_by_letter() ->
     assert [m["ref"] for m in first["materials"]] == ["A", "B"]
     assert [(m["ref"], m["continues"]) for m in first["made"]] == [("A", "A"), ("C", "")]
     assert payload["goal"] == "Find out."
+
+
+def test_new_materials_stand_in_the_order_of_their_numbers_however_they_were_listed() -> None:
+    record = copy.deepcopy(STEP)
+    tube = record["outcome"]["new_materials"][1]
+    names = ["Well 10", "Well 2", "Well 1"]
+    record["outcome"]["new_materials"] = [{**tube, "name": name} for name in names]
+    assert [m["name"] for m in blind_transition(record)["after"]] == ["Well 1", "Well 2", "Well 10"]

@@ -318,6 +318,31 @@ def test_used_up_material_and_rejected_action_are_said(at_work: Client, rater: R
     assert "<strong>used up</strong>" in at_work.get(address(consumed)).content.decode()
 
 
+def test_a_new_name_is_marked_as_a_change(at_work: Client, rater: Rater) -> None:
+    page = at_work.get(address(first(rater))).content.decode()
+    assert '<th scope="row">Name</th>' not in page
+
+    item = first(rater).item
+    item.payload["after"][0]["name"] = "Brewed tea"
+    item.save()
+
+    page = at_work.get(address(first(rater))).content.decode()
+    assert '<span class="vh">changed to </span><strong>Brewed tea</strong>' in page
+
+
+def test_many_materials_alike_are_shown_as_one_table(at_work: Client, rater: Rater) -> None:
+    item = first(rater).item
+    vials = [{**item.payload["after"][1], "ref": ref, "name": f"Vial {ref}"} for ref in "DEF"]
+    item.payload["after"] = [item.payload["after"][0], *vials]
+    item.save()
+
+    page = at_work.get(address(first(rater))).content.decode()
+
+    assert "3 materials with the same properties" in page
+    assert page.count("pale brown, clear") == 1
+    assert all(f"Vial {ref}" in page for ref in "DEF")
+
+
 def test_a_record_may_be_empty(client: Client, db: None) -> None:
     rater = open_study(EVIDENCE, items=2).raters.get(label="R01")
     studies.start(rater)

@@ -104,7 +104,7 @@ def race(act: Callable[[], object], threads: int = 12) -> list[object]:
 
     def run() -> None:
         try:
-            barrier.wait()
+            barrier.wait(timeout=30)
             results.append(act())
         except Exception as error:  # whatever a thread meets is a result of the race
             results.append(error)
@@ -141,7 +141,7 @@ def test_without_the_lock_several_threads_pass_the_same_check() -> None:
 
     def unguarded() -> bool:
         free = not Rating.objects.filter(assignment=place).exists()
-        together.wait()
+        together.wait(timeout=30)
         now = timezone.now()
         if free:
             Rating.objects.create(

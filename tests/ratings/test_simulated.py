@@ -75,7 +75,24 @@ def test_the_rest_is_planned_anew_beside_seats_already_simulated(study) -> None:
     done = simulate(study, 8)
     assert done.replanned
     assert given + done.ratings == 20
-    assert sorted(study.raters.values_list("label", flat=True)) == [f"R{n:02}" for n in range(1, 11)]
+    # R01 and R02 stay; the four free seats R03 to R06 make way for the six that are still wanted.
+    assert sorted(study.raters.values_list("label", flat=True)) == [f"R{n:02}" for n in range(1, 9)]
+
+
+def test_a_simulation_that_was_stopped_goes_on_and_then_has_nothing_left_to_do(study) -> None:
+    class Stop(Exception):  # noqa: N818  # stands for Ctrl-C
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done == 9:
+            raise Stop
+
+    with pytest.raises(Stop):
+        simulate(study, 6, progress=stop)
+    assert Rating.objects.count() == 9
+    assert simulate(study, 6).ratings == 11
+    assert simulate(study, 6) == (tuple(f"R{n:02}" for n in range(1, 7)), 0, (), False)
+    assert study.events.filter(kind="simulated").count() == 1
 
 
 def test_people_who_are_invited_keep_their_items(study) -> None:
@@ -86,8 +103,8 @@ def test_people_who_are_invited_keep_their_items(study) -> None:
 
 def test_a_study_that_is_full_or_not_open_takes_none(study) -> None:
     simulate(study, 6)
-    with pytest.raises(StudyError, match="no free seat left"):
-        simulate(study, 1)
+    with pytest.raises(StudyError, match="no free seat left for 1 more"):
+        simulate(study, 7)
     studies.close(study)
     with pytest.raises(StudyError, match="is closed; simulated raters rate while a study is open"):
         simulate(study, 1)

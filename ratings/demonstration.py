@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ratings import access, simulated, studies
-from ratings.models import Rater, Study
+from ratings.models import Study
 from simulation import fixtures, queueing, workers
 from simulation.models import Episode, Experiment, Run, Transition
 
@@ -18,7 +18,7 @@ Watch = Callable[[queueing.RunProgress], None]
 
 
 class WaysIn(NamedTuple):
-    """Paths of the site that the demo's user is given."""
+    """Paths of the site that the demo's user is given; `rater` is "" once somebody closed the study to rate."""
 
     admin: str
     rater: str
@@ -45,7 +45,7 @@ def ways_in(directory: Path) -> WaysIn:
     to_rate = next(slug for slug, order in slugs.items() if order.get("invite"))
     return WaysIn(
         admin=f"/sign-in/{access.make_link(administrator(), 'admin')}/",
-        rater=f"/r/{studies.invite(_seat(Study.objects.get(slug=to_rate)))}/",
+        rater=_rater_link(Study.objects.get(slug=to_rate)),
         dashboard=f"/studies/{finished}/",
     )
 
@@ -106,5 +106,6 @@ def _sensitivities(raters: Mapping[str, Any]) -> tuple[float, float]:
     return raters["sensitivity_obvious"], raters["sensitivity_subtle"]
 
 
-def _seat(study: Study) -> Rater:
-    return study.raters.filter(simulated=False).earliest("pk")
+def _rater_link(study: Study) -> str:
+    seat = study.raters.filter(simulated=False).order_by("pk").first()
+    return f"/r/{studies.invite(seat)}/" if seat and study.is_open else ""

@@ -1,16 +1,11 @@
 """What all tests share: a database file of their own, services of their own, and no silent skips under CI."""
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from services import PostgresCluster, RedisServer  # the tests directory is on the path only now
+from services import PostgresCluster, RedisServer
 
 # Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

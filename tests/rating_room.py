@@ -65,6 +65,27 @@ def dilution(microlitres: int) -> dict[str, Any]:
     return step(action, outcome)
 
 
+def aliquots() -> dict[str, Any]:
+    """A step that makes six vials alike but for what is in them: shown as one table."""
+    vials = tuple(
+        Draft(
+            f"Coffee for caffeine analysis, replicate {number}",
+            {
+                "phase": "liquid",
+                "volume": f"{number} mL",
+                "appearance": f"brown, dilution {number}",
+                "caffeine_concentration": f"{number * 10} µg/mL",
+                "container": f"{number + 1} mL glass vial with screw cap",
+                "container_capacity": f"{number + 1} mL",
+            },
+            derived_from=(COFFEE,),
+        )
+        for number in range(1, 7)
+    )
+    seen = tuple(Observation(f"Vial {number} is filled", "visual") for number in range(1, 8))
+    return step(Action("Aliquot", (COFFEE,), {"count": 6}), Outcome(True, vials, seen), number=9)
+
+
 def refusal() -> dict[str, Any]:
     action = Action("Centrifuge", (VIAL,), {"force": "12000 x g", "duration": "5 min"})
     return step(action, Outcome.rejected("The vial is empty; there is nothing to spin"))
@@ -84,15 +105,16 @@ def step(action: Action, outcome: Outcome, number: int = 1) -> dict[str, Any]:
 
 
 def transition_payloads(count: int) -> list[dict[str, Any]]:
-    """`count` different ones, a rejected action last."""
-    steps = [dilution(50 * (number + 1)) for number in range(count - 1)] + [refusal()]
+    """`count` different ones (at least 3), a large step and a rejected action last."""
+    steps = [dilution(50 * (number + 1)) for number in range(count - 2)] + [aliquots(), refusal()]
     return [blinding.blind_transition(s) for s in steps]
 
 
 def evidence_payloads(count: int) -> list[dict[str, Any]]:
-    """`count` records, each a step longer than the one before; the first is empty."""
+    """`count` records, each a step longer than the one before; the first is empty, the others begin with a large step."""
     goal = "Find out how much caffeine (mg/mL) there is in the coffee."
-    steps = [dilution(50 * (number + 1)) | {"number": number + 1} for number in range(count)]
+    steps = [aliquots() | {"number": 1}]
+    steps += [dilution(50 * number) | {"number": number + 1} for number in range(1, count)]
     return [blinding.blind_evidence(goal, steps[:number]) for number in range(count)]
 
 

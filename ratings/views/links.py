@@ -4,7 +4,7 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_GET
 
 from ratings import access
 from ratings.access import Door
@@ -13,13 +13,13 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @login_not_required
-@require_safe
+@require_GET
 def rater_link(request: HttpRequest, token: str) -> HttpResponse:
     return _enter(request, token, "rater", "ratings:next")
 
 
 @login_not_required
-@require_safe
+@require_GET
 def admin_link(request: HttpRequest, token: str) -> HttpResponse:
     return _enter(request, token, "admin", "home")
 

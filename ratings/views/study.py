@@ -15,16 +15,14 @@ from ratings import access, studies
 from ratings.forms import DocumentForm, StudyForm
 from ratings.models import Study
 from ratings.planning import PlanError
-from ratings.pool import Stock
-from ratings.protocols import KINDS, ProtocolError, SourceRequest, StudyProtocol
+from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
-from simulation import casting
 from simulation.access import StaffRequest, staff_only
-from simulation.models import PERTURBATIONS
+from simulation.models import Episode, Transition, Twin
 
 
 class Cell(NamedTuple):
-    """A field of the source table, and how many different items there are: outcomes, and records of evidence."""
+    """A field of the source table, and how many items there are at most: outcomes, and records of evidence."""
 
     field: BoundField
     heading: str
@@ -137,20 +135,28 @@ def _done(request: StaffRequest, slug: str, verb: Any, said: str) -> HttpRespons
 
 
 def _source_rows(form: StudyForm) -> list[tuple[str, list[Cell]]]:
-    """The source table: a line for each cast, a cell for each perturbation with what the pool holds of it."""
-    outcomes, records = (_everything(kind) for kind in KINDS)
+    """The source table: a line for each cast, a cell for each perturbation with what there is of it at most."""
+    outcomes, records = _outcomes(), _records()
     table: dict[str, list[Cell]] = {}
     for row in form.source_rows():
-        source = (row.cast, row.perturbation)
-        heading = "As simulated" if row.perturbation == "none" else f"{row.perturbation.capitalize()} errors"
-        table.setdefault(row.cast, []).append(Cell(row.field, heading, outcomes.get(source, 0), records.get(source)))
+        plain = row.perturbation == "none"
+        heading = "As simulated" if plain else f"{row.perturbation.capitalize()} errors"
+        most = outcomes.get((row.cast, row.perturbation), 0)
+        table.setdefault(row.cast, []).append(
+            Cell(row.field, heading, most, records.get(row.cast, 0) if plain else None)
+        )
     return list(table.items())
 
 
-def _everything(kind: str) -> dict[tuple[str, str], int]:
-    """How many different items there are of every source, whatever the experiment."""
-    perturbations = [str(name) for name, _ in PERTURBATIONS] if kind == KINDS[0] else ["none"]
-    sources = tuple(SourceRequest(cast, name, 0) for cast in casting.CASTS for name in perturbations)
-    protocol = StudyProtocol("", "", kind, "", sources, (), 1, None, 0, "")
-    held: list[Stock] = studies.pool_report(protocol)
-    return {(one.source.cast, one.source.perturbation): one.have for one in held}
+def _outcomes() -> dict[tuple[str, str], int]:
+    """Steps that read differently, and twins. Some may read like others: `pool_report` says exactly how many do not."""
+    steps = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED).order_by()
+    plain = steps.values_list("episode__cast").annotate(n=Count("content_sha256", distinct=True))
+    twins = Twin.objects.filter(status="done").order_by().values_list("cast", "perturbation").annotate(n=Count("pk"))
+    return {(cast, "none"): n for cast, n in plain} | {(cast, wrong): n for cast, wrong, n in twins}
+
+
+def _records() -> dict[str, int]:
+    """Submitted episodes that a classifier has judged, by cast."""
+    judged = Episode.objects.filter(status="submitted", counts=True, reviews__isnull=False).order_by()
+    return dict(judged.values_list("cast").annotate(n=Count("pk", distinct=True)))

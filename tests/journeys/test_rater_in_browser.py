@@ -262,6 +262,7 @@ def test_every_page_is_accessible_and_fits_its_width(
         press(page, "n", "4", "Enter")
         if done < 2:
             expect(saved(page)).to_contain_text(f"{done + 1} saved")
+            check(page)
     page.wait_for_url(site + "/rate/done/")
     check(page)
     page.goto(rated)

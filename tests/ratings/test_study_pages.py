@@ -95,6 +95,16 @@ def test_the_form_and_the_document_make_the_same_study(staff: Client) -> None:
     assert set(Study.objects.values_list("created_by__username", flat=True)) == {"ada"}
 
 
+def test_the_form_says_how_much_there_is_of_each_source(staff: Client) -> None:
+    factories.pool(10)
+    factories.evidence_pool(3, cast="offline-lapses")
+    cells = dict(staff.get(reverse("ratings:new_study")).context["rows"])
+    # two episodes were submitted in the pool of ten, but no classifier judged them
+    assert [(one.outcomes, one.records) for one in cells["offline"]] == [(10, 0), (10, None), (10, None)]
+    assert [(one.outcomes, one.records) for one in cells["offline-random"]] == [(0, 0), (0, None), (0, None)]
+    assert cells["offline-lapses"][0].records == 3
+
+
 def test_checking_says_what_the_pool_holds_and_makes_nothing(staff: Client) -> None:
     factories.pool(10)
     answer = staff.post(reverse("ratings:new_study"), filled(do="check", **{"count-offline-subtle": 400}))
@@ -206,7 +216,7 @@ def test_until_it_is_unblinded_the_page_tells_nothing_of_sources_or_answers(staf
         page = text(staff.post(at(verb, study), follow=True) if verb else staff.get(at("study", study)))
         assert "Results are sealed" in page
         assert "20 of 20" in page
-        assert "<svg class=\"chart" not in page
+        assert '<svg class="chart' not in page
         assert not re.search(r"Wilson|κ|AUC|\d ?%", page)
 
 
@@ -220,16 +230,28 @@ def test_closing_reopening_and_unblinding_each_say_what_became_of_it(staff: Clie
     refused = text(staff.post(at("reopen_study", study), follow=True))
     assert "only a study that is closed can be reopened" in refused
     assert staff.get(at("unblind_study", study)).status_code == 302
-    assert list(study.events.values_list("kind", flat=True)) == ["created", "opened", "closed", "reopened", "closed", "unblinded"]
+    assert list(study.events.values_list("kind", flat=True)) == [
+        "created",
+        "opened",
+        "closed",
+        "reopened",
+        "closed",
+        "unblinded",
+    ]
 
 
 def test_the_chart_the_table_and_the_summary_say_the_same_numbers(staff: Client, study: Study) -> None:
-    for number, rating in enumerate(all_rated(study)):
-        Rating.objects.filter(pk=rating.pk).update(verdict=number % 4 != 0)
+    all_rated(study)
+    for wrong, yes in (("none", 7), ("obvious", 1), ("subtle", 4)):
+        own = Rating.objects.filter(assignment__item__source__perturbation=wrong).order_by("pk")
+        own.update(verdict=False)
+        Rating.objects.filter(pk__in=own.values_list("pk", flat=True)[:yes]).update(verdict=True)
     answer = staff.get(at("study", unblinded(study)))
     page = text(answer)
     lines = answer.context["report"].sources
-    assert {(line.perturbation, line.rate.n) for line in lines} == {("none", 8), ("obvious", 6), ("subtle", 6)}
+    counted = {(line.perturbation, line.rate.k, line.rate.n) for line in lines}
+    # four genuine items and three of each error, two ratings each
+    assert counted == {("none", 7, 8), ("obvious", 1, 6), ("subtle", 4, 6)}
     for line in lines:
         shown = f"{line.rate.value:.0%} ({line.rate.k} of {line.rate.n})"
         # twice in each of two drawings: in the sentence and beside the bar
@@ -314,7 +336,9 @@ def test_hostile_names_are_shown_as_text(staff: Client) -> None:
 def test_lists_and_reports_take_as_many_queries_for_twenty_rows_as_for_ten(staff: Client) -> None:
     factories.pool(40)
     few, many = (
-        factories.open_study(name=str(n), slug=f"s{n}", sources=[{"cast": "offline", "perturbation": "none", "count": n}])
+        factories.open_study(
+            name=str(n), slug=f"s{n}", sources=[{"cast": "offline", "perturbation": "none", "count": n}]
+        )
         for n in (10, 20)
     )
     for study in (few, many):

@@ -46,6 +46,9 @@ class Command(BaseCommand):
 
     def _welcome(self, site: str) -> str:
         ways = demonstration.ways_in(settings.FIXTURES_DIR)
+        to_rate = (
+            f"{site}{ways.rater}  (in a private window: it signs a rater in)" if ways.rater else "its study is closed"
+        )
         return "\n".join(
             (
                 "",
@@ -53,7 +56,7 @@ class Command(BaseCommand):
                 "",
                 f"  Admin and analyst, sign in:      {site}{ways.admin}",
                 f"  A finished study's dashboard:    {site}{ways.dashboard}  (after signing in)",
-                f"  A rater's personal link:         {site}{ways.rater}  (in a private window: it signs in a rater)",
+                f"  A rater's personal link:         {to_rate}",
                 "",
                 "Ctrl-C stops everything. `make demo` again keeps the data and gives new links.",
             )

@@ -38,13 +38,17 @@ def study_list(request: StaffRequest) -> HttpResponse:
 
 def counted() -> QuerySet[Study]:
     """Studies with the numbers that a list shows."""
-    return Study.objects.defer("protocol").annotate(
-        n_items=Count("items", distinct=True),
-        wanted=Count("items__assignments", distinct=True),
-        given=Count("items__assignments__rating", distinct=True),
-        simulated=Count(
-            "items__assignments__rating", distinct=True, filter=Q(items__assignments__rater__simulated=True)
-        ),
+    return (
+        Study.objects.defer("protocol")
+        .annotate(
+            n_items=Count("items", distinct=True),
+            wanted=Count("items__assignments", distinct=True),
+            given=Count("items__assignments__rating", distinct=True),
+            simulated=Count(
+                "items__assignments__rating", distinct=True, filter=Q(items__assignments__rater__simulated=True)
+            ),
+        )
+        .order_by("-created_at", "-pk")
     )
 
 

@@ -27,7 +27,7 @@ class ProtocolLine(NamedTuple):
 @staff_only
 @require_safe
 def experiments(request: StaffRequest) -> HttpResponse:
-    rows = Experiment.objects.defer("data").annotate(played=Count("episodes"))
+    rows = Experiment.objects.defer("data").annotate(played=Count("episodes")).order_by("group", "name")
     return render(request, "simulation/experiments.html", {"experiments": rows})
 
 

@@ -95,6 +95,8 @@ def _detail(episode: Episode) -> str:
     match episode.status:
         case "queued":
             return "waits for a worker"
+        case "running" if episode.phase == "verdict":
+            return f"submitted after {steps}: {episode.get_phase_display()}"
         case "running":
             return f"step {episode.next_number} of {limit}: {episode.get_phase_display()}"
         case "waiting":

@@ -67,13 +67,14 @@ def step_view(row: Transition) -> StepView:
     """Everything a page shows of a stored step. No query."""
     step = step_from_json(row.step)
     shown = step.transcript()
+    names = {material.barcode: material.name for material in step.inputs}
     return StepView(
         row=row,
         number=row.number,
         action=row.action_name,
         start=clock(step.started_at),
         took=span(step.ended_at - step.started_at),
-        parameters=[(words(name), written(value)) for name, value in step.action.parameters.items()],
+        parameters=[(words(name), _named(value, names)) for name, value in step.action.parameters.items()],
         lanes=_lanes(shown),
         observations=shown.observations,
         rejected=shown.rejected,
@@ -114,6 +115,13 @@ def written(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{words(str(key))}: {written(part)}" for key, part in value.items())
     return "" if value is None else str(value)
+
+
+def _named(value: Any, names: Mapping[str, str]) -> str:
+    """A parameter's value; a barcode of a material of the step gets its name before it."""
+    if isinstance(value, list):
+        return ", ".join(_named(part, names) for part in value)
+    return f"{names[value]} ({value})" if isinstance(value, str) and value in names else written(value)
 
 
 def _lanes(step: TranscriptStep) -> list[Lane]:

@@ -95,6 +95,16 @@ def test_the_form_and_the_document_make_the_same_study(staff: Client) -> None:
     assert set(Study.objects.values_list("created_by__username", flat=True)) == {"ada"}
 
 
+def test_the_newest_study_stands_first(staff: Client) -> None:
+    for slug in ("first", "second", "third"):
+        studies.create_study(studies.read_protocol({**factories.protocol(slug=slug), "experiments": "all"}))
+    assert [one.slug for one in staff.get(reverse("ratings:studies")).context["studies"]] == [
+        "third",
+        "second",
+        "first",
+    ]
+
+
 def test_the_form_says_how_much_there_is_of_each_source(staff: Client) -> None:
     factories.pool(10)
     factories.evidence_pool(3, cast="offline-lapses")

@@ -120,6 +120,13 @@ def test_empty_pages_say_what_to_do_first(staff: Client) -> None:
     assert "No twins yet" in text(staff.get(reverse("simulation:twins")))
 
 
+def test_experiments_stand_in_the_order_of_their_groups(staff: Client) -> None:
+    for name, group in (("Beta", "Chemistry"), ("Alpha", "Zoology"), ("Gamma", "Chemistry")):
+        factories.experiment(name.lower(), name=name, group=group)
+    page = text(staff.get(reverse("simulation:experiments")))
+    assert page.index("Beta") < page.index("Gamma") < page.index("Alpha")
+
+
 def test_an_experiments_page_shows_its_materials_and_never_its_hidden_truth(
     staff: Client, caffeine: Experiment
 ) -> None:
@@ -243,6 +250,7 @@ def test_what_a_step_changed_is_shown_and_the_ledger_never(staff: Client, played
     page = text(staff.get(reverse("simulation:episode", args=[played.code])))
     # the first step turns the sample's 101 mL into 111 mL, makes a tube and leaves the endless buffer alone
     assert re.search(r"101 mL</td><td class=.diff__after.>111 mL", page)
+    assert re.search(r"destination</dt> ?<dd>Sample \(MAT-[A-Z0-9]{8}\)", page)
     assert re.search(r'PBS <span class="pill">unchanged', page)
     assert re.search(r'Tube <span class="pill">new', page)
     assert "LEAK-ledger" not in page

@@ -85,14 +85,24 @@ def revoke_links(user: User, purpose: str) -> None:
 
 def open_link(token: str, visitor: Visitor, purpose: str) -> Opened:
     """Try a link. A rater's works in any browser until rating has started, then only in the one signed in."""
+    seen, link = _look(token, visitor, purpose)
+    already = seen.user is not None and visitor.pk == seen.user.pk and purpose == "rater"
+    return seen if link is None or seen.door != Door.WELCOME or already else _enter(link)
+
+
+def look_at_link(token: str, visitor: Visitor, purpose: str) -> Opened:
+    """What `open_link` would do, without doing it."""
+    return _look(token, visitor, purpose)[0]
+
+
+def _look(token: str, visitor: Visitor, purpose: str) -> tuple[Opened, SignInLink | None]:
     link = SignInLink.objects.select_related("user").filter(token_sha256=_digest(token), purpose=purpose).first()
     if link is None or not link.user.is_active:
-        return Opened(Door.UNKNOWN)
-    if purpose == "rater" and visitor.is_authenticated and visitor.pk == link.user_id:
-        return Opened(Door.WELCOME, link.user, purpose)
-    if why := _why_gone(link):
-        return Opened(Door.GONE, None, purpose, why)
-    return _enter(link)
+        return Opened(Door.UNKNOWN), None
+    here_already = purpose == "rater" and visitor.is_authenticated and visitor.pk == link.user_id
+    if not here_already and (why := _why_gone(link)):
+        return Opened(Door.GONE, None, purpose, why), link
+    return Opened(Door.WELCOME, link.user, purpose), link
 
 
 def mark_used(user: User) -> None:

@@ -1,8 +1,10 @@
-"""Headers that every response carries."""
+"""What holds for every response: the content security policy, and signing in first."""
 
 from collections.abc import Callable
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.middleware import LoginRequiredMiddleware
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
@@ -21,3 +23,12 @@ def content_security_policy(
         return response
 
     return middleware
+
+
+class SignInRequired(LoginRequiredMiddleware):
+    """Django's own, but a fragment is answered 401: a sign-in page swapped into a corner of another helps nobody."""
+
+    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., Any]) -> HttpResponseBase:
+        if request.headers.get("HX-Request") == "true":
+            return HttpResponse(status=401)
+        return super().handle_no_permission(request, view_func)

@@ -4,7 +4,7 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_http_methods
 
 from ratings import access
 from ratings.access import Door
@@ -13,8 +13,17 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 
 
 @login_not_required
-@require_GET
+@require_http_methods(["GET", "POST"])
 def rater_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Signed-in staff are asked first: a rater's seat takes their place in this browser."""
+    seen = access.look_at_link(token, request.user, "rater")
+    if (
+        request.method == "GET"
+        and seen.door == Door.WELCOME
+        and request.user.is_authenticated
+        and request.user.is_staff
+    ):
+        return _private(render(request, "ratings/link_switch.html"))
     return _enter(request, token, "rater", "ratings:next")
 
 
@@ -35,6 +44,10 @@ def _enter(request: HttpRequest, token: str, purpose: str, onward: str) -> HttpR
         if request.user.pk != opened.user.pk:
             login(request, opened.user, backend=BACKEND)
         response = redirect(onward)
+    return _private(response)
+
+
+def _private(response: HttpResponse) -> HttpResponse:
     response["Cache-Control"] = "no-store"
     response["Referrer-Policy"] = "no-referrer"
     return response

@@ -4,6 +4,7 @@ import factories
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404
+from django.test import Client
 from django.utils import timezone
 
 from ratings import access, studies
@@ -115,3 +116,23 @@ def test_no_link_is_made_for_a_closed_study(rater) -> None:
     studies.close(rater.study)
     with pytest.raises(studies.StudyClosed):
         studies.invite(rater)
+
+
+def test_staff_who_open_a_raters_link_are_asked_before_they_are_signed_out(client: Client, rater) -> None:
+    boss = User.objects.create_user("boss", is_staff=True)
+    client.force_login(boss)
+    link = f"/r/{studies.invite(rater)}/"
+    asked = client.get(link)
+    assert asked.status_code == 200 and "signs boss out" in asked.content.decode()
+    assert client.session["_auth_user_id"] == str(boss.pk)
+    assert client.post(link).status_code == 302
+    assert client.session["_auth_user_id"] == str(rater.user_id)
+
+
+def test_being_asked_does_not_use_a_link_up(client: Client, rater) -> None:
+    studies.start(rater)
+    link = f"/r/{studies.invite(rater)}/"
+    client.force_login(User.objects.create_user("boss", is_staff=True))
+    client.get(link)
+    client.get(link)
+    assert client.post(link).status_code == 302

@@ -1,0 +1,68 @@
+"""What holds for the whole site."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from ratings.management.commands.state_diagram import document
+from wetbench_site.security import CONTENT_SECURITY_POLICY
+
+OPEN = {"login", "rater_link", "admin_link"}
+
+
+def patterns(resolver: URLResolver | None = None, prefix: str = "") -> list[tuple[str, URLPattern]]:
+    """Every address of ours (Django's admin guards itself) with its pattern."""
+    found = []
+    for entry in (resolver or get_resolver()).url_patterns:
+        if isinstance(entry, URLResolver):
+            found += [] if entry.app_name == "admin" else patterns(entry, prefix + str(entry.pattern))
+        else:
+            found.append((prefix + str(entry.pattern), entry))
+    return found
+
+
+def address(pattern: str) -> str:
+    """An address of that form under which nothing is."""
+    for kind, example in (
+        ("<uuid:code>", "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"),
+        ("<slug:slug>", "no-such"),
+        ("<slug:label>", "R99"),
+        ("<str:token>", "forged"),
+    ):
+        pattern = pattern.replace(kind, example)
+    assert "<" not in pattern, f"give {pattern} an example above"
+    return "/" + pattern
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("pattern", "entry"), patterns(), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_address_asks_strangers_to_sign_in_and_sends_the_policy(
+    client: Client, pattern: str, entry: URLPattern
+) -> None:
+    response = client.get(address(pattern))
+    assert response["Content-Security-Policy"] == CONTENT_SECURITY_POLICY
+    if entry.name in OPEN:
+        assert response.status_code in (200, 404)
+    else:
+        assert response.status_code == 302 and response.url.startswith("/login/")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("pattern", "entry"), patterns(), ids=lambda value: value if isinstance(value, str) else "")
+def test_for_a_user_without_a_role_there_is_nothing_anywhere(client: Client, pattern: str, entry: URLPattern) -> None:
+    client.force_login(User.objects.create_user("nobody"))
+    response = client.get(address(pattern))
+    if entry.name in ("login", "logout", "home"):
+        assert response.status_code in (200, 302, 404, 405)
+    else:
+        assert response.status_code == 404
+
+
+def test_a_fragment_for_a_stranger_is_a_401(client: Client, db: None) -> None:
+    response = client.get("/episodes/", headers={"HX-Request": "true"})
+    assert response.status_code == 401
+
+
+def test_the_page_of_states_is_as_the_models_say(settings) -> None:
+    assert (settings.BASE_DIR / "docs/states.md").read_text() == document() + "\n"

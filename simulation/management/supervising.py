@@ -1,6 +1,7 @@
 """Runs several processes as one: all start together, and when one ends or Ctrl-C comes, all stop."""
 
 import ctypes
+import io
 import os
 import signal
 import socket
@@ -26,6 +27,12 @@ def web_server(host: str, port: int) -> list[str]:
     """gunicorn with threads: a page that polls must not hold up a rating."""
     options = ["--bind", f"{host}:{port}", "--worker-class", "gthread", "--threads", "8", "--log-level", "warning"]
     return [sys.executable, "-m", "gunicorn", "wetbench_site.wsgi", *options]
+
+
+def speak_line_by_line() -> None:
+    """What is said shows at once, through a pipe too: somebody waits for the links."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def refuse_taken_port(host: str, port: int) -> None:

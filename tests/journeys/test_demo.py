@@ -27,7 +27,7 @@ class Demo:
         self.said: list[str] = []
 
     def start(self) -> None:
-        env = {**os.environ, "WETBENCH_VAR_DIR": str(self.folder), "PYTHONUNBUFFERED": "1"}
+        env = {**os.environ, "WETBENCH_VAR_DIR": str(self.folder)}
         for name in ("DATABASE_URL", "CELERY_BROKER_URL", "WETBENCH_PACE"):
             env.pop(name, None)
         command = [sys.executable, "manage.py", "demo", "--port", str(self.port)]

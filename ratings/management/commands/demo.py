@@ -24,6 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--make-only", action="store_true", help="make the example, do not serve")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        supervising.speak_line_by_line()
         port = options["port"]
         if not options["make_only"]:
             supervising.refuse_taken_port(HOST, port)
@@ -41,7 +42,7 @@ class Command(BaseCommand):
             if not stop.is_set():
                 self.stdout.write(self._welcome(f"http://{HOST}:{port}"))
 
-        commands = {"web server": supervising.web_server(HOST, port), "worker": supervising.manage("worker")}
+        commands = {"web server": supervising.web_server(HOST, port), "worker": supervising.manage("worker", "--quiet")}
         supervising.supervise(commands, self.stdout.write, ready)
 
     def _welcome(self, site: str) -> str:

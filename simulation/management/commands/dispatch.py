@@ -17,6 +17,4 @@ class Command(BaseCommand):
             raise CommandError(
                 "CELERY_BROKER_URL names no broker. Without one, run `python manage.py work`.", returncode=2
             )
-        stop = stop_on_signals()
-        self.stdout.write("dispatching; Ctrl-C stops")
-        workers.dispatch(stop, tasks.ring)
+        workers.dispatch(stop_on_signals(), tasks.ring)

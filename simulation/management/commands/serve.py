@@ -16,6 +16,7 @@ class Command(BaseCommand):
         parser.add_argument("--port", type=int, default=8000)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        supervising.speak_line_by_line()
         port = options["port"]
         supervising.refuse_taken_port("127.0.0.1", port)
         call_command("migrate", verbosity=0)
@@ -24,5 +25,5 @@ class Command(BaseCommand):
             supervising.wait_for_port("127.0.0.1", port, stop)
             self.stdout.write(f"Serving on http://127.0.0.1:{port}. Ctrl-C stops everything.")
 
-        commands = {"web server": supervising.web_server("127.0.0.1", port), "worker": supervising.manage("worker")}
+        commands = {"web server": supervising.web_server("127.0.0.1", port), "worker": supervising.manage("worker", "--quiet")}
         supervising.supervise(commands, self.stdout.write, ready)

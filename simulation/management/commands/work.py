@@ -15,6 +15,4 @@ class Command(BaseCommand):
         parser.add_argument("--threads", type=int, default=2)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        stop = stop_on_signals()
-        self.stdout.write(f"working with {options['threads']} threads; Ctrl-C stops after the step under way")
-        workers.work(stop, options["threads"])
+        workers.work(stop_on_signals(), options["threads"])

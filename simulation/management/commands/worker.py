@@ -16,6 +16,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--threads", type=int, default=4)
+        parser.add_argument("--quiet", action="store_true", help="say nothing: somebody else does")
 
     def handle(self, *args: Any, **options: Any) -> None:
         threads = str(options["threads"])
@@ -34,4 +35,6 @@ class Command(BaseCommand):
                 ],
                 "dispatcher": manage("dispatch"),
             }
-        supervise(commands, self.stdout.write)
+        say = (lambda _: None) if options["quiet"] else self.stdout.write
+        say(f"Playing with {threads} threads. Ctrl-C stops after the steps under way.")
+        supervise(commands, say)

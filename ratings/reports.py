@@ -216,6 +216,8 @@ def _who_is_simulated(raters: Sequence[RaterLine]) -> str:
     simulated = [line for line in raters if line.simulated]
     if not simulated:
         return ""
+    if len(simulated) == len(raters):
+        return f"All {len(raters)} raters are simulated."
     given = sum(line.done for line in simulated)
     every = sum(line.done for line in raters)
     return f"{len(simulated)} of {len(raters)} raters are simulated; they gave {given} of {every} ratings."

@@ -42,10 +42,11 @@ def episode(request: StaffRequest, code: UUID) -> HttpResponse:
     """The transcript. While the episode plays, htmx asks for its head alone."""
     row = get_object_or_404(listed(), code=code)
     line = standing(row)
+    notice = worker_notice(line.live)
     head = {
         "line": line,
-        "poll": poll_seconds([line]),
-        "notice": worker_notice(line.live),
+        "poll": poll_seconds([row.status], notice),
+        "notice": notice,
         "shown": _shown(request, line.steps),
     }
     if request.htmx:

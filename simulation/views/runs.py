@@ -14,7 +14,7 @@ from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodesForm
 from simulation.models import Episode, Run, Twin
 from simulation.views.episodes import PER_PAGE, listed
-from simulation.views.standing import poll_seconds_of, standing, worker_notice
+from simulation.views.standing import poll_seconds, standing, worker_notice
 
 # What needs a person comes first, then what moves, then what waits, then what is done.
 _ORDER = [("failed", "blocked", "rejected_out"), ("running", "waiting"), ("queued",)]
@@ -44,12 +44,13 @@ def run(request: StaffRequest, code: UUID) -> HttpResponse:
     progress = queueing.progress(row)
     rows: QuerySet[Any] = _episodes(row) if row.kind == "episodes" else _twins(row)
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
+    notice = worker_notice(not progress.finished)
     context = {
         "run": row,
         "progress": progress,
         "counts": _counts(row, progress.by_status),
-        "poll": poll_seconds_of(progress.by_status),
-        "notice": worker_notice(not progress.finished),
+        "poll": poll_seconds(progress.by_status, notice),
+        "notice": notice,
         "page": page,
         "lines": [standing(one) for one in page] if row.kind == "episodes" else [],
     }

@@ -1,6 +1,7 @@
 """How far an episode has come, in words for people."""
 
-from typing import Any, NamedTuple
+from collections.abc import Collection
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db.models import Max
@@ -42,17 +43,11 @@ def standing(episode: Episode) -> Standing:
     )
 
 
-def poll_seconds(standings: list[Standing]) -> int:
-    """How soon a page that shows these should ask again: 2 while any plays, 10 while all wait, 0 when all ended."""
-    statuses = {line.episode.status for line in standings}
-    return poll_seconds_of(statuses)
-
-
-def poll_seconds_of(statuses: Any) -> int:
-    """As `poll_seconds`, from the statuses alone."""
-    if {"running", "waiting"} & set(statuses):
-        return 2
-    return 10 if "queued" in statuses else 0
+def poll_seconds(statuses: Collection[str], notice: str) -> int:
+    """How soon a page should ask again: 2 while anything can move, 10 while no worker lives, 0 when all has ended."""
+    if not set(_WORK_LEFT) & set(statuses):
+        return 0
+    return 10 if notice else 2
 
 
 def worker_notice(work_left: bool) -> str:

@@ -289,7 +289,7 @@ def test_simulated_ratings_are_named_as_such_wherever_they_show(staff: Client, s
     simulated.simulate_raters(study, 2, 0.9, 0.3, seed=1)
     given = Rating.objects.filter(assignment__rater__simulated=True).count()
     for page in (text(staff.get(at("study", study))), text(staff.get(at("study", unblinded(study))))):
-        assert "Some ratings are simulated." in page
+        assert "Simulated ratings." in page
         assert f"they gave {given} of {given} ratings" in page
         assert page.count(">simulated</span>") == 2
     assert f"{given} simulated" in text(staff.get(reverse("ratings:studies")))

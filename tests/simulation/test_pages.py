@@ -185,9 +185,13 @@ def test_the_form_says_how_many_episodes_it_will_make(staff: Client, lab: None) 
     assert "Choose at least one experiment" in text(nothing)
 
 
-def test_a_queued_run_is_asked_about_every_ten_seconds_a_playing_one_every_two(staff: Client, ordered: Run) -> None:
+def test_a_run_is_asked_about_every_two_seconds_and_every_ten_while_no_worker_lives(
+    staff: Client, ordered: Run
+) -> None:
     address = reverse("simulation:run", args=[ordered.code])
     assert 'hx-trigger="every 10s"' in text(staff.get(address, headers=HTMX))
+    Worker.objects.create(owner="here:1:x", kind="embedded")
+    assert 'hx-trigger="every 2s"' in text(staff.get(address, headers=HTMX))
     ordered.episodes.filter(replicate=1).update(status="running")
     answer = text(staff.get(address, headers=HTMX))
     assert 'hx-trigger="every 2s"' in answer

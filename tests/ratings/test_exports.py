@@ -11,6 +11,8 @@ from ratings.exports import COLUMNS, SEALED, csv_lines, plain
 from ratings.models import ItemSource, Study
 from ratings.reports import SealedError
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def study(db) -> Study:

@@ -11,7 +11,7 @@ from ratings import access, studies
 from ratings.access import Door
 from ratings.models import SignInLink
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 STRANGER = AnonymousUser()
 
 

@@ -9,7 +9,7 @@ from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_opening_freezes_the_items_asked_for_and_seats_as_few_raters_as_will_do() -> None:

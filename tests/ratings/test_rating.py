@@ -14,6 +14,8 @@ from ratings import studies
 from ratings.models import Assignment, Rating, Study
 from ratings.studies import StudyClosed, StudyError
 
+pytestmark = pytest.mark.both_databases
+
 
 def first_place(study: Study) -> Assignment:
     assignment = studies.next_assignment(study.raters.first())

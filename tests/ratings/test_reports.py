@@ -9,7 +9,7 @@ from ratings import reports, studies
 from ratings.models import ItemSource, Study
 from ratings.reports import SealedError, study_report
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def rated(answers: dict[str, list[tuple[bool, int]]], **changes: object) -> Study:

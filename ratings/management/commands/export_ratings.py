@@ -1,3 +1,7 @@
+"""python manage.py export_ratings STUDY [--blinded] > ratings.csv"""
+
+import os
+import sys
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -19,5 +23,8 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
         except reports.SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
-        for line in lines:
-            self.stdout.write(line)
+        try:
+            for line in lines:
+                self.stdout.write(line)
+        except BrokenPipeError:  # whoever read has seen enough, as with `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -25,5 +25,8 @@ class Command(BaseCommand):
             supervising.wait_for_port("127.0.0.1", port, stop)
             self.stdout.write(f"Serving on http://127.0.0.1:{port}. Ctrl-C stops everything.")
 
-        commands = {"web server": supervising.web_server("127.0.0.1", port), "worker": supervising.manage("worker", "--quiet")}
+        commands = {
+            "web server": supervising.web_server("127.0.0.1", port),
+            "worker": supervising.manage("worker", "--quiet"),
+        }
         supervising.supervise(commands, self.stdout.write, ready)

@@ -1,0 +1,50 @@
+"""Who imports whom, as docs/architecture.md says."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+# package or module -> what of ours it may import
+ALLOWED = {
+    "simulation/lab": ("simulation.lab",),
+    "simulation/offline": ("simulation.lab", "simulation.offline"),
+    "ratings/stats": ("ratings.stats",),
+    "ratings/blinding.py": (),
+    "ratings/planning.py": (),
+    "ratings/protocols.py": (),
+    "ratings/batches.py": ("ratings.blinding",),
+    "simulation": ("simulation",),
+    "wetbench_site": ("wetbench_site", "ratings.views.home"),
+}
+WITHOUT_DJANGO = ("simulation/lab", "simulation/offline", "ratings/stats", "ratings/blinding.py", "ratings/planning.py")
+
+
+def files(place: str) -> list[Path]:
+    path = settings.BASE_DIR / place
+    return [path] if path.suffix else sorted(path.rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("place", sorted(ALLOWED))
+def test_a_room_imports_only_from_rooms_it_may_know(place: str) -> None:
+    for path in files(place):
+        for name in imported(path):
+            ours = name.split(".")[0] in ("simulation", "ratings", "wetbench_site", "tests")
+            assert not ours or name.startswith(ALLOWED[place]), f"{path} imports {name}"
+
+
+@pytest.mark.parametrize("place", WITHOUT_DJANGO)
+def test_the_core_knows_no_django(place: str) -> None:
+    for path in files(place):
+        assert not [name for name in imported(path) if name.split(".")[0] == "django"], path

@@ -21,13 +21,15 @@ def advance(kind: str, code: str, **_later: Any) -> None:
         ring(kind, code)
 
 
-def ring(kind: str, code: str) -> None:
-    """Publish one message. If the broker is away the dispatcher will ring again."""
+def ring(kind: str, code: str) -> bool:
+    """Publish one message; False if the broker is away, and then the dispatcher will ring again."""
     workers.rung(kind, code)
     try:
         advance.apply_async((kind, code), retry=False)
     except (OperationalError, OSError) as error:
         log.warning("the broker did not take the bell for %s: %s", code, error)
+        return False
+    return True
 
 
 @worker_ready.connect

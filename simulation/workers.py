@@ -95,17 +95,19 @@ def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], 
     return now
 
 
-def dispatch(stop: threading.Event, ring: Callable[[str, str], None]) -> None:
-    """Every second, ring for each claimable row that nobody rang for lately. Lost messages are rung for again."""
+def dispatch(stop: threading.Event, ring: Callable[[str, str], bool]) -> None:
+    """Every second, ring for each claimable row that nobody rang for lately. Lost messages are rung for again.
+
+    A broker that does not take one bell is not offered the others: each could hang for seconds.
+    """
     with announced("dispatcher"):
         while not stop.wait(settings.POLL_SECONDS):
             try:
                 for kind, code in due():
-                    if stop.is_set():
-                        return
-                    ring(kind, code)
+                    if stop.is_set() or not ring(kind, code):
+                        break
             except OperationalError:
-                log.exception("the database or the broker did not answer; trying again")
+                log.exception("the database did not answer; trying again")
                 close_old_connections()
 
 

@@ -1,10 +1,13 @@
 """What holds for the whole site."""
 
+import json
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from ratings import protocols
 from ratings.management.commands.state_diagram import document
 from wetbench_site.security import CONTENT_SECURITY_POLICY
 
@@ -66,3 +69,10 @@ def test_a_fragment_for_a_stranger_is_a_401(client: Client, db: None) -> None:
 
 def test_the_page_of_states_is_as_the_models_say(settings) -> None:
     assert (settings.BASE_DIR / "docs/states.md").read_text() == document() + "\n"
+
+
+def test_the_study_document_in_the_docs_is_one(settings) -> None:
+    text = (settings.BASE_DIR / "docs/operations.md").read_text()
+    document = json.loads(text.split("```json\n")[1].split("```")[0])
+    casts = [source["cast"] for source in document["sources"]]
+    assert protocols.read(document, casts, []).to_json() == document | {"guide": ""}

@@ -5,6 +5,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -136,3 +137,16 @@ def test_a_worker_says_that_it_is_there_and_takes_it_back(db: None) -> None:
 def test_a_dispatcher_alone_is_no_worker(db: None) -> None:
     with workers.announced("dispatcher"):
         assert not queueing.workers_alive()
+
+
+def test_a_broker_that_refuses_one_bell_is_not_offered_the_others(caffeine: Experiment) -> None:
+    queueing.queue_episodes([caffeine], "offline", 3, seed=1)
+    stop, offered = threading.Event(), []
+
+    def refuse(kind: str, code: str) -> bool:
+        offered.append(code)
+        stop.set()
+        return False
+
+    workers.dispatch(stop, refuse)
+    assert len(offered) == 1

@@ -36,6 +36,10 @@ _AVAILABILITY = {
     "not_available_for_further_use": "used up",
 }
 _BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
+# Control characters, lone surrogates and what turns or hides text: a reader must see all there is, as it is.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 _DIGITS = re.compile(r"([0-9]{1,15})")
 _QUANTITY = re.compile(
     r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?"
@@ -106,7 +110,7 @@ class _Names:
     def add(self, barcode: str, name: str) -> str:
         """The material's letter; a new one for a new barcode."""
         ref = self._known[barcode][0] if barcode in self._known else _letters(len(self._known))
-        self._known[barcode] = (ref, name)
+        self._known[barcode] = (ref, _visible(_BARCODE.sub("", name)))
         return ref
 
     def ref(self, barcode: str) -> str:
@@ -128,11 +132,11 @@ class _Names:
             case bool():
                 return "yes" if value else "no"
             case Mapping():
-                return "; ".join(f"{_label(key)}: {self.text(value[key])}" for key in sorted(value))
+                return "; ".join(f"{self.text(_label(key))}: {self.text(value[key])}" for key in sorted(value))
             case list() | tuple():
                 return ", ".join(self.text(part) for part in value)
             case _:
-                return _BARCODE.sub(self._replace, str(value))
+                return _BARCODE.sub(self._replace, _visible(str(value)))
 
     def clean(self, material: Payload) -> Payload:
         """The material with every shown text freed of barcodes."""
@@ -178,7 +182,7 @@ def _after(outcome: Record, inputs: Sequence[Record], names: _Names) -> list[Pay
 def _fingerprint(draft: Record) -> list[Any]:
     """Sorts by name, "well 2" before "well 10", then by properties: the same however a model lists what it made."""
     parts = _DIGITS.split(draft["name"].casefold())
-    natural = [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
+    natural = [(at % 2, int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]  # every other one is digits
     return [natural, json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)]
 
 
@@ -241,6 +245,10 @@ def difference(before: str, after: str) -> str:
     change = Decimal(new[1]) - Decimal(old[1])
     sign = "+" if change > 0 else "−" if change < 0 else ""
     return f"{sign}{abs(change):f} {(new[2] or '').strip()}".strip()
+
+
+def _visible(text: str) -> str:
+    return _UNSEEN.sub("\ufffd", text)
 
 
 def _label(key: Any) -> str:

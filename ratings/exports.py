@@ -1,6 +1,7 @@
 """Ratings as CSV: the same rows the study's page is computed from, streamed."""
 
 import csv
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 
 from django.contrib.auth.models import User
@@ -48,10 +49,10 @@ def _lines(cells: Iterable[Cells]) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """The text with one apostrophe before it if a spreadsheet would take it for a formula."""
-    return f"'{text}" if text.lstrip(" ")[:1] in _RISKY else text
+    return f"'{text}" if unicodedata.normalize("NFKC", text).lstrip(" ")[:1] in _RISKY else text
 
 
-_RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "'")
+_RISKY = ("=", "+", "-", "@", "|", "\0", "\t", "\r", "\n", "'")
 
 
 def _cells(study: Study, row: reports.BlindRow | reports.RatingRow) -> Cells:

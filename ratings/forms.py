@@ -27,7 +27,7 @@ class SourceRow(NamedTuple):
 class StudyForm(forms.Form):
     """A study by hand. `protocol` holds the checked document once the form is valid."""
 
-    name = forms.CharField(max_length=120)
+    name = forms.CharField(max_length=120, help_text="Raters see it: let it name no source.")
     slug = forms.CharField(
         max_length=80, required=False, label="Short name", help_text="For the address. Empty: made from the name."
     )
@@ -67,6 +67,7 @@ class StudyForm(forms.Form):
         assert isinstance(field, forms.MultipleChoiceField)
         field.choices = experiments
         field.initial = self._known
+        field.help_text = "" if experiments else "None is loaded yet: run python manage.py load_lab."
         for cast in casting.CASTS:
             for perturbation, _ in PERTURBATIONS:
                 self.fields[_count_name(cast, str(perturbation))] = _count_field(cast, str(perturbation))
@@ -122,10 +123,10 @@ class StudyForm(forms.Form):
 class DocumentForm(forms.Form):
     """A study as a document, pasted or sent as a file. `protocol` holds it once the form is valid."""
 
-    file = forms.FileField(required=False, label="A file", max_length=200)
+    file = forms.FileField(required=False, label="File", max_length=200)
     text = forms.CharField(
         required=False,
-        label="or its text",
+        label="Text",
         max_length=_MAX_DOCUMENT,
         widget=forms.Textarea(attrs={"spellcheck": "false"}),
     )
@@ -137,6 +138,10 @@ class DocumentForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         place = "file" if cleaned.get("file") else "text"
+        if self.errors:
+            return cleaned
+        if not (cleaned.get("file") or cleaned.get("text")):
+            raise forms.ValidationError("Choose a file or paste its text.")
         try:
             self.protocol = studies.read_protocol(json.loads(_written(cleaned)))
         except ProtocolError as error:

@@ -1,7 +1,7 @@
 """Which items a study takes from the pool, and who rates which in what order. Pure: the same seed, the same plan."""
 
 import random
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
@@ -89,8 +89,9 @@ def assign(items: Sequence[Planned], raters: int, seed: int) -> list[Place]:
             loads[rater] += 1
             seen[rater][item.source] += 1
             given[rater].append(item)
-    orders = [_order(own, rng) for own in given]
-    return [Place(rater, key, at) for rater, order in enumerate(orders) for at, key in enumerate(order, start=1)]
+    for own in given:
+        rng.shuffle(own)  # nothing but chance: in an order balanced by source, what came tells what comes
+    return [Place(rater, item.key, at) for rater, own in enumerate(given) for at, item in enumerate(own, start=1)]
 
 
 @dataclass
@@ -143,9 +144,30 @@ class _Choice:
         return False
 
     def _take_moved(self, source: Source) -> bool:
-        """An item of a full pair, once another item of that pair has been taken from elsewhere instead."""
-        pairs = [pair for pair in self.rank if self._unused(pair, source)]
-        return any(self._make_room(pair, source) for pair in pairs)
+        """One item more, once others have been taken from elsewhere instead (the shortest augmenting path)."""
+        via: dict[Source, tuple[str, Candidate, Source]] = {}
+        queue = deque([source])
+        while queue:
+            needing = queue.popleft()
+            for pair in (pair for pair in self.rank if self._unused(pair, needing)):
+                if self._room(pair):
+                    self._shift(pair, needing, source, via)
+                    return True
+                for old in self.taken[pair]:
+                    if old.source != source and old.source not in via:
+                        via[old.source] = pair, old, needing
+                        queue.append(old.source)
+        return False
+
+    def _shift(
+        self, pair: str, needing: Source, source: Source, via: Mapping[Source, tuple[str, Candidate, Source]]
+    ) -> None:
+        """Put `needing` into the pair with room, and back along `via` each into the place that the one before left."""
+        self._add(self._unused(pair, needing)[0])
+        while needing != source:
+            pair, old, needing = via[needing]
+            self._remove(old)
+            self._add(self._unused(pair, needing)[0])
 
     def _merit(self, pair: str, source: Source) -> tuple[int, ...]:
         """Smallest is best: a pair begun but without this source, then one serving most sources, then even spread."""
@@ -153,32 +175,6 @@ class _Choice:
         own = sum(candidate.source == source for candidate in taken)
         spread = self.served[source, "in " + example.experiment], self.served[source, "by " + example.action]
         return own, 0 if taken else 1, -len(self.by_pair[pair]), *spread, self.rank[pair]
-
-    def _make_room(self, pair: str, source: Source) -> bool:
-        """Serve another source's item of this full pair from elsewhere, as far along as need be (an augmenting path)."""
-        path = [] if self._room(pair) else self._path(pair, {pair})
-        for old, new in path:
-            self._remove(old)
-            self._add(new)
-        if free := self._room(pair):
-            self._add(self._unused(pair, source)[0])
-        return free
-
-    def _path(self, pair: str, seen: set[str]) -> list[tuple[Candidate, Candidate]]:
-        """Moves that free one place of `pair`, the last one first; [] if there are none."""
-        queue: list[tuple[str, list[tuple[Candidate, Candidate]]]] = [(pair, [])]
-        while queue:
-            full, moves = queue.pop(0)
-            for old in self.taken[full]:
-                for other in self.rank:
-                    if other in seen or not (unused := self._unused(other, old.source)):
-                        continue
-                    seen.add(other)
-                    longer = [(old, unused[0]), *moves]
-                    if self._room(other):
-                        return longer
-                    queue.append((other, longer))
-        return []
 
     def _unused(self, pair: str, source: Source) -> list[Candidate]:
         return [c for c in self.by_pair[pair].get(source, ()) if c not in self.taken.get(pair, ())]
@@ -240,15 +236,3 @@ def _deal(
         dealt += [(item, rater) for rater in free[: item.needed]]
         del free[: item.needed]
     return dealt
-
-
-def _order(own: Sequence[Planned], rng: random.Random) -> list[str]:
-    """A random order in which every source is spread over the whole length."""
-    by_source: dict[Source, list[str]] = defaultdict(list)
-    for item in own:
-        by_source[item.source].append(item.key)
-    placed = []
-    for keys in by_source.values():
-        rng.shuffle(keys)
-        placed += [((index + rng.random()) / len(keys), key) for index, key in enumerate(keys)]
-    return [key for _, key in sorted(placed)]

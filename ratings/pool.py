@@ -61,22 +61,24 @@ def _transitions(protocol: StudyProtocol) -> Iterator[Found]:
         if row.content_sha256 not in plain:
             payload = blind_transition(row.step)
             plain[row.content_sha256] = digest = payload_digest(payload)
-            candidate = _candidate(row, (row.episode.cast, "none"), digest, digest)
+            candidate = _candidate(row, (row.episode.cast, "none"), payload, digest)
             yield Found(candidate, payload, {"transition_id": row.pk, "truth": True})
     for twin in twins:
         row = twin.transition
         if row.content_sha256 not in plain:
             plain[row.content_sha256] = payload_digest(blind_transition(row.step))
         payload = blind_transition(row.step, twin.outcome)
-        pair, content = plain[row.content_sha256], payload_digest(payload)
-        if content != pair:
+        content = payload_digest(payload)
+        if content != plain[row.content_sha256]:
             suffix = f"/{twin.perturbation}/{twin.cast}/{twin.number:04}"
-            candidate = _candidate(row, (twin.cast, twin.perturbation), pair, content, suffix)
+            candidate = _candidate(row, (twin.cast, twin.perturbation), payload, content, suffix)
             yield Found(candidate, payload, {"transition_id": row.pk, "twin_id": twin.pk, "truth": False})
 
 
-def _candidate(row: Transition, source: tuple[str, str], pair: str, content: str, suffix: str = "") -> Candidate:
+def _candidate(row: Transition, source: tuple[str, str], payload: Payload, content: str, suffix: str = "") -> Candidate:
+    """Versions of one thing are all outcomes of the same action on the same materials, replicates included."""
     key = f"{_key(row.episode)}/{row.number:04}{suffix}"
+    pair = payload_digest({"action": payload["action"], "before": payload["before"]})
     return Candidate(key, source, pair, content, row.episode.experiment.slug, row.action_name)
 
 

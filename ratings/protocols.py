@@ -16,8 +16,11 @@ QUESTIONS = {
 }
 GUIDE_VERSION = "1"
 
+_RESERVED = ("new",)  # the address of the page that makes studies
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_LIMITS = {"ratings_per_item": (1, 50), "raters": (1, 200), "seed": (0, 2**53), "count": (1, 5000)}
+MOST_RATERS = 200
+_LIMITS = {"ratings_per_item": (1, 50), "raters": (1, MOST_RATERS), "seed": (0, 2**53), "count": (1, 5000)}
 
 
 class ProtocolError(ValueError):
@@ -114,6 +117,10 @@ def _text_problems(data: Mapping[str, Any]) -> list[str]:
     name = data.get("name")
     if not isinstance(name, str) or not name.strip() or len(name) > 120:
         problems.append(f"name: is {_shown(name)}; it must be text of 1 to 120 characters")
+    elif _UNSTORABLE.search(name):
+        problems.append(f"name: is {_shown(name)}; it must not contain NUL or half a surrogate pair")
+    elif slug_of(name) in _RESERVED and not data.get("slug"):
+        problems.append(f"slug: {slug_of(name)!r} is taken by a page of this site; give another one")
     elif not data.get("slug") and not slug_of(name):
         problems.append("slug: the name has no letters to make one of; give one in small letters, digits and hyphens")
     for key, longest in (("slug", 80), ("question", 300), ("guide", 5000)):
@@ -122,8 +129,10 @@ def _text_problems(data: Mapping[str, Any]) -> list[str]:
             problems.append(f"{key}: is {_shown(value)}; it must be text of at most {longest} characters")
         elif key == "slug" and value and not _SLUG.fullmatch(value):
             problems.append(f"slug: is {_shown(value)}; it must be small letters and digits with single hyphens")
-        elif "\0" in value:
-            problems.append(f"{key}: must not contain the character NUL")
+        elif key == "slug" and value in _RESERVED:
+            problems.append(f"slug: {value!r} is taken by a page of this site; give another one")
+        elif _UNSTORABLE.search(value):
+            problems.append(f"{key}: must not contain the character NUL or half a surrogate pair")
     return problems
 
 

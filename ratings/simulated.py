@@ -78,9 +78,9 @@ def simulate_raters(
     total = Assignment.objects.filter(rater__in=seats, rating__isnull=True).count()
     given = 0
     for rater in seats:
-        for _ in _rate_all(rater, skill, seed):
-            given += 1
-            if progress:
+        for result in _rate_all(rater, skill, seed):
+            given += result.created
+            if progress and result.created:
                 progress(given, total)
     labels = tuple(rater.label for rater in seats)
     if given:
@@ -112,8 +112,9 @@ def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], boo
 
 
 def _never_opened(study: Study) -> list[Rater]:
-    """Invited seats whose links nobody has opened yet."""
-    opened = SignInLink.objects.filter(purpose="rater", opened_at__isnull=False).values("user")
+    """Invited seats whose links nobody has opened yet; a link being opened now comes first, or is found revoked."""
+    links = SignInLink.objects.select_for_update(of=("self",)).filter(purpose="rater", user__rater__study=study)
+    opened = [link.user_id for link in links if link.opened_at]
     invited = study.raters.filter(invited_at__isnull=False, started_at__isnull=True)
     return list(invited.exclude(user__in=opened).select_related("user").order_by("pk"))
 

@@ -27,7 +27,7 @@ class StudyClosed(StudyError):  # noqa: N818  # a state the rater is told about,
 
 
 class RateResult(NamedTuple):
-    """The rating that stands. `created`: by this submission just now; `same`: by this submission, then or now."""
+    """The rating that stands. `created`: by this submission just now; `same`: by this submission, then or now, as sent."""
 
     rating: Rating
     created: bool
@@ -62,21 +62,23 @@ def pool_report(protocol: StudyProtocol) -> list[Stock]:
 
 @transaction.atomic
 def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
-    """A draft. A slug that is taken is a ProtocolError."""
-    if Study.objects.filter(slug=protocol.slug).exists():
-        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
-    study = Study.objects.create(
+    """A draft. A slug that is taken is a ProtocolError, also if another request takes it at this moment."""
+    study, created = Study.objects.get_or_create(
         slug=protocol.slug,
-        name=protocol.name,
-        kind=protocol.kind,
-        question=protocol.question,
-        protocol=protocol.to_json(),
-        seed=protocol.seed,
-        ratings_per_item=protocol.ratings_per_item,
-        guide=protocol.guide,
-        guide_version=protocols.GUIDE_VERSION,
-        created_by=by,
+        defaults={
+            "name": protocol.name,
+            "kind": protocol.kind,
+            "question": protocol.question,
+            "protocol": protocol.to_json(),
+            "seed": protocol.seed,
+            "ratings_per_item": protocol.ratings_per_item,
+            "guide": protocol.guide,
+            "guide_version": protocols.GUIDE_VERSION,
+            "created_by": by,
+        },
     )
+    if not created:
+        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
     log(study, "created", by)
     return study
 
@@ -89,7 +91,13 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     filled = opening.fill(study, protocol, raters or protocol.raters)
     study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
-    _move(study, "open", by, f"{filled.items} items, {filled.seats} raters", opened_at=timezone.now())
+    _move(
+        study,
+        "open",
+        by,
+        f"{filled.items} item{'s' * (filled.items != 1)}, {filled.seats} rater{'s' * (filled.seats != 1)}",
+        opened_at=timezone.now(),
+    )
 
 
 @transaction.atomic
@@ -148,7 +156,9 @@ def rate(
     study = Study.objects.select_for_update(of=("self",)).get(raters__assignments=assignment.pk)
     place = Assignment.objects.select_for_update().get(pk=assignment.pk)
     if standing := Rating.objects.filter(assignment=place).first():
-        return RateResult(standing, created=False, same=standing.submission_id == submission_id)
+        sent = (submission_id, verdict, confidence)
+        same = sent == (standing.submission_id, standing.verdict, standing.confidence)
+        return RateResult(standing, created=False, same=same)
     if not study.is_open:
         raise StudyClosed(f"{study.name} is closed and takes no more ratings.")
     if confidence not in range(1, 6):

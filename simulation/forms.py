@@ -8,7 +8,6 @@ from simulation import casting, queueing
 from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment, Transition
 
-MAX_SEED = 2**31 - 1
 ERRORS = {
     "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),
     "obvious": (Perturbation.OBVIOUS,),
@@ -31,7 +30,10 @@ class OrderForm(forms.Form):
     )
     cast = forms.ChoiceField(choices=cast_choices, widget=forms.RadioSelect, initial="offline")
     seed = forms.IntegerField(
-        min_value=0, max_value=MAX_SEED, required=False, help_text="The same seed plays the same. Empty: one is drawn."
+        min_value=0,
+        max_value=queueing.MAX_SEED,
+        required=False,
+        help_text="The same seed plays the same. Empty: one is drawn.",
     )
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 

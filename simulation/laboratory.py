@@ -7,6 +7,7 @@ from typing import Any
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
 from simulation.lab.bench import Bench, Step, step_from_json
+from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import Inventory
 from simulation.models import CatalogueEntry, Episode, Experiment
@@ -18,6 +19,12 @@ def current_catalogue() -> Catalogue:
 
 def specification(experiment: Experiment) -> ExperimentSpec:
     return experiments.build(experiment.data)
+
+
+def refuse_changed(episode: Episode) -> None:
+    """LabError if the experiment was loaded anew since: half of a protocol on the other half's bench proves nothing."""
+    if episode.experiment.sha256 != episode.experiment_sha256:
+        raise LabError("the experiment was changed after this episode was ordered; a retry plays it as it is now")
 
 
 def bench(episode: Episode, before: int | None = None) -> Bench:

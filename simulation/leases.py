@@ -10,13 +10,13 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -24,6 +24,7 @@ from simulation.models import Episode, Leased, Twin
 
 log = logging.getLogger("wetbench.leases")
 Row = TypeVar("Row", Episode, Twin)
+DATABASE_AWAY = (OperationalError, InterfaceError)  # locked, restarted, unreachable: never the fault of a row
 _PROCESS = uuid.uuid4().hex[:8]
 
 
@@ -70,14 +71,25 @@ class Lease(Generic[Row]):
         """The last write of all."""
         return self.commit(also, status=status, ended_at=timezone.now(), **changes)
 
+    def release(self) -> None:
+        """Give the row back unplayed after a fault that was not its own. If that fails too, the lease runs out."""
+        close_old_connections()
+        later = timezone.now() + timedelta(seconds=settings.POLL_SECONDS)
+        with suppress(*DATABASE_AWAY):
+            self._mine().update(lease_until=None, not_before=later, rung_at=None)
+
     def _mine(self) -> Any:
         return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
 
     def _beat(self, done: threading.Event) -> None:
         try:
             while not done.wait(settings.HEARTBEAT_SECONDS):
-                if self._mine().update(lease_until=_lease_end()) != 1:
-                    return
+                try:
+                    if self._mine().update(lease_until=_lease_end()) != 1:
+                        return
+                except DATABASE_AWAY:
+                    log.warning("could not renew the lease of %s; trying again", self.row.code)
+                    close_old_connections()
         finally:
             connection.close()
 

@@ -19,6 +19,9 @@ from simulation.lab.errors import LabError
 from simulation.lab.materials import place_all
 from simulation.models import Episode, Experiment, Run, Transition, Twin, Worker
 
+MAX_SEED = 2**31 - 1
+PLAY_ANYTHING = ("embedded", "celery")  # kinds of workers; a dispatcher plays nothing, a command only its own run
+
 
 class RunProgress(NamedTuple):
     """How far an order has come: number of rows, and how many stand in each status."""
@@ -66,9 +69,7 @@ def queue_episodes(
     casting.known(cast)
     run, created = _run("episodes", cast, seed, by, submission_id)
     if created:
-        for experiment in experiments:
-            # Two orders at once would count the same replicates: whoever comes second waits here.
-            Experiment.objects.select_for_update().get(pk=experiment.pk)
+        for experiment in _locked(experiment.pk for experiment in experiments):
             last = experiment.episodes.filter(cast=cast).aggregate(last=Max("replicate"))["last"] or 0
             Episode.objects.bulk_create(
                 _episode(run, experiment, cast, last + number) for number in range(1, replicates + 1)
@@ -91,6 +92,7 @@ def queue_twins(
     run, created = _run("twins", cast, seed, by, submission_id)
     if created:
         accepted = transitions.filter(accepted=True)
+        _locked(accepted.order_by().values_list("episode__experiment", flat=True).distinct())
         made = {
             (transition, perturbation): last
             for transition, perturbation, last in Twin.objects.filter(transition__in=accepted, cast=cast)
@@ -166,13 +168,23 @@ def failures(run: Run) -> Counter[str]:
 
 
 def workers_alive() -> bool:
-    """Whether any worker said so within the last while."""
+    """Whether any worker that plays whatever is queued said so within the last while."""
     since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
-    return Worker.objects.filter(seen_at__gte=since).exclude(kind="dispatcher").exists()
+    return Worker.objects.filter(seen_at__gte=since, kind__in=PLAY_ANYTHING).exists()
+
+
+def _locked(keys: Iterable[int]) -> list[Experiment]:
+    """These experiments, for one order at a time: two at once would both count the same replicates or twins.
+
+    The second waits here; the rows come in one order for everyone, so that two can never wait for each other.
+    """
+    return list(Experiment.objects.select_for_update().filter(pk__in=list(keys)))
 
 
 def _run(kind: str, cast: str, seed: int | None, by: AbstractBaseUser | None, submission_id: str) -> tuple[Run, bool]:
-    chosen = secrets.randbelow(2**31) if seed is None else seed
+    chosen = secrets.randbelow(MAX_SEED) if seed is None else seed
+    if not 0 <= chosen <= MAX_SEED:
+        raise LabError(f"The seed is {chosen}; it must be from 0 to {MAX_SEED}")
     return Run.objects.get_or_create(
         submission_id=submission_id or new_submission_id(),
         defaults={"kind": kind, "cast": cast, "seed": chosen, "created_by": by},

@@ -4,7 +4,7 @@ import logging
 
 from django.utils import timezone
 
-from simulation import casting, laboratory
+from simulation import casting, laboratory, leases
 from simulation.casting import Cast
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, step_to_json
@@ -23,10 +23,14 @@ def advance(lease: Lease[Episode]) -> bool:
         return lease.finish("cancelled")
     try:
         with lease.kept():
+            laboratory.refuse_changed(episode)
             bench = laboratory.bench(episode)
             cast = casting.cast(episode.cast, laboratory.specification(episode.experiment), episode.seed)
             unit = _UNITS[episode.phase]
             return unit(lease, bench, cast)
+    except leases.DATABASE_AWAY:
+        lease.release()
+        raise
     except LabError as error:
         log.warning("episode %s failed: %s", episode.code, error)
         return lease.finish("failed", error=f"{type(error).__name__}: {error}")

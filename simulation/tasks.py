@@ -9,6 +9,7 @@ from celery.signals import worker_ready, worker_shutdown
 from kombu.exceptions import OperationalError
 
 from simulation import workers
+from simulation.leases import DATABASE_AWAY
 
 log = logging.getLogger("wetbench.tasks")
 _at_work = ExitStack()
@@ -17,8 +18,11 @@ _at_work = ExitStack()
 @shared_task(name="simulation.advance")
 def advance(kind: str, code: str, **_later: Any) -> None:
     """Play the next unit of an episode or twin, if it is this worker's to play, and ring for the one after."""
-    if workers.play(kind, code):
-        ring(kind, code)
+    try:
+        if workers.play(kind, code):
+            ring(kind, code)
+    except DATABASE_AWAY as error:
+        log.warning("the database did not answer; the dispatcher will ring again for %s: %s", code, error)
 
 
 def ring(kind: str, code: str) -> bool:
@@ -30,6 +34,16 @@ def ring(kind: str, code: str) -> bool:
         log.warning("the broker did not take the bell for %s: %s", code, error)
         return False
     return True
+
+
+def waiting() -> int:
+    """How many messages no worker has taken yet."""
+    with advance.app.connection_or_acquire() as broker:
+        try:
+            return int(broker.default_channel.queue_declare(advance.app.conf.task_default_queue).message_count)
+        except (*broker.connection_errors, *broker.channel_errors) as error:
+            log.warning("the broker does not say how many messages wait: %s", error)
+            return workers.BELLS
 
 
 @worker_ready.connect

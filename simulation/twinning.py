@@ -2,7 +2,7 @@
 
 import logging
 
-from simulation import casting, laboratory
+from simulation import casting, laboratory, leases
 from simulation.lab.bench import step_from_json
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.outcomes import Perturbation
@@ -21,6 +21,9 @@ def advance(lease: Lease[Twin]) -> bool:
             bench = laboratory.bench(twin.transition.episode, before=twin.transition.number)
             perturber = casting.perturber(twin.cast, Perturbation(twin.perturbation), twin.seed)
             perturbed = perturber.perturb(step.action, bench.situation(), step.outcome)
+    except leases.DATABASE_AWAY:
+        lease.release()
+        raise
     except NoErrorFits as error:
         return lease.finish("unsuited", error=str(error))
     except LabError as error:

@@ -7,11 +7,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from django.conf import settings
-from django.db import OperationalError, close_old_connections, connection
+from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
@@ -19,6 +19,7 @@ from simulation import leases, queueing, runner, twinning
 from simulation.models import Episode, Run, Twin, Worker
 
 log = logging.getLogger("wetbench.workers")
+BELLS = 100  # messages that may wait at once: without workers, ringing again and again would fill the broker
 ROWS: dict[str, type[Episode] | type[Twin]] = {"episode": Episode, "twin": Twin}
 
 
@@ -71,10 +72,10 @@ def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], Non
     for member in crew:
         member.start()
     try:
-        with announced("embedded"):
+        with announced("command"):
             while not (now := queueing.progress(run)).finished:
                 watch(now)
-                if not play_next(stop, run):
+                if not _try_next(stop, run):
                     stop.wait(settings.POLL_SECONDS / 5)
     finally:
         stop.set()
@@ -95,23 +96,23 @@ def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], 
     return now
 
 
-def dispatch(stop: threading.Event, ring: Callable[[str, str], bool]) -> None:
-    """Every second, ring for each claimable row that nobody rang for lately. Lost messages are rung for again.
+def dispatch(stop: threading.Event, ring: Callable[[str, str], bool], waiting: Callable[[], int]) -> None:
+    """Every second, ring for claimable rows that nobody rang for lately. Lost messages are rung for again.
 
     A broker that does not take one bell is not offered the others: each could hang for seconds.
     """
     with announced("dispatcher"):
         while not stop.wait(settings.POLL_SECONDS):
             try:
-                for kind, code in due():
+                for kind, code in due(max(0, BELLS - waiting())):
                     if stop.is_set() or not ring(kind, code):
                         break
-            except OperationalError:
-                log.exception("the database did not answer; trying again")
+            except leases.DATABASE_AWAY as error:
+                log.warning("the database did not answer; trying again: %s", error)
                 close_old_connections()
 
 
-def due(limit: int = 500) -> list[tuple[str, str]]:
+def due(limit: int = BELLS) -> list[tuple[str, str]]:
     """Rows to ring for now, oldest first."""
     since = timezone.now() - timedelta(seconds=settings.RING_AGAIN_SECONDS)
     return [
@@ -140,35 +141,44 @@ def announced(kind: str) -> Iterator[None]:
     finally:
         done.set()
         voice.join()
-        Worker.objects.filter(owner=leases.owner_name()).delete()
+        with suppress(*leases.DATABASE_AWAY):
+            Worker.objects.filter(owner=leases.owner_name()).delete()
 
 
 def _announce(kind: str, done: threading.Event) -> None:
     try:
         while not done.wait(settings.HEARTBEAT_SECONDS):
-            try:
-                _say(kind)
-            except OperationalError:
-                log.warning("could not say that this worker is alive; trying again")
-                close_old_connections()
+            _say(kind)
     finally:
         connection.close()
 
 
 def _say(kind: str) -> None:
-    Worker.objects.update_or_create(owner=leases.owner_name(), defaults={"kind": kind, "seen_at": timezone.now()})
-    Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(days=1)).delete()
+    try:
+        Worker.objects.update_or_create(owner=leases.owner_name(), defaults={"kind": kind, "seen_at": timezone.now()})
+        Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(days=1)).delete()
+    except leases.DATABASE_AWAY as error:
+        log.warning("could not say that this worker is alive; trying again: %s", error)
+        close_old_connections()
 
 
 def _work_on(stop: threading.Event, run: Run | None = None) -> None:
     try:
         while not stop.is_set():
-            try:
-                if not play_next(stop, run):
-                    stop.wait(settings.POLL_SECONDS)
-            except OperationalError:
-                log.exception("the database did not answer; trying again")
-                close_old_connections()
+            if not _try_next(stop, run):
                 stop.wait(settings.POLL_SECONDS)
     finally:
         connection.close()
+
+
+def _try_next(stop: threading.Event, run: Run | None) -> bool:
+    """`play_next`, or False if it broke down."""
+    try:
+        return play_next(stop, run)
+    except leases.DATABASE_AWAY as error:
+        log.warning("the database did not answer; trying again: %s", error)
+    except Exception:
+        # The next row needs this thread, whatever this one did to it. A row that always does so ends as "worker lost".
+        log.exception("a row could not be played; it is tried again")
+    close_old_connections()
+    return False

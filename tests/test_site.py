@@ -62,9 +62,9 @@ def test_for_a_user_without_a_role_there_is_nothing_anywhere(client: Client, pat
         assert response.status_code == 404
 
 
-def test_a_fragment_for_a_stranger_is_a_401(client: Client, db: None) -> None:
+def test_a_fragment_for_a_stranger_is_a_401_that_loads_its_page_anew(client: Client, db: None) -> None:
     response = client.get("/episodes/", headers={"HX-Request": "true"})
-    assert response.status_code == 401
+    assert (response.status_code, response["HX-Refresh"]) == (401, "true")
 
 
 def test_the_page_of_states_is_as_the_models_say(settings) -> None:

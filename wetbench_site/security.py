@@ -26,11 +26,11 @@ def content_security_policy(
 
 
 class SignInRequired(LoginRequiredMiddleware):
-    """Django's own, but a fragment is answered 401: a sign-in page swapped into a corner of another helps nobody."""
+    """Django's own, but a fragment is answered 401, and its page loads itself anew: a sign-in page belongs in no corner."""
 
     def handle_no_permission(  # type: ignore[override]  # the stubs promise a redirect, Django any response
         self, request: HttpRequest, view_func: Callable[..., Any]
     ) -> HttpResponseBase:
         if request.headers.get("HX-Request") == "true":
-            return HttpResponse(status=401)
+            return HttpResponse(status=401, headers={"HX-Refresh": "true"})
         return super().handle_no_permission(request, view_func)

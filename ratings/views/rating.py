@@ -128,7 +128,7 @@ def _card(request: RaterRequest, assignment: Assignment, form: RatingForm, statu
     if payload["kind"] == "transition":
         context["batches"], context["lanes"] = batches.batches(blinding.lanes(payload))
     else:
-        context["steps"] = [(step, batches.made_in(step)) for step in payload["steps"]]
+        context["steps"] = list(batches.record(payload["steps"]))
     return _page(request, "ratings/rate.html", context, status, fragment="ratings/_rating_card.html")
 
 

@@ -82,7 +82,8 @@ def new_study(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_POST
 def open_study(request: StaffRequest, slug: str) -> HttpResponse:
-    return _done(request, slug, lambda study: studies.open_study(study, by=request.user), "The study is open.")
+    said = "The study is open. Make a link for each rater below and send it."
+    return _done(request, slug, lambda study: studies.open_study(study, by=request.user), said)
 
 
 @staff_only

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import Any, Self
 
 from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
-from simulation.lab.materials import Inventory, Material, fresh_barcode
+from simulation.lab.errors import LabError
+from simulation.lab.materials import UNLIMITED, Inventory, Material, fresh_barcode
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.lab.roles import Situation, TranscriptStep, TransitionModel
 
@@ -103,7 +104,13 @@ class Bench:
         return action, None
 
     def record(self, action: Action, outcome: Outcome) -> Step:
-        """Take an outcome into the history: materials get their barcodes, the clock moves, the attempt may end."""
+        """Take an outcome into the history: materials get their barcodes, the clock moves, the attempt may end.
+
+        LabError if no bench could be left so; then nothing has changed.
+        """
+        inputs = tuple(m for code in action.materials if (m := self.inventory.get(code)))
+        if problem := _problem(outcome, inputs):
+            raise LabError(f"{action.name} was answered with an outcome that cannot be: {problem}")
         number = len(self.history) + 1
         known = self.catalogue.find(action.name)
         accepted = outcome.success and known is not None
@@ -112,7 +119,7 @@ class Bench:
             started_at=self.elapsed,
             ended_at=self.elapsed + (known.seconds(action) if accepted and known else 0),
             action=action,
-            inputs=tuple(m for code in action.materials if (m := self.inventory.get(code))),
+            inputs=inputs,
             outcome=outcome,
             barcodes=self._barcodes(number, outcome),
         )
@@ -159,6 +166,27 @@ class Bench:
     def _costs_step(self, step: Step) -> bool:
         known = self.catalogue.find(step.action.name)
         return known is None or known.costs_step
+
+
+def _problem(outcome: Outcome, inputs: Sequence[Material]) -> str:
+    """Why the environment cannot take this outcome of an action on these materials; "" if it can."""
+    if outcome.success == bool(outcome.failure_reason):
+        return "it is accepted with a reason of rejection, or rejected without one"
+    if outcome.new_materials and not outcome.success:
+        return "it is rejected and hands over materials"
+    limited = {material.barcode for material in inputs if material.available_for_use != UNLIMITED}
+    known = {material.barcode for material in inputs}
+    for draft in outcome.new_materials:
+        if problem := draft.problem():
+            return problem
+        if foreign := set(draft.derived_from) - known:
+            return f"{draft.name} comes from {min(foreign)!r}, which is not among the materials of the action"
+        if draft.replaces and draft.replaces not in limited:
+            return (
+                f"{draft.name} hands back {draft.replaces!r}: not among the materials, unlimited, or handed back twice"
+            )
+        limited.discard(draft.replaces)
+    return ""
 
 
 def step_to_json(step: Step) -> Mapping[str, Any]:

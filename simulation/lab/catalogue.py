@@ -20,15 +20,12 @@ _PARAMETER_FIELDS = {
     "pattern", "max_length",
 }  # fmt: skip
 
+_LARGEST = 10**12
+
 
 def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
     """Every action file of a directory, checked. CatalogueError lists all problems of all files at once."""
-    entries, problems = [], []
-    for path in sorted(directory.glob("*.json")):
-        try:
-            entries.append((path.name, json.loads(path.read_text(encoding="utf-8"))))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            problems.append(f"{path.name}: not JSON: {error}")
+    entries, problems = read_files(directory)
     for name, data in entries:
         problems += [f"{name}: {problem}" for problem in check(data)]
         if isinstance(data, Mapping) and data.get("name") != name.removesuffix(".json"):
@@ -37,6 +34,39 @@ def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
         raise CatalogueError("\n".join(problems))
     raw = [data for _, data in entries]
     return build(raw), raw
+
+
+def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
+    """(name, content) of every JSON file of a directory, and "file: what is wrong" of those that cannot be read."""
+    entries, problems = [], []
+    for path in sorted(directory.glob("*.json")):
+        try:
+            text = path.read_text(encoding="utf-8")
+            data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+            _need_plain_text(json.dumps(data, ensure_ascii=False))
+            entries.append((path.name, data))
+        except (ValueError, RecursionError) as error:
+            problems.append(f"{path.name}: not JSON: {error}")
+    return entries, problems
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return data
+
+
+def _need_plain_text(text: str) -> None:
+    """Neither half a surrogate pair nor a NUL: no database stores them."""
+    text.encode()
+    if "\\u0000" in text:
+        raise ValueError("holds the character NUL")
 
 
 def build(entries: Iterable[Mapping[str, Any]]) -> Catalogue:
@@ -156,7 +186,7 @@ def _check_bounds(data: Mapping[str, Any]) -> list[str]:
     for key in ("minimum", "maximum"):
         try:
             if data["type"] == "range":
-                bounds[key] = Decimal(str(data[key]))
+                bounds[key] = _plain_number(data[key])
             else:
                 bounds[key] = quantities.parse(data.get(key), data["dimension"]).value
         except (LabError, KeyError, ArithmeticError) as error:
@@ -164,6 +194,13 @@ def _check_bounds(data: Mapping[str, Any]) -> list[str]:
     if len(bounds) == 2 and bounds["minimum"] > bounds["maximum"]:
         problems.append("minimum: is above maximum")
     return problems
+
+
+def _plain_number(written: Any) -> Decimal:
+    number = Decimal(str(written))
+    if isinstance(written, bool) or not number.is_finite() or abs(number) > _LARGEST:
+        raise CatalogueError(f"is {written!r}; allowed: a number up to {_LARGEST}")
+    return number
 
 
 def _parameter(data: Mapping[str, Any]) -> Parameter:

@@ -32,6 +32,7 @@ _CONCENTRATIONS = {
     "number_density": ("count", Decimal(1000)),
     "ratio": ("volume", Decimal(100)),
 }
+_MOST = 1000  # materials an outcome may hold
 _AMOUNTS = ("mass", "amount", "count", "volume")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
@@ -91,6 +92,9 @@ def _check_material(data: Mapping[str, Any]) -> list[str]:
         return [*problems, f"properties: is {properties!r}; allowed: an object of texts"]
     for key, value in properties.items():
         problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
+    volume, capacity = _volume(properties), _volume(properties, "container_capacity")
+    if volume is not None and capacity is not None and volume > capacity:
+        problems.append(f"properties.volume: is {properties['volume']!r}; allowed: no more than container_capacity")
     return problems + _check_contents(data.get("contents", {}), properties)
 
 
@@ -143,9 +147,9 @@ def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping
     return [f"properties.{name}: is {properties[name]!r}; allowed: {content.get('concentration')!r}, as in contents"]
 
 
-def _volume(properties: Mapping[str, Any]) -> Decimal | None:
+def _volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | None:
     try:
-        return quantities.parse(properties["volume"], "volume").value
+        return quantities.parse(properties[name], "volume").value
     except (KeyError, quantities.QuantityError):
         return None
 
@@ -206,9 +210,9 @@ def _check_use(action: ActionType, materials: list[Any], parameters: Mapping[str
 
 def _check_yields(yields: Any, known: list[str]) -> list[str]:
     if not isinstance(yields, Mapping) or any(
-        isinstance(index, bool) or not isinstance(index, int) or index < 0 for index in yields.values()
+        isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < _MOST for index in yields.values()
     ):
-        return ["yields: must map labels to positions in the outcome's new materials, from 0"]
+        return [f"yields: must map labels to positions in the outcome's new materials, from 0 to {_MOST - 1}"]
     return [f"yields.{label}: stands twice; allowed: a name no material has yet" for label in yields if label in known]
 
 

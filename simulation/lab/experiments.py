@@ -1,6 +1,5 @@
 """An experiment as the laboratory needs it: goal, materials, hidden truth, reference protocol, rubric."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -9,6 +8,7 @@ from typing import Any
 
 from simulation.lab import experiment_checks, quantities
 from simulation.lab.actions import Catalogue
+from simulation.lab.catalogue import read_files
 from simulation.lab.errors import CatalogueError
 from simulation.lab.materials import Draft
 
@@ -38,13 +38,7 @@ class ExperimentSpec:
 
 def read_directory(directory: Path, catalogue: Catalogue) -> list[tuple[ExperimentSpec, dict[str, Any]]]:
     """Every experiment file of a directory, checked, with its raw data. CatalogueError lists all problems at once."""
-    entries: list[tuple[str, Any]] = []
-    problems: list[str] = []
-    for path in sorted(directory.glob("*.json")):
-        try:
-            entries.append((path.name, json.loads(path.read_text(encoding="utf-8"))))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            problems.append(f"{path.name}: not JSON: {error}")
+    entries, problems = read_files(directory)
     for name, data in entries:
         problems += [f"{name}: {problem}" for problem in check(data, catalogue)]
         if isinstance(data, Mapping) and data.get("slug") != name.removesuffix(".json"):

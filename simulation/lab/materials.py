@@ -43,6 +43,19 @@ class Draft:
     derived_from: tuple[str, ...] = ()
     ledger: Mapping[str, Any] = field(default_factory=dict)
 
+    def problem(self) -> str:
+        """What no bench could hold about it; "" if nothing."""
+        if not self.name.strip():
+            return "a material has no name"
+        for word, allowed in (
+            (self.available_for_use, AVAILABILITY),
+            (self.material_type, MATERIAL_TYPES),
+            (self.environmental_condition, CONDITIONS),
+        ):
+            if word not in allowed:
+                return f"{self.name} is {word!r}; allowed: {', '.join(allowed)}"
+        return ""
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,

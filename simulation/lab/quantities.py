@@ -6,7 +6,7 @@ decimal arithmetic, so that 0.1 mL + 0.2 mL is 0.3 mL.
 """
 
 import re
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -40,6 +40,8 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
     "pressure": ("kPa", {"kPa": "kPa", "bar": "bar", "psi": "psi"}),
     "base_pairs": ("bp", {"bp": None, "kb": None}),
 }
+# Of several units of one size, those an amount is written in for people.
+_READABLE = {"mass_concentration": ("ng/mL", "µg/mL", "mg/mL")}
 # Other spellings of the same unit. Both micro signs and both ohm-like degree signs are folded before look-up.
 _SPELLINGS = {
     "uL": "µL", "ul": "µL", "µl": "µL", "ml": "mL", "l": "L", "nl": "nL", "ug": "µg", "umol": "µmol", "uM": "µM",
@@ -50,6 +52,7 @@ _SPELLINGS = {
     "ug/mL": "µg/mL", "ug/ml": "µg/mL", "µg/ml": "µg/mL", "mg/ml": "mg/mL", "ng/ml": "ng/mL", "ng/uL": "ng/µL",
     "ng/ul": "ng/µL", "uL/min": "µL/min", "ml/min": "mL/min", "cells/ml": "cells/mL", "TU/ml": "TU/mL",
 }  # fmt: skip
+_LARGEST = 10**15
 _FOLD = str.maketrans({"μ": "µ", "º": "°", "˚": "°", "−": "-", "\u00a0": " ", "\u202f": " "})
 _NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2})?)\s*(.{0,20})", re.DOTALL)
 
@@ -83,7 +86,8 @@ def parse(text: object, dimension: str) -> Quantity:
     """Read "50 µL" as a volume. A bare number is seconds for a duration and refused elsewhere (but see count)."""
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
         raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {_example(dimension)}")
-    folded = str(text).translate(_FOLD).strip()
+    # Python refuses to write out a whole number of thousands of digits.
+    folded = "" if isinstance(text, int) and abs(text) > _LARGEST else str(text).translate(_FOLD).strip()
     found = _NUMBER.fullmatch(folded)
     if not found:
         raise QuantityError(f"{_short(text)} is not a quantity; write a number and a unit, like {_example(dimension)}")
@@ -119,6 +123,11 @@ def plain(number: Decimal) -> str:
     return "0" if text in ("-0", "") else text
 
 
+def tidy(number: Decimal) -> Decimal:
+    """As many digits as people write of a computed figure: itself up to four significant ones, else three."""
+    return number if len(number.normalize().as_tuple().digits) <= 4 else Context(prec=3).plus(number)
+
+
 def _known_unit(unit: str, dimension: str, text: object) -> str:
     unit = _SPELLINGS.get(unit, unit)
     if unit not in _TABLE[dimension][1]:
@@ -144,10 +153,10 @@ def _readable_unit(value: Decimal, dimension: str) -> str:
     kept, table = _TABLE[dimension]
     if table[kept] is None:
         return kept
-    if dimension in ("mass_concentration", "flow", "pressure"):
+    if dimension in ("flow", "pressure"):
         return kept
     best = kept
-    for unit in table:
+    for unit in _READABLE.get(dimension, tuple(table)):
         size = abs(value / _factor(unit, dimension))
         if size >= 1:
             best = unit
@@ -159,5 +168,7 @@ def _example(dimension: str) -> str:
 
 
 def _short(text: object) -> str:
+    if isinstance(text, int) and abs(text) > _LARGEST:
+        return "so large a number"
     shown = repr(str(text))
     return shown if len(shown) <= 60 else shown[:57] + "...'"

@@ -3,7 +3,7 @@
 A line counts materials. A material counts when an accepted step with one of `actions` was done to it, the step's
 parameters meet every condition, its lineage holds all names of `of` and none of `not_of`, and the step's observation
 of it has the `value` asked for. `at_least` of them meet the line: with `each`, of every name in it; with `distinct`, as
-many different values of that visible property. A line without a route is always required; of the routes one must be
+many different values of that visible property or parameter. A line without a route is always required; of the routes one must be
 complete.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from simulation.lab.actions import ActionType, Catalogue
+from simulation.lab.errors import LabError
 
 VALUES = ("", "text", "numeric")
 CONDITIONS = ("equals", "at_least", "at_most", "mentions")
@@ -30,7 +31,7 @@ class RubricLine:
     at_least: int = 1
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     value: str = ""
-    distinct: str = ""  # the visible property whose different values are counted
+    distinct: str = ""  # the visible property or parameter whose different values are counted
     brackets: tuple[str, ...] = ()  # every signal of those lines must lie between this line's lowest and highest
     after: tuple[str, ...] = ()  # a material counts only if it descends from one each of those lines counted before
     spread: Mapping[str, int] = field(
@@ -130,6 +131,19 @@ def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -
         return [*problems, f"is {condition!r}; allowed: an object with any of {', '.join(CONDITIONS)}"]
     for key, value in condition.items():
         texts = value if key == "mentions" and isinstance(value, list) else [value]
-        if not all(isinstance(text, str) and text for text in texts):
+        if not texts or not all(isinstance(text, str) and text for text in texts):
             problems.append(f"{key}: is {value!r}; allowed: text{', or a list of texts' if key == 'mentions' else ''}")
+        elif key != "mentions":
+            problems += [f"{key}: {problem}" for problem in _check_amount(name, str(value), actions)]
+    return problems
+
+
+def _check_amount(name: str, written: str, actions: Sequence[ActionType]) -> list[str]:
+    """A condition compares with a value that the parameter itself could take."""
+    problems = []
+    for parameter in (p for action in actions for p in action.parameters if p.name == name):
+        try:
+            parameter.read(written)
+        except LabError as error:
+            problems.append(str(error))
     return problems

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from simulation.lab import quantities
@@ -129,14 +129,15 @@ def _random_value(parameter: Parameter, chosen: Sequence[str], rng: random.Rando
 
 
 def _random_amount(parameter: Parameter, rng: random.Random) -> str:
-    """A number within the bounds; the lower half of them more often than not, as bounds are wide."""
+    """A round number within the bounds, whole where both are; low more often than not, as bounds are wide."""
     low, high = parameter.read(parameter.minimum), parameter.read(parameter.maximum)
     amount = low + (high - low) * Decimal(str(round(rng.random() ** 3, 4)))
-    written = (
-        quantities.show(amount, parameter.dimension)
-        if parameter.type == "range_with_units"
-        else quantities.plain(amount)
-    )
+    amount = Context(prec=2).plus(amount)
+    if parameter.type == "range_with_units":
+        written = quantities.show(amount, parameter.dimension)
+    else:
+        whole = low == low.to_integral_value() and high == high.to_integral_value()
+        written = quantities.plain(amount.to_integral_value() if whole else amount)
     return written if _allowed(parameter, written) else str(parameter.minimum)
 
 

@@ -71,8 +71,20 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
     return Finding(line, counted, number >= line.at_least, f"{what} counted: {number}, needed: {line.at_least}")
 
 
-def _values(counted: Sequence[Reading], name: str) -> set[str]:
-    return {str(reading.properties[name]) for reading in counted if name in reading.properties}
+def _values(counted: Sequence[Reading], name: str) -> set[object]:
+    """Different values of a visible property or, where there is none of that name, of a parameter of the step."""
+    written = [reading.properties.get(name, reading.parameters.get(name)) for reading in counted]
+    return {_amount(str(text)) for text in written if text is not None}
+
+
+def _amount(text: str) -> object:
+    """The amount a text stands for, so that "50 µL" and "0.05 mL" are one value; the text itself if it is none."""
+    for dimension in quantities.dimensions():
+        try:
+            return quantities.parse(text, dimension)
+        except quantities.QuantityError:
+            continue
+    return text
 
 
 def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:

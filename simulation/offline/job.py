@@ -93,12 +93,14 @@ class Job:
 
     def run_of(self, vessel: Vessel) -> str:
         """How the instrument heads its record: the action, the sample, and the settings it writes down."""
-        set_to = [(name, self.written.get(name, self._default(name))) for name in self.kind.echo]
+        set_to = [(name, self.set_to(name)) for name in self.kind.echo]
         settings = "".join(f", {name.replace('_', ' ')} {value}" for name, value in set_to if value is not None)
         return f"{self.kind.name} of {vessel.name}{settings}"
 
-    def _default(self, name: str) -> Any:
-        return next(parameter.default for parameter in self.kind.parameters if parameter.name == name)
+    def set_to(self, name: str) -> Any:
+        """A parameter as the action wrote it, or its default."""
+        default = next(parameter.default for parameter in self.kind.parameters if parameter.name == name)
+        return self.written.get(name, default)
 
     def noise(self, vessel: Vessel, relative: Decimal, *place: object) -> Decimal:
         """A factor around 1 with this relative standard deviation, the same for the same seed, step and material."""

@@ -136,23 +136,16 @@ class Contents:
                 continue
             concentration = self.concentration(name)
             if concentration is None:
-                lines[f"{name} amount"] = exact(part.amount, part.dimension)
+                lines[f"{name} amount"] = quantities.show(part.amount, part.dimension)
             else:
                 lines[f"{name} concentration"] = show_concentration(name, concentration, part.dimension)
         return lines
 
 
 def show_concentration(name: str, value: Decimal, dimension: str) -> str:
-    """A concentration for people; cells are counted as cells."""
+    """A concentration for people, rounded as people round; cells are counted as cells."""
     unit = "cells/mL" if dimension == "count" and "cells" in name else ""
-    return quantities.show(value, _CONCENTRATION[dimension], unit)
-
-
-def exact(value: Decimal, dimension: str) -> str:
-    """An amount for people with every digit, in the unit that reads best."""
-    unit = quantities.show(value, dimension).partition(" ")[2]
-    factor = quantities.parse(f"1 {unit}".strip(), dimension).value
-    return f"{_text(value / factor)} {unit}".strip()
+    return quantities.show(quantities.tidy(value), _CONCENTRATION[dimension], unit)
 
 
 def _share(whole: Decimal, share: Decimal) -> Decimal:

@@ -1,16 +1,19 @@
 """The offline transition model: rules that compute volumes, amounts, states and declared readings, or refuse."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Context, localcontext
 from typing import Any
 
-from simulation.lab.actions import Action, ParameterError
+from simulation.lab.actions import Action, ActionType, ParameterError
+from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.roles import Situation
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.job import Job
 from simulation.offline.vessels import RefusalError, Vessel
 
+# Handlers that put materials into an incubator or leave them where they are.
+_IN_PLACE = ("incubate", "culture", "wait", "storage")
 # Enough digits that no sum or difference of amounts is ever rounded.
 _EXACT = Context(prec=60)
 
@@ -27,7 +30,7 @@ class RuleBasedTransitionModel:
         try:
             with localcontext(_EXACT):
                 job = self._job(action, situation)
-                HANDLERS[job.kind.handler](job)
+                _handler(job.kind)(job)
                 return _outcome(job)
         except (RefusalError, ParameterError) as reason:
             return Outcome.rejected(str(reason))
@@ -53,9 +56,18 @@ class RuleBasedTransitionModel:
         )
 
 
+def _handler(kind: ActionType) -> Callable[[Job], None]:
+    if kind.handler not in HANDLERS:
+        raise LabError(f"the offline cast has no handler {kind.handler!r} for {kind.name}")
+    return HANDLERS[kind.handler]
+
+
 def _outcome(job: Job) -> Outcome:
     """Changed materials in the order of the action's, then new ones; unlimited ones are never handed back."""
     changed = [vessel for vessel in job.vessels.values() if not vessel.unlimited]
+    if job.kind.handler not in _IN_PLACE:
+        for vessel in (*changed, *job.made):
+            vessel.come_out()
     return Outcome(
         success=True,
         new_materials=tuple(vessel.draft() for vessel in (*changed, *job.made)),

@@ -21,8 +21,11 @@ from simulation.lab import quantities
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
 from simulation.offline.chemistry import read_concentration
+from simulation.offline.vessels import PHASES
 
 _WAYS = ("from", "per_volume", "poisson")  # how much of a product a reaction makes
+_LARGEST = 10**12
+_AMOUNTS = ("mass", "amount", "count")
 _Check = Callable[[Any], str]  # "" if the value is allowed, else what is allowed
 
 
@@ -76,6 +79,8 @@ def _check_place(place: str, entry: Mapping[str, Any], catalogue: Catalogue) -> 
     ]
     named = [entry["repeats"]] if "repeats" in entry else []
     named += [entry["scales_with"].get("parameter")] if isinstance(entry.get("scales_with"), Mapping) else []
+    if isinstance(entry.get("scales_with"), Mapping):
+        problems += _check_reference(f"{place}.scales_with.reference", known, entry["scales_with"])
     parameters = [parameter.name for parameter in known.parameters]
     problems += [
         f"{place}: {name!r} is no parameter; allowed: {', '.join(parameters)}"
@@ -96,12 +101,22 @@ def _check_condition(place: str, known: ActionType, name: str, condition: Any) -
             return [f'{place}: is {condition!r}; allowed: "minimum" and "maximum" of a range, or values']
     else:
         values = condition if isinstance(condition, list) else [condition]
+        if not values:
+            return [f"{place}: is {condition!r}; allowed: {parameter.allowed()}"]
     try:
         for value in values:
             parameter.read(value)
     except LabError as error:
         return [f"{place}: {error}"]
     return []
+
+
+def _check_reference(place: str, known: ActionType, scale: Mapping[str, Any]) -> list[str]:
+    parameter = next((p for p in known.parameters if p.name == scale.get("parameter")), None)
+    problems = [] if parameter is None else _check_condition(place, known, parameter.name, scale.get("reference"))
+    if parameter and not problems and not parameter.read(scale["reference"]):
+        problems = [f"{place}: is {scale['reference']!r}; allowed: more than zero"]
+    return problems
 
 
 def _told(place: str, value: Any, allowed: str) -> list[str]:
@@ -122,18 +137,31 @@ def _texts(value: Any) -> str:
 
 def _number(value: Any) -> str:
     try:
-        return "" if isinstance(value, str) and Decimal(value).is_finite() else 'a number as text, like "0.05"'
+        fits = isinstance(value, str) and Decimal(value).is_finite() and abs(Decimal(value)) <= _LARGEST
+        return "" if fits else 'a number as text, like "0.05"'
     except InvalidOperation:
         return 'a number as text, like "0.05"'
 
 
+def _share(value: Any) -> str:
+    return "" if not _number(value) and 0 <= Decimal(value) <= 1 else 'a number from 0 to 1 as text, like "0.05"'
+
+
+def _phase(value: Any) -> str:
+    return "" if value in PHASES else f"one of {', '.join(PHASES)}"
+
+
+def _amount_dimension(value: Any) -> str:
+    return "" if value in _AMOUNTS else f"one of {', '.join(_AMOUNTS)}"
+
+
 def _quantity(dimension: str) -> _Check:
     def allowed(value: Any) -> str:
+        told = f"a {dimension} above zero in {', '.join(unit for unit in quantities.units(dimension) if unit)}"
         try:
-            quantities.parse(value, dimension)
+            return "" if quantities.parse(value, dimension).value > 0 else told
         except quantities.QuantityError:
-            return f"a {dimension} in {', '.join(unit for unit in quantities.units(dimension) if unit)}"
-        return ""
+            return told
 
     return allowed
 
@@ -160,18 +188,18 @@ _ENTRIES: dict[str, tuple[dict[str, _Check], dict[str, _Check]]] = {
     "responses": (
         {
             "component": _text, "signal": _text, "unit": _any_text, "slope": _number, "intercept": _number,
-            "noise": _number, "detection_limit": _concentration,
+            "noise": _share, "detection_limit": _concentration,
         },
         {"upper_limit": _concentration, "repeats": _text, "scales_with": _mapping(_text, ("parameter", "reference"))},
     ),
-    "fractions": ({"signal": _text, "part": _text, "of": _text, "background": _number}, {}),
+    "fractions": ({"signal": _text, "part": _text, "of": _text, "background": _share}, {}),
     "lookups": ({"signal": _text, "requires": _texts, "values": _mapping(_text)}, {"about": _texts}),
     "reactions": (
         {"needs": _texts},
         {
-            "uses": _texts, "makes": _text, "dimension": _text, "from": _text, "ratio": _number, "noise": _number,
+            "uses": _texts, "makes": _text, "dimension": _amount_dimension, "from": _text, "ratio": _number, "noise": _share,
             "per_volume": _concentration, "poisson": _mapping(_text, ("targets", "agent")),
-            "phase_from": _text, "phase_to": _text,
+            "phase_from": _phase, "phase_to": _phase,
         },
     ),
     "growth": ({"components": _texts, "doubling_time": _quantity("duration")}, {"limit": _concentration}),
@@ -180,5 +208,5 @@ _ENTRIES: dict[str, tuple[dict[str, _Check], dict[str, _Check]]] = {
 _WHOLE: dict[str, _Check] = {
     "retained": _mapping(_quantity("length")),
     "counted": _texts,
-    "noise": _mapping(_number),
+    "noise": _mapping(_share),
 }

@@ -7,12 +7,14 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Draft, Material
-from simulation.offline.ledger import ONE, ZERO, Contents, exact
+from simulation.offline.ledger import ONE, ZERO, Contents
 
 EMPTY, CONSUMABLE = "empty container", "consumable"
 LIQUID, SUSPENSION, FROZEN, ADHERENT = "liquid", "suspension", "frozen", "adherent culture"
+GEL = "gel"
 PELLET, SEDIMENTED = "pellet", "pellet and supernatant"
 SOLIDS = ("solid", "powder", "tissue", PELLET)
+PHASES = (EMPTY, CONSUMABLE, LIQUID, SUSPENSION, FROZEN, ADHERENT, GEL, SEDIMENTED, *SOLIDS)
 SMALLEST_DRAW = Decimal("0.5")  # µL
 
 _TEMPERATURES = {
@@ -23,7 +25,17 @@ _TEMPERATURES = {
 _THAWING = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
 _OF_THE_VESSEL = ("container", "container_capacity")
 # No longer true of a liquid after something else was added to it.
-_OF_THE_LIQUID = ("appearance", "pH", "purity", "density", "osmolality", "viability", "dissolved gas")
+OF_THE_LIQUID = (
+    "appearance",
+    "pH",
+    "purity",
+    "density",
+    "osmolality",
+    "viability",
+    "dissolved gas",
+    "filtered through",
+)
+_INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
 _SURROUNDINGS = ("temperature", "carbon dioxide", "humidity")
 
 
@@ -98,7 +110,7 @@ class Vessel:
     def temperature(self) -> Decimal:
         """That of its surroundings in °C."""
         written = self.properties.get("temperature")
-        if written and self.condition in ("incubating_conditions", "cell_culture_conditions"):
+        if written and self.condition in _INCUBATORS:
             return quantities.parse(written, "temperature").value
         return Decimal(_TEMPERATURES[self.condition])
 
@@ -112,6 +124,11 @@ class Vessel:
         """Freeze below -5 °C; every liquid is taken to be watery."""
         if temperature < -5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
             self.phase = FROZEN
+
+    def come_out(self) -> None:
+        """What was worked on outside its incubator stands on the bench now."""
+        if self.condition in _INCUBATORS:
+            self.place("room_temp")
 
     def place(self, condition: str, **surroundings: str) -> None:
         """Move it to other surroundings."""
@@ -222,7 +239,7 @@ class Vessel:
             raise RefusalError(f"unlimited: {self.name} cannot be changed; pour into a container or a limited material")
         if self.phase == FROZEN:
             raise RefusalError(f"frozen: thaw it first ({self.name})")
-        if self.phase in ("gel", CONSUMABLE):
+        if self.phase in (GEL, CONSUMABLE):
             raise RefusalError(f"wrong phase: {self.name} is {self.phase}; nothing can be poured into it")
         if contents.volume is None:
             raise RefusalError(f"critically unclear: the volume to pour into {self.name} is not known")
@@ -233,12 +250,20 @@ class Vessel:
             )
 
     def _mix_in(self, source: "Vessel") -> None:
-        for name in [key for key in self.properties if key in _OF_THE_LIQUID or key.endswith(" concentration")]:
+        self._extend_medium(source)
+        for name in [key for key in self.properties if key in OF_THE_LIQUID or key.endswith(" concentration")]:
             del self.properties[name]
         if self.phase == PELLET:
             self.phase = SEDIMENTED
         elif self.phase in ("solid", "powder") or (self.phase == LIQUID and source.phase == SUSPENSION):
             self.phase = SUSPENSION
+
+    def _extend_medium(self, source: "Vessel") -> None:
+        """Cells in a medium are told with everything added to it, until it is changed."""
+        parts = str(self.properties.get("medium", "")).split(" + ")
+        added = str(source.properties.get("medium") or source.name)
+        if parts != [""] and self.contents.volume:
+            self.properties["medium"] = " + ".join(dict.fromkeys([*parts, *added.split(" + ")]))[:300]
 
     def _is_void(self) -> bool:
         return self.contents.volume == 0 and not self.contents.components and not self.contents.origins
@@ -252,11 +277,13 @@ class Vessel:
     def _shown(self) -> dict[str, Any]:
         """The properties with phase, volume, mass and known concentrations as they are now."""
         shown: dict[str, Any] = {"phase": self.phase}
+        if self.phase == GEL:
+            return shown | self.properties
         volume, mass = self.contents.volume, self.contents.mass
         if volume is not None and (volume > 0 or self.phase not in (*SOLIDS, EMPTY)):
-            shown["volume"] = exact(volume, "volume")
+            shown["volume"] = show(volume)
         if mass is not None and (mass > 0 or self.phase in SOLIDS):
-            shown["mass"] = exact(mass, "mass")
+            shown["mass"] = quantities.show(mass, "mass")
         kept = {key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")}
         return {**shown, **kept, **self.contents.shown()}
 

@@ -50,6 +50,7 @@ def episode(request: StaffRequest, code: UUID) -> HttpResponse:
         "shown": _shown(request, line.steps),
     }
     if request.htmx:
+        head["ended"] = not line.live
         return page_or_fragment(request, "", "simulation/_episode_head.html", head)
     steps = [step_view(step) for step in row.transitions.prefetch_related("twins")]
     head["shown"] = len(steps)
@@ -61,7 +62,7 @@ def episode(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_POST
 def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Episode, code=code)
-    if not queueing.stop(row):
+    if not queueing.stop(row) and not Episode.objects.filter(pk=row.pk, status="cancelled").exists():
         messages.info(request, "This episode had ended already.")
     return redirect(_back(request, row))
 

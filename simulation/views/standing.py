@@ -54,7 +54,7 @@ def worker_notice(work_left: bool) -> str:
     """Why nothing may be moving; "" if a worker lives or nothing is left to do."""
     if not work_left or queueing.workers_alive():
         return ""
-    seen = Worker.objects.exclude(kind="dispatcher").aggregate(last=Max("seen_at"))["last"]
+    seen = Worker.objects.filter(kind__in=queueing.PLAY_ANYTHING).aggregate(last=Max("seen_at"))["last"]
     if seen is None:
         return "No worker is running: start one with"
     silent = int((timezone.now() - seen).total_seconds())

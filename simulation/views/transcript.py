@@ -121,7 +121,7 @@ def _named(value: Any, names: Mapping[str, str]) -> str:
     """A parameter's value; a barcode of a material of the step gets its name before it."""
     if isinstance(value, list):
         return ", ".join(_named(part, names) for part in value)
-    return f"{names[value]} ({value})" if isinstance(value, str) and value in names else written(value)
+    return f"{names[value]} ({value})" if isinstance(value, str) and value in names else said(written(value))
 
 
 def _lanes(step: TranscriptStep) -> list[Lane]:

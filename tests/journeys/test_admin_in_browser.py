@@ -110,6 +110,24 @@ def test_the_stop_button_keeps_the_focus_while_the_page_renews_itself(
     expect(page.locator("main")).to_contain_text("is queued again")
 
 
+def test_what_became_of_a_button_is_said_and_a_session_that_ends_leads_to_the_sign_in_page(
+    new_context: NewContext, site: str, lab: None, complaints: list[str]
+) -> None:
+    run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 2, seed=1)
+    queueing.stop(run.episodes.all()[0])
+    context = new_context()
+    page = signed_in(context, site)
+    page.goto(site + reverse("simulation:run", args=[run.code]))
+    page.get_by_role("button", name=re.compile("Retry")).click()
+    expect(page.get_by_text("is queued again.")).to_be_visible()
+    sound(page)
+
+    context.clear_cookies()
+    page.wait_for_url(re.compile(re.escape(f"{reverse('login')}?next=/runs/")))
+    # Chromium notes the answer of 401 that is wanted here
+    complaints[:] = [one for one in complaints if "401" not in one]
+
+
 def test_stop_and_retry_work_without_javascript(new_context: NewContext, site: str, lab: None) -> None:
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 1, seed=1)
     page = signed_in(new_context(java_script_enabled=False), site)
@@ -231,7 +249,8 @@ def test_forms_that_were_refused_are_sound_and_lead_to_the_field(
     sound(page)
     page.goto(site + reverse("ratings:new_study"))
     page.locator("#by-document").get_by_role("button", name="Make the draft").click()
-    expect(page.get_by_role("alert")).to_contain_text("not a study document in JSON")
+    expect(page.get_by_role("alert")).to_contain_text("Choose a file or paste its text.")
+    expect(page.get_by_role("alert")).to_be_focused()
     sound(page)
     # Chromium notes every answer of 4xx on its console, the two wanted here included
     complaints[:] = [one for one in complaints if "422" not in one]

@@ -12,10 +12,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
+import redis
 from django.conf import settings
 from services import PostgresCluster, RedisServer, free_port
 from visitor import Page, Visitor
+
+from simulation import workers
 
 pytestmark = pytest.mark.services
 
@@ -142,6 +146,76 @@ def test_seed_simulate_twin_rate_dashboard_and_csv(laboratory: Laboratory, redis
     assert {row["perturbation"] for row in rows} == {"none", "obvious", "subtle"}
     seen = [(row["rater"], row["pair"]) for row in rows]
     assert len(seen) == len(set(seen)), "a rater met two versions of one transition"
+
+
+STEPS = """
+select e.replicate, t.number, t.content_sha256 from simulation_transition t
+join simulation_episode e on e.id = t.episode_id order by e.replicate, t.id
+"""
+UNENDED = "select count(*) from simulation_episode where ended_at is null"
+
+
+def test_killed_celery_workers_lose_and_double_no_step_on_postgresql(
+    postgres: PostgresCluster, redis_server: RedisServer, tmp_path: Path
+) -> None:
+    order = ("run_episodes", "--experiment", "caffeine-hplc-analysis", "--attempts", "4", "--seed", "7")
+    told = {}
+    for name in ("undisturbed", "disturbed"):
+        house = Laboratory(tmp_path, url := postgres.new_database(name), redis_server.url)
+        house.env["WETBENCH_PACE"] = "0.02"  # a dead worker's lease runs out after 1.2 s
+        house.manage("migrate", "--verbosity", "0")
+        house.manage("load_lab")
+        house.manage(*order, *(("--wait",) if name == "undisturbed" else ()))
+        with psycopg.connect(url, autocommit=True) as database:
+            if name == "disturbed":
+                assert play_with_killings(house, database) >= 3, "the workers finished before they could be killed"
+            told[name] = database.execute(STEPS).fetchall()
+    assert told["disturbed"] == told["undisturbed"] and len(told["disturbed"]) > 40
+
+
+def play_with_killings(house: Laboratory, database: "psycopg.Connection[tuple[int, ...]]") -> int:
+    """Let Celery play to the end, killing each of the first workers after a few more steps: how many were killed."""
+    celery = ["-m", "celery", "-A", "wetbench_site", "worker", "--pool", "threads", "--concurrency", "2"]
+    quiet = {"cwd": settings.BASE_DIR, "env": house.env, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    dispatcher = subprocess.Popen([sys.executable, "manage.py", "dispatch"], **quiet)
+    killed, until = 0, time.monotonic() + 120
+    try:
+        while database.execute(UNENDED).fetchall()[0][0]:
+            before = len(database.execute(STEPS).fetchall())
+            worker = subprocess.Popen([sys.executable, *celery, "--loglevel", "error"], **quiet)
+            while database.execute(UNENDED).fetchall()[0][0]:
+                assert time.monotonic() < until, "the episodes never ended"
+                if killed < 4 and len(database.execute(STEPS).fetchall()) >= before + 5:
+                    killed += 1
+                    break
+                time.sleep(0.01)
+            worker.kill()
+            worker.wait()
+    finally:
+        dispatcher.terminate()
+        dispatcher.wait(30)
+    return killed
+
+
+def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: RedisServer, tmp_path: Path) -> None:
+    house = Laboratory(tmp_path, "", redis_server.url)
+    house.env["WETBENCH_PACE"] = "0.02"  # an unheard bell is old after 0.3 s, the dispatcher looks each 0.02 s
+    house.manage("migrate", "--verbosity", "0")
+    house.manage("load_lab")
+    house.manage("run_episodes", "--experiment", "all", "--attempts", "40")  # 3 experiments: 120 episodes
+    broker = redis.Redis.from_url(redis_server.url)
+    broker.flushall()
+    dispatcher = subprocess.Popen([sys.executable, "manage.py", "dispatch"], cwd=settings.BASE_DIR, env=house.env)
+    try:
+        until = time.monotonic() + 30
+        while broker.llen("celery") < workers.BELLS and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(2)  # time to ring six times more for each
+        assert broker.llen("celery") == workers.BELLS
+    finally:
+        dispatcher.send_signal(signal.SIGTERM)
+        assert dispatcher.wait(30) == 0
+        broker.flushall()
 
 
 def rate_everything(rater: Visitor, link: str) -> int:

@@ -1,8 +1,13 @@
 """One attempt: how it ends, its clock, its barcodes, and that it can be taken up again."""
 
+import re
+
+import pytest
+
 from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Catalogue, Duration, Parameter
 from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
-from simulation.lab.materials import NOT_AVAILABLE, Draft, place_all
+from simulation.lab.errors import LabError
+from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, place_all
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
 
 TIME = Parameter("time", "range_with_units", "how long", dimension="duration", minimum="1 s", maximum="7 day")
@@ -165,3 +170,28 @@ def test_the_transcript_tells_what_happened_without_ledger_or_reasoning():
     assert first.observations[0]["description"] == "Clear"
     assert second.rejected == "it cannot be done"
     assert "secret" not in repr((first, second))
+
+
+MALFORMED = {
+    "accepted with a reason of rejection": lambda code, _: Outcome(True, failure_reason="no"),
+    "rejected without one": lambda code, _: Outcome(False),
+    "rejected and hands over materials": lambda code, _: Outcome(False, (Draft("Half", {}),), failure_reason="no"),
+    "has no name": lambda code, _: Outcome(True, (Draft(" ", {}),)),
+    "is 'plenty'; allowed: unlimited": lambda code, _: Outcome(True, (Draft("Half", {}, "plenty"),)),
+    "is 'gas'; allowed: static, dynamic": lambda code, _: Outcome(True, (Draft("Half", {}, material_type="gas"),)),
+    "is 'warm'; allowed: room_temp": lambda code, _: Outcome(True, (Draft("H", {}, environmental_condition="warm"),)),
+    "comes from 'MAT-ELSEWHERE'": lambda code, _: Outcome(True, (Draft("H", {}, derived_from=("MAT-ELSEWHERE",)),)),
+    "hands back 'MAT-ELSEWHERE'": lambda code, _: Outcome(True, (Draft("Sample", {}, replaces="MAT-ELSEWHERE"),)),
+    "handed back twice": lambda code, _: Outcome(True, (Draft("S", {}, replaces=code), Draft("S", {}, replaces=code))),
+    "unlimited, or": lambda _, endless: Outcome(True, (Draft("Water", {"volume": "1 mL"}, replaces=endless),)),
+}
+
+
+@pytest.mark.parametrize("said", MALFORMED)
+def test_an_outcome_that_no_bench_could_hold_is_refused_and_changes_nothing(said):
+    bench = Bench(**{**start(), "inventory": place_all((Draft("Sample", {}), Draft("Water", {}, UNLIMITED)), seed=3)})
+    sample, endless = (material.barcode for material in bench.inventory)
+    before = bench.inventory
+    with pytest.raises(LabError, match=re.escape(said)):
+        bench.record(Action("Halve", (sample, endless)), MALFORMED[said](sample, endless))
+    assert (bench.inventory, bench.history, bench.elapsed, bench.ending) == (before, [], 0, None)

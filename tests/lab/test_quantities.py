@@ -47,6 +47,19 @@ def test_a_number_with_an_allowed_unit_is_read_in_the_kept_unit(text, dimension,
         (True, "count"),
         (None, "mass"),
         (["1 mL"], "volume"),
+        pytest.param(10**5000, "count", id="more digits than Python writes out"),
+        (float("nan"), "duration"),
+        (float("inf"), "duration"),
+        ("1e999 mL", "volume"),
+        ("٣ mL", "volume"),  # a digit, but not one of ours
+        ("５ mL", "volume"),
+        ("5 mL\n5 mL", "volume"),
+        ("5 m\u200bL", "volume"),
+        ("7.4 pH", "length"),
+        ("10 bp", "length"),
+        ("300 g", "centrifugal_force"),
+        ("0x10 mL", "volume"),
+        ("1_000 µL", "volume"),
     ],
 )
 def test_anything_else_is_refused_with_the_units_or_an_example(text, dimension):
@@ -66,6 +79,8 @@ def test_decimal_arithmetic_keeps_tenths_exact():
         ("0.5", "volume", "", "500 nL"),
         ("1500", "volume", "µL", "1500 µL"),
         ("412", "mass_concentration", "mg/mL", "0.412 mg/mL"),
+        ("10000", "mass_concentration", "", "10 mg/mL"),
+        ("0.05", "mass_concentration", "", "50 ng/mL"),
         ("5", "count", "", "5"),
         ("0", "volume", "", "0 µL"),
         ("-80", "temperature", "", "-80 °C"),
@@ -82,6 +97,15 @@ def test_a_plain_number_has_six_significant_digits_and_no_exponent():
     assert plain(Decimal("1234567")) == "1234570"
     assert plain(Decimal("1E+3")) == "1000"
     assert plain(Decimal("-0.0000")) == "0"
+
+
+@pytest.mark.parametrize(
+    ("computed", "written"),
+    # four digits or fewer stand as they are; more are rounded to three
+    [("3.125", "3.125"), ("15.9744", "16.0"), ("1.5625", "1.56"), ("869.565", "870"), ("100000", "100000"), ("0", "0")],
+)
+def test_a_computed_figure_is_tidied_as_people_write_it(computed, written):
+    assert quantities.tidy(Decimal(computed)) == Decimal(written)
 
 
 @pytest.mark.parametrize("dimension", quantities.dimensions())

@@ -200,6 +200,79 @@ def test_only_a_reagent_kept_cold_is_found_frozen_after_use():
     assert "frozen_reagent_used" not in Injector(Perturbation.SUBTLE, 1).applicable(*diluted())
 
 
+def test_an_instrument_may_leave_some_of_its_sample_so_that_coming_back_is_no_error():
+    gone = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
+    action, situation, outcome = case("MeasureVolume", (gone,))
+    measuring = replace(CATALOGUE.types["MeasureVolume"], kind="measurement")
+    situation = replace(situation, catalogue=Catalogue({"MeasureVolume": measuring}))
+    assert "consumed_comes_back" not in Injector(Perturbation.OBVIOUS, 1).applicable(action, situation, outcome)
+
+
+def test_a_dilution_slip_lies_between_the_right_and_the_undiluted_concentration():
+    # 1 mL and 0.5 mL of water: 100 x 1 / 0.5 = 200 µg/mL would be more than the stock had, and no slip but nonsense
+    weak = Draft("Stock", {"phase": "liquid", "volume": "1.5 mL", "caffeine concentration": "66.7 µg/mL"},
+                 replaces=SAMPLE, derived_from=(SOLVENT,))  # fmt: skip
+    # 1 mL in 100 mL: 1 µg/mL, and 1.01 for the slip, which nobody could tell from rounding
+    weaker = replace(weak, properties={"phase": "liquid", "volume": "100 mL", "caffeine concentration": "1 µg/mL"})
+    for draft in (weak, weaker):
+        assert "dilution_slip" not in Injector(Perturbation.SUBTLE, 1).applicable(*case("Dilute", (draft,)))
+
+
+def test_what_a_reaction_may_use_up_is_not_called_ten_times_too_little():
+    made = Draft("Stock", {"phase": "liquid", "volume": "1 mL", "caffeine concentration": "100 µg/mL"}, replaces=SAMPLE)
+    assert "off_by_ten" in Injector(Perturbation.SUBTLE, 1).applicable(*case("Dilute", (made,)))
+    assert "off_by_ten" not in Injector(Perturbation.SUBTLE, 1).applicable(*case("Thermocycler", (made,)))
+
+
+def test_a_volume_is_gained_only_where_the_step_adds_none():
+    kept = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, replaces=SAMPLE)
+    volumes = {
+        plant.outcome.new_materials[0].properties["volume"]
+        for plant in planted(Perturbation.SUBTLE, "volume_gained", case("Incubate", (kept,)))
+    }
+    # 1 mL times 1.1, 1.15, 1.2, 1.3, to two digits: 1.15 rounds half to even, 1.2
+    assert volumes == {"1.1 mL", "1.2 mL", "1.3 mL"}
+    assert "volume_gained" not in Injector(Perturbation.SUBTLE, 1).applicable(*diluted())
+
+
+def test_matter_from_nothing_is_more_than_went_in_and_more_than_the_container_holds():
+    well = Draft("Well", {"phase": "liquid", "volume": "1 mL", "container_capacity": "20 mL"}, derived_from=(SAMPLE,))
+    action, situation, outcome = case("Incubate", (well,))
+    for plant in planted(
+        Perturbation.OBVIOUS, "matter_from_nothing", (replace(action, materials=(SAMPLE,)), situation, outcome)
+    ):
+        wrong = quantities.parse(plant.outcome.new_materials[0].properties["volume"], "volume").value
+        assert wrong > 20_000
+    # 60 times 1 mL is still less than the 901 mL that went in
+    small = Draft("Well", {"phase": "liquid", "volume": "1 mL"}, derived_from=(SOLVENT,))
+    assert KINDS[Perturbation.OBVIOUS]["matter_from_nothing"](Case(*case("Dilute", (small,))), random.Random(1)) is None
+
+
+def test_a_liquid_turns_to_powder_and_a_solid_to_liquid():
+    fin = Draft("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
+    kept = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, replaces=SAMPLE)
+    for draft, wrong in ((fin, "liquid"), (kept, "powder")):
+        plant = planted(Perturbation.OBVIOUS, "another_phase", case("Incubate", (draft,)))[0]
+        assert plant.outcome.new_materials[0].properties["phase"] == wrong
+
+
+def test_every_replicate_of_a_negative_reading_is_negative():
+    plant = planted(Perturbation.OBVIOUS, "negative_reading", measured())[0]
+    assert plant.outcome.new_observations[0].value == "-1.002 mL, -998 µL"
+
+
+def test_a_setting_equal_by_chance_to_one_on_record_is_not_blamed():
+    warm = Parameter(
+        "lid_temperature", "range_with_units", "lid", dimension="temperature", minimum="4 °C", maximum="110 °C"
+    )
+    cycler = ActionType("Incubate", "transformation", "d", "i", "o", (HEAT, warm), echo=("temperature",))
+    seen = (Observation("Incubate of Stock, temperature 58 °C: run completed", "instrumental"),)
+    action, situation, outcome = case("Incubate", (), seen, {"temperature": "58 °C", "lid_temperature": "58 °C"})
+    situation = replace(situation, catalogue=Catalogue({"Incubate": cycler}))
+    for plant in planted(Perturbation.SUBTLE, "wrong_temperature", (action, situation, outcome)):
+        assert plant.why.startswith("temperature was set to 58 °C")
+
+
 def test_there_are_at_least_four_kinds_of_each():
     assert all(len(KINDS[perturbation]) >= 4 for perturbation in BOTH)
 
@@ -269,6 +342,12 @@ def test_there_are_enough_twins_of_enough_kinds(twins):
     assert len(kinds & set(KINDS[Perturbation.SUBTLE])) >= 6
 
 
+def test_no_kind_of_error_stands_for_more_than_half_of_all(twins):
+    for perturbation in BOTH:
+        kinds = [twin.kind for _, twin in twins if twin.kind in KINDS[perturbation]]
+        assert max(map(kinds.count, set(kinds))) * 2 <= len(kinds)
+
+
 def test_every_step_but_the_end_gives_room_for_both_kinds_of_error(lab):
     for slug in SLUGS:
         for action, situation, outcome in lab.situations(lab.reference(slug), lab.specs[slug]):
@@ -277,7 +356,13 @@ def test_every_step_but_the_end_gives_room_for_both_kinds_of_error(lab):
 
 
 def test_a_twin_changes_the_field_it_names_and_nothing_beside_what_that_asks_for(twins):
-    most = {"consumed_comes_back": 6, "frozen_reagent_used": 2, "swapped_readings": 2, "wrong_setting": 96}
+    most = {
+        "consumed_comes_back": 6,
+        "frozen_reagent_used": 2,
+        "swapped_readings": 2,
+        "wrong_setting": 96,
+        "wrong_temperature": 96,
+    }
     for original, twin in twins:
         before, after = dict(leaves(visible(original))), dict(leaves(visible(twin.outcome)))
         changed = [path for path in before if before[path] != after[path]]

@@ -36,7 +36,7 @@ def test_washing_replaces_the_liquid_and_keeps_the_cells(small):
              wash_volume="500 µL", replacement_volume="800 µL", washes=2)  # fmt: skip
     assert small.shown("dish", "volume") == "800 µL"
     assert small.shown("dish", "drug concentration") is None
-    assert small.shown("dish", "serum concentration") == "5000 µg/mL"
+    assert small.shown("dish", "serum concentration") == "5 mg/mL"
     assert small["dish"].ledger["components"]["HeLa cells"]["amount"] == "100000"
     # 1 mL old medium and two rinses of 0.5 mL
     assert (small.shown("waste", "volume"), small["waste"].usable) == ("2 mL", False)

@@ -1,9 +1,13 @@
 """The declared truth is checked field by field before anything is played."""
 
 import copy
+from dataclasses import replace
 
 import pytest
+from small_lab import SmallLab, material
 
+from simulation.lab.actions import Catalogue
+from simulation.lab.errors import LabError
 from simulation.offline.truths import check
 
 RESPONSE = {
@@ -48,6 +52,14 @@ def test_look_ups_name_initial_materials(lab, slug):
         ("repeats", "often", "truth.responses[0]: 'often' is no parameter; allowed: "),
         ("when", {"detector": "nose"}, "truth.responses[0].when.detector: detector is 'nose'"),
         ("when", {"wavelength": "3 nm"}, "truth.responses[0].when.wavelength: no parameter of HPLC; allowed: "),
+        ("slope", "1e999", "truth.responses[0].slope: is '1e999'; allowed: a number as text"),
+        ("noise", "-1", "truth.responses[0].noise: is '-1'; allowed: a number from 0 to 1"),
+        ("when", {"detector": []}, "truth.responses[0].when.detector: is []; allowed: one of"),
+        (
+            "scales_with",
+            {"parameter": "injection_volume", "reference": "often"},
+            "truth.responses[0].scales_with.reference: injection_volume: 'often' is not a quantity",
+        ),
         ("when", {"percent_b": {"least": "3 %"}}, "truth.responses[0].when.percent_b: is {'least': '3 %'}; allowed: "),
     ],
 )
@@ -81,3 +93,22 @@ def test_a_product_needs_one_way_to_know_how_much_there_is(lab):
     ]
     assert check({"reactions": [{**reaction, "per_volume": "1 ng/µL"}]}, lab.catalogue) == []
     assert check({"reactions": [{**reaction, "from": "a"}]}, lab.catalogue) == ["truth.reactions[0].ratio: is missing"]
+
+
+@pytest.mark.parametrize("time", ["0 h", "-1 h", "often"])
+def test_cells_double_in_some_time(lab, time):
+    growth = {"action": "CellCultureIncubate", "components": ["cells"], "doubling_time": time}
+    (found,) = check({"growth": [growth]}, lab.catalogue)
+    assert found.startswith(f"truth.growth[0].doubling_time: is {time!r}; allowed: a duration above zero")
+
+
+def test_a_reaction_changes_between_phases_there_are(lab):
+    reaction = {"action": "Incubate", "needs": ["cells"], "phase_from": "liquid", "phase_to": "plasma"}
+    (found,) = check({"reactions": [reaction]}, lab.catalogue)
+    assert found.startswith("truth.reactions[0].phase_to: is 'plasma'; allowed: one of empty container, ")
+
+
+def test_an_action_without_a_handler_is_our_fault_and_named(lab):
+    small = SmallLab(Catalogue({"Mix": replace(lab.catalogue.types["Mix"], handler="stir")}), material("tea"))
+    with pytest.raises(LabError, match="the offline cast has no handler 'stir' for Mix"):
+        small.do("Mix", "tea")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ratings.batches import batches, made_in
+from ratings.batches import batches, record
 from ratings.blinding import Lane, lanes
 
 
@@ -86,6 +86,56 @@ def test_a_property_that_is_called_like_another_row_is_kept_apart() -> None:
 def test_every_material_of_an_evidence_step_is_in_a_batch() -> None:
     step = {"made": [well("A", "1 mL"), well("B", "1 mL", continues="B"), well("C", "2 mL", Salt="5 mM")]}
 
-    found = made_in(step)
+    [(shown, made)] = record([step])
 
-    assert [[lane.ref for lane in batch.lanes] for batch in found] == [["A", "B"], ["C"]]
+    assert shown is step
+    assert [[lane.ref for lane in one.batch.lanes] for one in made] == [["A", "B"], ["C"]]
+    assert [row.label for row in made[1].batch.shared] == ["Phase", "Volume", "Salt", "Kept at", "Availability"]
+    assert made[1].same.shared == ()
+
+
+def test_what_a_step_left_as_an_earlier_one_had_left_it_is_told_from_what_is_new() -> None:
+    steps = [
+        {"made": [well("A", "1 mL"), well("B", "1 mL")]},
+        {"made": [well("C", "3 mL")]},
+        {"made": [well("A", "0.9 mL", continues="A"), well("B", "0.8 mL", continues="B")]},
+        {"made": [well("B", "0.8 mL", continues="B")]},
+    ]
+
+    *_, (_, [later]), (_, [last]) = record(steps)
+
+    assert [[row.after for row in rows] for _, rows in later.batch.table] == [["0.9 mL"], ["0.8 mL"]]
+    assert [row.label for row in later.same.shared] == ["Phase", "Kept at", "Availability"]
+    assert (last.batch.shared, last.batch.columns) == ((), ())
+    assert [row.after for row in last.same.shared] == ["liquid", "0.8 mL", "on ice", "can be used further"]
+
+
+def test_what_reads_alike_after_a_step_is_said_once_whatever_stood_there_before() -> None:
+    steps = [
+        {"made": [well("A", "1 mL"), well("B", "2 mL")]},
+        {"made": [well("A", "5 mL", continues="A"), well("B", "5 mL", continues="B")]},
+    ]
+
+    *_, (_, [made]) = record(steps)
+
+    assert [(row.label, row.after) for row in made.batch.shared] == [("Volume", "5 mL")]
+    assert made.batch.columns == ()
+
+
+def test_no_value_of_a_record_is_lost() -> None:
+    steps = [
+        {"made": [well("A", "1 mL", Salt="5 mM"), well("B", "1 mL")]},
+        {"made": [well("A", "1 mL", continues="A"), well("B", "1 mL", Salt="4 mM", continues="B")]},
+    ]
+
+    for step, made in record(steps):
+        for material in step["made"]:
+            shown = {
+                (row.label, row.after)
+                for one in made
+                for batch in one
+                for lane, rows in batch.table
+                if lane.ref == material["ref"]
+                for row in (*rows, *batch.shared)
+            }
+            assert {(label, value) for label, value in material["properties"]} <= shown

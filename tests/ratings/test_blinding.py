@@ -188,3 +188,44 @@ def test_new_materials_stand_in_the_order_of_their_numbers_however_they_were_lis
     names = ["Well 10", "Well 2", "Well 1"]
     record["outcome"]["new_materials"] = [{**tube, "name": name} for name in names]
     assert [m["name"] for m in blind_transition(record)["after"]] == ["Well 1", "Well 2", "Well 10"]
+
+
+def named(name: str, **changes: object) -> dict:
+    """STEP with another name for its first material, before and after, and what else is given of its outcome."""
+    record = copy.deepcopy(STEP)
+    record["inputs"][0]["name"] = record["outcome"]["new_materials"][0]["name"] = name
+    record["outcome"].update(changes)
+    return record
+
+
+def test_a_barcode_in_a_name_comes_back_neither_by_the_name_nor_by_a_mention_of_its_material() -> None:
+    sample = STEP["inputs"][0]["barcode"]
+    record = named(
+        f"Tube of {sample}", new_observations=[{**STEP["outcome"]["new_observations"][0], "description": sample}]
+    )
+    assert "MAT-" not in json.dumps(blind_transition(record))
+
+
+def test_a_barcode_as_a_key_of_a_nested_value_is_replaced_as_well() -> None:
+    record = replaced(STEP, ("action", "parameters", "volume"), {STEP["inputs"][0]["barcode"]: "1 mL"})
+    assert blind_transition(record)["action"]["parameters"][1] == ["Volume", "Sample: 1 mL"]
+
+
+@pytest.mark.parametrize("hidden", ["\0", "\x07", "\x9b", "\ud800", "\u202e", "\u200b", "\u2066", "\ufeff"])
+def test_what_cannot_be_seen_or_stored_shows_as_a_mark(hidden: str) -> None:
+    payload = blind_transition(named(f"Sam{hidden}ple"))
+    assert payload["before"][0]["name"] == payload["after"][0]["name"] == "Sam\ufffdple"
+    assert payload_digest(payload)
+
+
+HOSTILE = ["{{ 7|add:7 }}{% now 'Y' %}", "a\r\nSet-Cookie: x", "../../etc/passwd", "<script>alert(1)</script>", "=1+1",
+           "9" * 4000, "٣" * 5000, "²" * 20, "1e999999", "x" * 4000, "naïve µ 漢字 👩‍🔬"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_but_visible_text_comes_through_unchanged_wherever_it_stands(text: str) -> None:
+    made = {**STEP["outcome"]["new_materials"][1], "name": text, "properties": {"volume": text}}
+    payload = blind_transition(named(text, new_materials=[STEP["outcome"]["new_materials"][0] | {"name": text}, made]))
+    assert {material["name"] for material in payload["after"]} == {text}
+    assert lanes(payload)[-1].rows[0].after == text
+    assert payload_digest(payload)

@@ -117,3 +117,17 @@ def test_a_wrong_sensitivity_is_refused_before_any_seat_is_taken(document) -> No
     said = refused("simulate_raters", "small-study", "--raters", 2, "--seed", 1, "--sensitivity-subtle", 1.5)
     assert said == (2, "subtle is 1.5; it must be from 0.001 to 0.999")
     assert len(studies.free_seats(Study.objects.get())) == 6
+
+
+def test_a_document_nested_without_end_is_no_document(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000)
+    code, said = refused("create_study", path)
+    assert code == 2 and "not JSON" in said
+
+
+@pytest.mark.parametrize("number", [0, 201, 100_000])
+def test_seats_are_one_to_two_hundred(document, number: int) -> None:
+    code, said = refused("create_study", document, "--open", "--raters", number)
+    assert code == 2 and "a number of seats from 1 to 200" in said
+    assert not Study.objects.exists()

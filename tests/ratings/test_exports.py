@@ -94,7 +94,9 @@ def test_no_cell_of_text_can_become_a_formula(study, admin_user) -> None:
     assert {row["action"] for row in found} == {'\'@SUM(1,"2")'}
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "\nx", "'x", "  =1"])
+@pytest.mark.parametrize(
+    "text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "\nx", "'x", "  =1", "＝1", "|x", "\0x", "\u00a0=1"]
+)
 def test_a_risky_text_gets_one_apostrophe(text: str) -> None:
     assert plain(text) == "'" + text
 

@@ -147,3 +147,12 @@ def test_the_search_for_leaks_finds_one_that_was_planted(laboratory: None) -> No
     rater = source.item.assignments.first().rater
     found = set().union(*(leaks(response, url, secrets) for url, response in seen_by(rater)))
     assert source.twin.why in found
+
+
+def test_no_rater_meets_the_same_action_on_the_same_materials_twice(laboratory: None) -> None:
+    """Two outcomes of one question could be compared, be they an original and its twin or two replicates."""
+    study = opened("transition_plausibility")
+    for rater in study.raters.all():
+        payloads = rater.assignments.values_list("item__payload", flat=True)
+        asked = [json.dumps([payload["action"], payload["before"]], sort_keys=True) for payload in payloads]
+        assert len(asked) == len(set(asked)) > 2

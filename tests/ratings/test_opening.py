@@ -1,9 +1,12 @@
+import uuid
 from itertools import pairwise
 
 import factories
 import pytest
+from django.test import Client
+from django.utils.html import escape
 
-from ratings import studies
+from ratings import exports, studies
 from ratings.models import Assignment, Item, ItemSource
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
@@ -127,3 +130,22 @@ def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -
     assert {tuple(source.verdicts) for source in sources} == {("offline/checklist",)}
     assert sum(source.verdicts["offline/checklist"] for source in sources) == 3
     assert {source.truth for source in sources} == {None}
+
+
+def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Client) -> None:
+    hostile = "{{ 7|add:7 }}{% now 'Y' %}<b onclick=x>\r\nSet-Cookie: x=1\n../../etc =1+1 " + "9" * 4000
+    row = factories.transition(factories.episode(), 1)
+    row.step["inputs"][0]["name"] = row.step["outcome"]["new_materials"][0]["name"] = hostile
+    row.step["outcome"]["new_observations"][0]["description"] = "left \u202e right"
+    row.save()
+    study = factories.open_study(sources=[{"cast": "offline", "count": 1}])
+    place = Assignment.objects.first()
+    client.force_login(place.rater.user)
+    studies.start(place.rater)
+    answer = client.get(f"/rate/{place.code}/")
+    page = answer.content.decode()
+    assert answer.status_code == 200 and "Set-Cookie" not in answer.headers
+    assert page.count(escape(hostile)) >= 1 and "<b onclick" not in page
+    assert "left \ufffd right" in page and "\u202e" not in page
+    studies.rate(place, True, 3, uuid.uuid4())
+    assert len(list(exports.csv_lines(study, blinded=True))) == 2

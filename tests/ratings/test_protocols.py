@@ -44,7 +44,12 @@ def test_a_document_written_out_reads_back_the_same() -> None:
         ({"experiments": []}, 'experiments: is []; it must be "all" or a list of: caffeine, zebrafish'),
         ({"sources": []}, 'sources: must be a list of {"cast", "perturbation", "count"}, at least one'),
         ({"guide": 5}, "guide: is 5; it must be text of at most 5000 characters"),
-        ({"question": "a\0b"}, "question: must not contain the character NUL"),
+        ({"question": "a\0b"}, "question: must not contain the character NUL or half a surrogate pair"),
+        ({"guide": "a\ud800"}, "guide: must not contain the character NUL or half a surrogate pair"),
+        ({"name": "a\0b"}, "name: is 'a\\x00b'; it must not contain NUL or half a surrogate pair"),
+        ({"name": "a\udc00"}, "name: is 'a\\udc00'; it must not contain NUL or half a surrogate pair"),
+        ({"slug": "new"}, "slug: 'new' is taken by a page of this site; give another one"),
+        ({"name": "New"}, "slug: 'new' is taken by a page of this site; give another one"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(changes: dict, said: str) -> None:

@@ -353,6 +353,44 @@ def test_a_record_may_be_empty(client: Client, db: None) -> None:
     assert "Nothing was done." in page and 'data-key="s"' in page and 'data-key="p"' not in page
 
 
+def test_a_record_leads_to_its_observations_and_folds_away_what_a_step_left_alone(client: Client, db: None) -> None:
+    rater = open_study(EVIDENCE, items=2).raters.get(label="R01")
+    studies.start(rater)
+    client.force_login(rater.user)
+    item = first(rater).item
+    tea = {
+        "ref": "A", "name": "Tea", "properties": [["Volume", "10 mL"]], "condition": "on ice",
+        "availability": "can be used further", "continues": "",
+    }  # fmt: skip
+    seen = {"type": "visual", "description": "Tea", "value": "brown"}
+    step = {"time": "after 0 min", "action": {"name": "Mix", "parameters": []}, "materials": [], "rejected": ""}
+    item.payload["steps"] = [
+        step | {"number": 1, "made": [tea], "observations": []},
+        step | {"number": 2, "made": [tea | {"properties": [["Volume", "9 mL"]]}], "observations": [seen, seen]},
+    ]
+    item.save()
+
+    page = client.get(address(first(rater))).content.decode()
+    steps = page[page.index('id="step-1"') :]
+
+    assert '<a href="#step-2"><strong>2</strong>' in page and 'href="#step-1"' not in page
+    new, _, folded = steps[steps.index('id="step-2"') :].partition("<details>")
+    assert "9 mL" in new and "on ice" not in new and "on ice" in folded
+    assert "<details>" not in steps[: steps.index('id="step-2"')]
+
+
+def test_many_materials_that_read_alike_are_a_list_of_names(at_work: Client, rater: Rater) -> None:
+    item = first(rater).item
+    vials = [{**item.payload["after"][1], "ref": ref, "name": f"Vial {ref}"} for ref in "DEF"]
+    item.payload["after"] = [item.payload["after"][0], *vials]
+    item.save()
+
+    page = at_work.get(address(first(rater))).content.decode()
+
+    names = page[page.index('<ul class="batch__names">') :].partition("</ul>")[0]
+    assert all(f"Vial {ref}" in names for ref in "DEF") and "batch__table" not in page
+
+
 def test_text_of_a_model_is_shown_as_text(at_work: Client, rater: Rater) -> None:
     item = first(rater).item
     item.payload["action"]["name"] = "<script>alert(1)</script>"

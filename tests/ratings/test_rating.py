@@ -7,11 +7,15 @@ from datetime import timedelta
 
 import factories
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.db import IntegrityError, connection
 from django.utils import timezone
 
-from ratings import studies
+from ratings import access, studies
+from ratings.access import Door, Opened
 from ratings.models import Assignment, Rating, Study
+from ratings.protocols import ProtocolError
+from ratings.simulated import simulate_raters
 from ratings.studies import StudyClosed, StudyError
 
 pytestmark = pytest.mark.both_databases
@@ -44,6 +48,14 @@ def test_the_same_submission_again_gives_the_rating_it_made(place) -> None:
     first = studies.rate(place, True, 4, submission)
     again = studies.rate(place, True, 4, submission)
     assert (again.rating, again.created, again.same) == (first.rating, False, True)
+
+
+@pytest.mark.parametrize(("verdict", "confidence"), [(False, 4), (True, 5)])
+def test_the_same_form_with_another_answer_is_told_which_stands(place, verdict, confidence) -> None:
+    submission = uuid.uuid4()
+    first = studies.rate(place, True, 4, submission)
+    again = studies.rate(place, verdict, confidence, submission)
+    assert (again.rating, again.created, again.same) == (first.rating, False, False)
 
 
 def test_another_submission_for_a_rated_item_writes_nothing_and_is_told_which_stands(place) -> None:
@@ -156,3 +168,60 @@ def test_without_the_lock_several_threads_pass_the_same_check() -> None:
     turned_away = [result for result in results if isinstance(result, IntegrityError)]
     assert len(turned_away) == 11
     assert Rating.objects.count() == 1  # only the constraint stood between us and twelve
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told() -> None:
+    factories.pool()
+    protocol = studies.read_protocol(factories.protocol())
+    results = race(lambda: studies.create_study(protocol))
+    told = [result for result in results if isinstance(result, ProtocolError)]
+    assert len(told) == 11 and "is the slug of another study" in str(told[0])
+    assert Study.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_study_opened_six_times_at_once_is_opened_once() -> None:
+    factories.pool()
+    study = studies.create_study(studies.read_protocol(factories.protocol()))
+    results = race(lambda: studies.open_study(study), threads=6)
+    assert results.count(None) == 1
+    assert sum("only a study that is draft can be opened" in str(result) for result in results) == 5
+    assert study.items.count() == 10
+
+
+@pytest.mark.django_db(transaction=True)
+def test_raters_simulated_three_times_at_once_rate_everything_once_and_count_it_once() -> None:
+    factories.pool()
+    study = factories.open_study()
+    results = race(lambda: simulate_raters(study, 6, 0.9, 0.3, seed=1), threads=3)
+    assert [result for result in results if isinstance(result, Exception)] == []
+    assert sum(result.ratings for result in results) == Rating.objects.count() == 20
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_rating_comes_after_a_study_was_unblinded_at_the_same_moment(django_user_model) -> None:
+    factories.pool()
+    study, admin = factories.open_study(), django_user_model.objects.create_user("admin")
+    waiting = list(Assignment.objects.all())[:11]
+    acts = [
+        lambda: studies.unblind(study, admin),
+        *[lambda a=a: studies.rate(a, True, 3, uuid.uuid4()) for a in waiting],
+    ]
+    results = race(lambda: acts.pop()(), threads=len(acts))
+    unblinded = Study.objects.get().unblinded_at
+    assert unblinded and not any(rating.submitted_at > unblinded for rating in Rating.objects.all())
+    assert sum(isinstance(result, StudyClosed) for result in results) == 11 - Rating.objects.count()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_seat_is_never_both_simulated_and_entered_by_its_link_at_the_same_moment() -> None:
+    factories.pool()
+    study = factories.open_study()
+    tokens = [studies.invite(seat) for seat in study.raters.all()]
+    acts: list[Callable[[], object]] = [lambda t=t: access.open_link(t, AnonymousUser(), "rater") for t in tokens]
+    acts.insert(len(acts) // 2, lambda: simulate_raters(study, 2, 0.9, 0.3, seed=1))
+    results = race(lambda: acts.pop()(), threads=len(acts))
+    entered = {result.user.pk for result in results if isinstance(result, Opened) and result.door == Door.WELCOME}
+    assert not study.raters.filter(simulated=True, user__in=entered).exists()
+    assert [r for r in results if isinstance(r, Exception) and not isinstance(r, StudyError)] == []

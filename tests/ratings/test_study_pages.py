@@ -163,7 +163,7 @@ def test_a_form_without_any_item_and_a_taken_slug_are_refused(staff: Client, stu
         ("[]", "must be a JSON object"),
         ('{"kind": "<b>"}', "kind: is &#x27;&lt;b&gt;&#x27;; allowed: transition_plausibility"),
         ("[" * 100_000, "not a study document in JSON"),
-        ("", "not a study document in JSON"),
+        ("", "Choose a file or paste its text."),
     ],
 )
 def test_a_wrong_document_says_what_is_wrong_with_it(staff: Client, document: str, said: str) -> None:
@@ -185,7 +185,7 @@ def test_a_draft_shows_need_and_have_and_opens(staff: Client) -> None:
     assert "Draft" in page
     assert "too few" not in page
     answer = staff.post(at("open_study", study), follow=True)
-    assert "The study is open." in text(answer)
+    assert "Make a link for each rater" in text(answer)
     assert "Collecting" in text(answer)
     again = staff.post(at("open_study", study), follow=True)
     assert "only a study that is draft can be opened" in text(again)

@@ -28,6 +28,8 @@ def test_run_episodes_without_wait_only_queues_and_says_what_is_missing(lab: Non
         ({"experiment": "coffee"}, "Known experiments: .*caffeine-hplc-analysis"),
         ({"cast": "gpt-9"}, "Known casts: offline, offline-lapses, offline-random"),
         ({"attempts": 0}, "--attempts must be from 1 to 1000"),
+        ({"seed": 2**31}, "The seed is 2147483648; it must be from 0 to 2147483647"),
+        ({"seed": -1}, "The seed is -1"),
     ],
 )
 def test_bad_arguments_end_with_2_and_say_what_would_do(lab: None, options: dict[str, object], said: str) -> None:
@@ -59,3 +61,11 @@ def test_make_twins_makes_both_kinds_of_every_step_that_takes_them(lab: None) ->
     done = Twin.objects.filter(status="done")
     assert set(done.values_list("perturbation", flat=True)) == {"obvious", "subtle"}
     assert done.count() > Twin.objects.count() / 2
+
+
+@pytest.mark.parametrize("command", ["run_episodes", "make_twins", "work", "worker"])
+@pytest.mark.parametrize("threads", ["0", "-1", "65", "two"])
+def test_a_worker_without_threads_is_refused(lab: None, command: str, threads: str) -> None:
+    with pytest.raises(CommandError, match="no whole number from 1 to 64"):
+        call_command(command, "--threads", threads)
+    assert not Episode.objects.exists()

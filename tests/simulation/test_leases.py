@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.backends.signals import connection_created
 from django.utils import timezone
+from tests_support import Away
 
 from simulation import leases, queueing
 from simulation.leases import Lease
@@ -137,3 +139,22 @@ def test_a_lease_is_renewed_while_a_slow_call_runs(episode: Episode, settings) -
         threading.Event().wait(0.8)  # twice the lease
         assert leases.claim(Episode, episode.code) is None
     assert lease.commit(next_number=2) is True
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_heartbeat_that_the_database_did_not_take_is_followed_by_the_next(episode: Episode, settings) -> None:
+    settings.HEARTBEAT_SECONDS, settings.LEASE_SECONDS = 0.05, 0.4
+    away = Away('UPDATE "simulation_episode"', times=1)
+
+    def disturb(connection, **_signal) -> None:
+        connection.execute_wrappers.append(away)
+
+    lease = claimed(episode)
+    connection_created.connect(disturb)  # meets only the heartbeat's own connection: this thread's stands already
+    try:
+        with lease.kept():
+            threading.Event().wait(0.8)  # twice the lease
+            assert leases.claim(Episode, episode.code) is None
+    finally:
+        connection_created.disconnect(disturb)
+    assert away.times == 0

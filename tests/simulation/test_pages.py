@@ -213,7 +213,7 @@ def test_the_last_fragment_of_a_run_asks_no_more(staff: Client, played: Episode)
 def test_without_a_worker_the_page_says_how_to_start_one(staff: Client, ordered: Run) -> None:
     address = reverse("simulation:run", args=[ordered.code])
     assert "No worker is running: start one with <code>make worker</code>" in text(staff.get(address))
-    worker = Worker.objects.create(owner="here:1:a", kind="work")
+    worker = Worker.objects.create(owner="here:1:a", kind="embedded")
     assert "make worker" not in text(staff.get(address))
     Worker.objects.filter(pk=worker.pk).update(seen_at=timezone.now() - timezone.timedelta(minutes=5))
     assert "No word from the worker for 5 min" in text(staff.get(address))
@@ -238,7 +238,15 @@ def test_one_episode_is_stopped_from_its_page(staff: Client, ordered: Run) -> No
     assert "Stopped" in text(answer)
     assert answer.redirect_chain[-1][0] == reverse("simulation:episode", args=[episode.code])
     again = staff.post(reverse("simulation:stop_episode", args=[episode.code]), follow=True)
-    assert "had ended already" in text(again)
+    assert "Stopped" in text(again) and "had ended already" not in text(again)
+
+
+def test_stopping_an_episode_that_ended_by_itself_says_so(staff: Client, played: Episode) -> None:
+    answer = staff.post(reverse("simulation:stop_episode", args=[played.code]), follow=True)
+
+    # A list in a live region, not a list that is one: its items would lose their list.
+    assert '<div role="status"><ul class="messages">' in text(answer)
+    assert "had ended already" in text(answer)
 
 
 def test_a_transcript_shows_every_step_under_its_own_anchor(staff: Client, really_played: Episode) -> None:
@@ -258,6 +266,16 @@ def test_what_a_step_changed_is_shown_and_the_ledger_never(staff: Client, played
     assert re.search(r'PBS <span class="pill">unchanged', page)
     assert re.search(r'Tube <span class="pill">new', page)
     assert "LEAK-ledger" not in page
+
+
+def test_a_setting_from_a_closed_list_is_said_in_words(staff: Client, played: Episode) -> None:
+    row = played.transitions.get(number=1)
+    row.step["action"]["parameters"]["condition"] = "room_temp"
+    row.save()
+
+    page = text(staff.get(reverse("simulation:episode", args=[played.code])))
+
+    assert "condition</dt><dd>room temperature</dd>" in page and "room_temp" not in page
 
 
 def test_the_verdict_names_each_line_and_leads_to_its_steps(staff: Client, played: Episode) -> None:
@@ -310,6 +328,16 @@ def test_the_head_of_a_playing_episode_tells_of_new_steps(staff: Client, played:
     assert f"has {steps} steps now, this page shows {steps - 1}" in answer
     assert f"?shown={steps - 1}" in answer
     assert "Show them all" not in text(staff.get(address))
+
+
+def test_the_head_of_an_episode_that_ended_leads_to_its_verdict(staff: Client, played: Episode) -> None:
+    steps = played.next_number - 1
+    address = reverse("simulation:episode", args=[played.code])
+
+    fragment = text(staff.get(f"{address}?shown={steps}", headers=HTMX))
+
+    assert "The episode ended while this page was open." in fragment and f'href="{address}"' in fragment
+    assert "ended while" not in text(staff.get(address))
 
 
 def test_twins_are_ordered_once_and_explained_to_staff(

@@ -3,9 +3,10 @@
 import itertools
 
 import pytest
-from tests_support import play_out
+from django.db import OperationalError, connection
+from tests_support import Away, play_out
 
-from simulation import leases, queueing, runner
+from simulation import leases, queueing, runner, workers
 from simulation.lab.bench import step_from_json
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
 
@@ -103,3 +104,51 @@ def test_twins_differ_from_their_original_and_say_why(caffeine: Experiment) -> N
         assert twin.kind and twin.rule and twin.field and twin.why
         assert "SECRET" not in str(twin.outcome)
     assert set(Twin.objects.values_list("status", flat=True)) <= {"done", "unsuited"}
+
+
+def test_an_experiment_loaded_anew_under_a_running_episode_fails_it_and_a_retry_plays_the_new_one(
+    caffeine: Experiment,
+) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    assert workers.play("episode", run.episodes.get().code)
+    Experiment.objects.update(sha256="1" * 64)
+    play_out(run)
+    episode = run.episodes.get()
+    assert episode.status == "failed" and "changed after this episode was ordered" in episode.error
+    queueing.retry(episode)
+    play_out(run)
+    assert run.episodes.get(counts=True).status == "submitted"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_catalogueentry"'])
+def test_a_database_that_is_away_for_a_while_is_no_fault_of_the_episode(caffeine: Experiment, beginning: str) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    assert workers.play("episode", episode.code)
+    with connection.execute_wrapper(Away(beginning, times=1)), pytest.raises(OperationalError):
+        workers.play("episode", episode.code)
+    episode.refresh_from_db()
+    assert (episode.status, episode.lease_until, episode.lost_leases, episode.phase) == (
+        "running",
+        None,
+        0,
+        "transition",
+    )
+    Episode.objects.update(not_before=None)
+    play_out(episode.run)
+    episode.refresh_from_db()
+    assert episode.status == "submitted"
+    assert episode.transitions.count() == episode.next_number - 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_is_away_while_a_twin_is_made_is_no_fault_of_the_twin(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    twin = queueing.queue_twins(episode.transitions.filter(number=1), ["obvious"], seed=1).twins.get()
+    with (
+        connection.execute_wrapper(Away('SELECT "simulation_catalogueentry"', times=1)),
+        pytest.raises(OperationalError),
+    ):
+        workers.play("twin", twin.code)
+    twin.refresh_from_db()
+    assert (twin.status, twin.error, twin.lease_until) == ("running", "", None)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from tests_support import play_out
+from django.db import connection
+from tests_support import Away, play_out
 
 from simulation import queueing, workers
 from simulation.models import Experiment, Worker
@@ -148,5 +149,30 @@ def test_a_broker_that_refuses_one_bell_is_not_offered_the_others(caffeine: Expe
         stop.set()
         return False
 
-    workers.dispatch(stop, refuse)
+    workers.dispatch(stop, refuse, lambda: 0)
     assert len(offered) == 1
+
+
+def test_a_command_that_plays_its_own_run_is_no_worker_for_others(caffeine: Experiment) -> None:
+    run, seen = queueing.queue_episodes([caffeine], "offline", 1, seed=1), []
+    workers.play_run(run, 1, lambda now: seen.append((now.finished, queueing.workers_alive())))
+    assert seen[0] == (False, False) and seen[-1] == (True, False)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_command_that_plays_outlasts_a_database_that_is_away(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    away = Away('SELECT "simulation_episode"."code"', times=2)
+    with connection.execute_wrapper(away):
+        workers.play_run(run, 1, lambda _: None)
+    assert away.times == 0 and run.episodes.get().status == "submitted"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_could_not_say_that_it_is_there_says_so_later(settings) -> None:
+    settings.HEARTBEAT_SECONDS = 0.1
+    with connection.execute_wrapper(Away('SELECT "simulation_worker"', times=1)), workers.announced("embedded"):
+        until = time.monotonic() + 10
+        while not queueing.workers_alive() and time.monotonic() < until:
+            time.sleep(0.02)
+        assert queueing.workers_alive()

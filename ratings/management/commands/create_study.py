@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import studies
+from ratings import protocols, studies
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
 
@@ -22,8 +22,9 @@ class Command(BaseCommand):
         parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is, for the links printed")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["raters"] is not None and (not options["open"] or options["raters"] < 1):
-            raise CommandError("--raters is a number of seats, at least 1, and goes with --open", returncode=2)
+        if options["raters"] is not None and not (options["open"] and 1 <= options["raters"] <= protocols.MOST_RATERS):
+            most = protocols.MOST_RATERS
+            raise CommandError(f"--raters is a number of seats from 1 to {most} and goes with --open", returncode=2)
         try:
             self._make(_document(options["protocol"]), options)
         except ProtocolError as error:
@@ -49,5 +50,5 @@ def _document(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}", returncode=2) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CommandError(f"{path}: not JSON: {error}", returncode=2) from error

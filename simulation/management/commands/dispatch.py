@@ -17,4 +17,4 @@ class Command(BaseCommand):
             raise CommandError(
                 "CELERY_BROKER_URL names no broker. Without one, run `python manage.py work`.", returncode=2
             )
-        workers.dispatch(stop_on_signals(), tasks.ring)
+        workers.dispatch(stop_on_signals(), tasks.ring, tasks.waiting)

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from simulation import queueing, workers
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
+from simulation.management.arguments import between
 from simulation.management.progress import ProgressLine
 from simulation.models import Episode, Transition
 
@@ -27,7 +28,7 @@ class Command(BaseCommand):
         parser.add_argument("--cast", default="offline", help="who plants the error")
         parser.add_argument("--seed", type=int, default=None)
         parser.add_argument("--wait", action="store_true", help="make them here if no worker is running")
-        parser.add_argument("--threads", type=int, default=2, help="threads to work with when working here")
+        parser.add_argument("--threads", type=between(1, 64), default=2, help="threads to work with when working here")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["per_transition"] <= 20:

@@ -6,6 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation import queueing, workers
 from simulation.lab.errors import LabError
+from simulation.management.arguments import between
 from simulation.management.progress import ProgressLine
 
 
@@ -18,7 +19,7 @@ class Command(BaseCommand):
         parser.add_argument("--attempts", type=int, default=1, help="replicates of each experiment")
         parser.add_argument("--seed", type=int, default=None, help="the same seed plays the same episodes")
         parser.add_argument("--wait", action="store_true", help="play them here if no worker is running")
-        parser.add_argument("--threads", type=int, default=2, help="threads to play with when playing here")
+        parser.add_argument("--threads", type=between(1, 64), default=2, help="threads to play with when playing here")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["attempts"] <= 1000:

@@ -7,13 +7,14 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
 from simulation.management import supervising
+from simulation.management.arguments import between
 
 
 class Command(BaseCommand):
     help = "Serve the site on this machine, with a worker beside it."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=between(1, 65535), default=8000)
 
     def handle(self, *args: Any, **options: Any) -> None:
         supervising.speak_line_by_line()

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from simulation import workers
+from simulation.management.arguments import between
 from simulation.management.stopping import stop_on_signals
 
 
@@ -12,7 +13,7 @@ class Command(BaseCommand):
     help = "Play queued episodes and twins in this process. Needs no broker."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--threads", type=int, default=2)
+        parser.add_argument("--threads", type=between(1, 64), default=2)
 
     def handle(self, *args: Any, **options: Any) -> None:
         workers.work(stop_on_signals(), options["threads"])

@@ -6,6 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
+from simulation.management.arguments import between
 from simulation.management.supervising import manage, supervise
 
 
@@ -15,7 +16,7 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--threads", type=int, default=4)
+        parser.add_argument("--threads", type=between(1, 64), default=4)
         parser.add_argument("--quiet", action="store_true", help="say nothing: somebody else does")
 
     def handle(self, *args: Any, **options: Any) -> None:

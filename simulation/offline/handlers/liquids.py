@@ -28,7 +28,7 @@ def transfer(job: Job) -> None:
     for destination in destinations:
         destination.pour(_portion(job, source, len(destinations)), source)
     job.how = (
-        f"The stated amount moved {len(destinations)} times; components follow the share of the source that moved."
+        f"The stated amount moved to {len(destinations)} of them; components follow the share of the source that moved."
     )
 
 

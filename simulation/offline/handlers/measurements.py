@@ -10,7 +10,7 @@ from simulation.offline.chemistry import read_concentration
 from simulation.offline.handlers.thermal import need_format
 from simulation.offline.job import Job, present
 from simulation.offline.ledger import Contents, show_concentration
-from simulation.offline.vessels import FROZEN, SUSPENSION, RefusalError, Vessel, cells_in, show
+from simulation.offline.vessels import FROZEN, GEL, SUSPENSION, RefusalError, Vessel, cells_in, show
 
 # Relative standard deviation of one reading where the experiment declares none.
 _NOISE = {"CellCounter": "0.05", "MeasureVolume": "0.01", "MeasureWeight": "0.0002", "MeasurepH": "0.003"}
@@ -61,7 +61,8 @@ def count_cells(job: Job) -> None:
             true = vessel.contents.concentration(name)
             readings = [] if true is None else _noisy(job, vessel, true, name)
             value = ", ".join(show_concentration(name, three(reading), "count") for reading in readings)
-            job.say(f"{job.run_of(vessel)}: {name}, in {show(vessel.volume())}", "quantitative", value)
+            said = f"{job.run_of(vessel)}, sample volume {show(vessel.volume())}: density of {name}"
+            job.say(said, "quantitative", value)
         vessel.used_up = True
     job.how = "True density with the counter's noise; the samples are used up."
 
@@ -118,7 +119,7 @@ def sequence(job: Job) -> None:
 def gel(job: Job) -> None:
     ladder = job.vessels.get(job.values["ladder"] or "")
     samples, load = job.samples(), job.number("load_volume")
-    slab = Vessel("", {}, Contents(), "gel")
+    slab = Vessel("", {}, Contents(), GEL)
     for vessel in samples:
         vessel.need_liquid("loaded")
         loaded = use(vessel, load)
@@ -236,6 +237,13 @@ def _lane(job: Job, loaded: Contents, is_ladder: bool, has_ladder: bool) -> str:
         mass = loaded.amount(band["component"])
         if mass and mass >= quantities.parse(band["minimum"], "mass").value:
             bands.append(
-                f"one band at {band['length']}" if has_ladder else "one band, length not read for want of a ladder"
+                f"one band at about {_by_eye(band['length'])}"
+                if has_ladder
+                else "one band, length not read for want of a ladder"
             )
     return "; ".join(bands) or "no band"
+
+
+def _by_eye(length: str) -> str:
+    """A length as it can be read against a ladder: two digits."""
+    return quantities.show(Context(prec=2).plus(quantities.parse(length, "base_pairs").value), "base_pairs")

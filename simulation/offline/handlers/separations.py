@@ -10,6 +10,7 @@ from simulation.offline.ledger import Contents
 from simulation.offline.vessels import (
     FROZEN,
     LIQUID,
+    OF_THE_LIQUID,
     SEDIMENTED,
     SUSPENSION,
     RefusalError,
@@ -51,7 +52,7 @@ def wash(job: Job) -> None:
             removed.append((vessel.take_supernatant(), vessel))
         vessel.pour(fresh.draw(job.number("replacement_volume")), fresh)
         if "medium" in vessel.properties:
-            vessel.properties["medium"] = fresh.name
+            vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
     waste = pool(job.free_name("Waste from Wash"), removed)
     waste.sources.append(medium.barcode)
     job.made.append(waste)
@@ -79,6 +80,7 @@ def filter_samples(job: Job) -> None:
         filtrate = job.make(box, job.label(number, len(samples), f"Filtrate of {vessel.name}"))
         filtrate.pour(rest, vessel)
         filtrate.phase = LIQUID
+        filtrate.properties["filtered through"] = f"{job.set_to('pore_size')} {job.set_to('membrane')}"
         lost += [(part, vessel) for part in (held, first) if part.volume or part.components]
     if lost:
         job.made.append(pool(job.free_name("Used filters and first runnings"), lost))
@@ -101,7 +103,8 @@ def extract_dna(job: Job) -> None:
         extract = vessel.contents.only(made)[0]
         vessel.contents = replace(extract, origins=vessel.contents.origins, volume=volume)
         vessel.name = job.free_name(f"DNA extract of {vessel.name}")
-        vessel.properties.pop("mass", None)
+        for name in ("mass", "medium", "cell type", *OF_THE_LIQUID):
+            vessel.properties.pop(name, None)
     job.how = "DNA by the yield the experiment declares, eluted in the stated volume."
 
 

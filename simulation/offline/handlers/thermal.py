@@ -80,6 +80,7 @@ def thermocycle(job: Job) -> None:
                 f"too much volume: {show(vessel.volume())} in {vessel.name}, the block takes {show(_BLOCK_HOLDS)}"
             )
         develop(job, vessel)
+        job.say(f"{job.run_of(vessel)}: run completed, data file recorded")
         vessel.place("4C" if job.number("hold_temperature") <= 10 else "room_temp")
     job.how = "A product is made only where everything the declared reaction needs is in the tube."
 

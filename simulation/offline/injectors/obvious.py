@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 from simulation.lab import quantities
-from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE
+from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Draft
 from simulation.offline.injectors.changes import (
     Case,
     Planted,
@@ -26,6 +26,8 @@ from simulation.offline.injectors.changes import (
 
 _WARM = ("room_temp", "4C", "incubating_conditions", "cell_culture_conditions")
 _FLUID = ("liquid", "suspension")
+_OTHER_PHASE = {"liquid": "powder", "suspension": "powder", "tissue": "liquid", "solid": "liquid", "powder": "liquid"}
+_READ = re.compile(r"(?<![\w.:/-])[0-9]+(?:\.[0-9]+)?(?=,| |$)")
 _COLD = ("-80C", "-196C", "dry_ice")
 _SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
 _ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)
@@ -33,23 +35,42 @@ _ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)
 
 def matter_from_nothing(case: Case, rng: random.Random) -> Planted | None:
     """A liquid or a solid comes out many times larger than all that went in."""
+    most = {name: _total(case, name) for name in ("volume", "mass")}
     fits = [
-        (i, d, name, quantity.value)
+        (i, d, name, factor)
         for i, d in case.drafts()
         for name in ("volume", "mass")
         if (quantity := amount(d.properties.get(name), name)) and quantity.value > 0
+        for factor in range(15, 61)
+        if quantity.value * factor > max(most[name], _capacity(d, name))
     ]
     if not fits:
         return None
-    index, draft, name, right = rng.choice(fits)
-    wrong = written_like(draft.properties[name], right * rng.randint(15, 60), name)
-    why = f"the {name} is {wrong}; the step leaves {draft.properties[name]}, and nothing adds the rest"
+    index, draft, name, factor = rng.choice(fits)
+    shown = draft.properties[name]
+    wrong = written_like(shown, quantities.parse(shown, name).value * factor, name)
+    all_in = quantities.show(most[name], name)
+    why = f"the {name} is {wrong}; the step leaves {shown}, and all that went in together is {all_in}"
     outcome = with_property(case.outcome, index, **{name: wrong})
     return Planted(outcome, f"{name} does not come from nothing", place(index, name), why)
 
 
+def _total(case: Case, name: str) -> Decimal:
+    """The volume or mass of all limited materials that went in."""
+    found = (amount(m.properties.get(name), name) for m in case.inputs() if m.available_for_use != UNLIMITED)
+    return sum((quantity.value for quantity in found if quantity), Decimal(0))
+
+
+def _capacity(draft: Draft, name: str) -> Decimal:
+    held = amount(draft.properties.get("container_capacity"), "volume") if name == "volume" else None
+    return held.value if held else Decimal(0)
+
+
 def consumed_comes_back(case: Case, rng: random.Random) -> Planted | None:
-    """What the step used up is handed back as it was before."""
+    """What the step used up is handed back as it was before; an instrument might well have left some of its sample."""
+    known = case.situation.catalogue.find(case.action.name)
+    if known is None or known.kind == "measurement":
+        return None
     fits = [
         (i, d, b)
         for i, d in enumerate(case.outcome.new_materials)
@@ -146,6 +167,38 @@ def _highest(case: Case) -> Mapping[str, quantities.Quantity]:
     return found
 
 
+def another_phase(case: Case, rng: random.Random) -> Planted | None:
+    """What is liquid after the step is a powder, or what is solid a liquid, and was not so before the step either."""
+    fits = [
+        (i, d, wrong)
+        for i, d in case.drafts()
+        if (wrong := _OTHER_PHASE.get(str(d.properties.get("phase")), ""))
+        and not ((before := case.before(d)) and before.properties.get("phase") == wrong)
+    ]
+    if not fits:
+        return None
+    index, draft, wrong = rng.choice(fits)
+    outcome = with_property(case.outcome, index, phase=wrong)
+    why = f"{draft.name} is {wrong}; after {case.action.name} it is {draft.properties['phase']}"
+    return Planted(outcome, "matter keeps its state unless something changes it", place(index, "phase"), why)
+
+
+def negative_reading(case: Case, rng: random.Random) -> Planted | None:
+    """A quantity that cannot be below zero is read far below it."""
+    fits = [
+        (i, seen)
+        for i, seen in enumerate(case.outcome.new_observations)
+        if seen.measurement_type == "quantitative" and _READ.search(seen.value) and "(" not in seen.value
+    ]
+    if not fits:
+        return None
+    index, seen = rng.choice(fits)
+    wrong = _READ.sub(lambda found: f"-{found[0]}", seen.value)
+    outcome = with_observation(case.outcome, index, value=wrong)
+    why = f"the reading is {wrong}, not {seen.value}; there is no less than nothing of it"
+    return Planted(outcome, "amounts, times and ratios read are not negative", f"new_observations[{index}].value", why)
+
+
 def contradicting_observation(case: Case, rng: random.Random) -> Planted | None:
     """An instrument reads something quite different from what lies on the bench."""
     known = [
@@ -197,6 +250,8 @@ KINDS: dict[str, Callable[[Case, random.Random], Planted | None]] = {
         impossible_temperature,
         impossible_place,
         substance_from_nothing,
+        another_phase,
+        negative_reading,
         contradicting_observation,
         more_than_all,
     )

@@ -22,6 +22,7 @@ from simulation.offline.injectors.changes import (
 
 _NO_ECHO = ("mass", "phase", "container", "container_capacity")
 _VOLUME_OF_ALL = ("elution_volume", "total_volume", "replacement_volume")
+_FILTER = ("pore_size", "membrane")
 _VOLUME_OF_NEW = ("volume", "amount")
 _NEARBY = (Decimal("0.8"), Decimal("0.9"), Decimal("1.1"), Decimal("1.2"))
 _COOLER = (-15, -12, -8, 5, 8)
@@ -94,6 +95,9 @@ def _mentions(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int
         for name, value in draft.properties.items():
             if name not in _NO_ECHO and told(text, str(value)) and _sets(parameter, draft, name):
                 yield index, name
+    known = case.situation.catalogue.find(case.action.name)
+    if known and known.echo and parameter.name not in known.echo:
+        return  # the record tells other settings, of which one may be equal by chance
     names = [material.name for material in case.inputs()] + [draft.name for draft in case.outcome.new_materials]
     if any(told(text, name) for name in names):
         return  # a record that names such a material says nothing of the setting
@@ -103,9 +107,11 @@ def _mentions(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int
 
 
 def _sets(parameter: Parameter, draft: Draft, name: str) -> bool:
-    """Whether the parameter says what this property becomes: an equal volume may well be chance."""
+    """Whether the parameter says what this property becomes: an equal figure elsewhere may well be chance."""
+    if name == "filtered through":
+        return parameter.name in _FILTER
     if name != "volume":
-        return True
+        return name == parameter.name.replace("_", " ")
     return parameter.name in (_VOLUME_OF_ALL if draft.replaces else _VOLUME_OF_NEW)
 
 

@@ -23,6 +23,11 @@ from simulation.offline.injectors.settings import wrong_setting, wrong_temperatu
 
 _NOT_STALE = ("volume", "mass", "phase", "container", "container_capacity")
 _COOL = ("4C", "ice")
+# A dilution of more than 1 in 12 leaves a slip too small to be told from rounding.
+_LEAST_SHARE = Decimal(1) / 12
+# In these a substance may be used up, so that less of it is no error.
+_REACTING = ("Thermocycler",)
+_GAINS = (Decimal("1.1"), Decimal("1.15"), Decimal("1.2"), Decimal("1.3"))
 
 
 def residual_not_reduced(case: Case, rng: random.Random) -> Planted | None:
@@ -56,7 +61,8 @@ def dilution_slip(case: Case, rng: random.Random) -> Planted | None:
         for name, right in concentrations(d.properties).items()
         for source in _sources(case, d, name)
         if (full := concentrations(source.properties).get(name)) and full.dimension == right.dimension
-        if full.value > right.value * Decimal("1.5") and (slipped := _slipped(full.value, right.value)) != right.value
+        if full.value * _LEAST_SHARE < right.value < full.value / 2
+        for slipped in (_slipped(full.value, right.value),)
     ]
     if not fits:
         return None
@@ -89,7 +95,7 @@ def off_by_ten(case: Case, rng: random.Random) -> Planted | None:
         (i, name, quantity)
         for i, d in case.drafts()
         for name, quantity in concentrations(d.properties).items()
-        if quantity.dimension != "ratio"
+        if quantity.dimension != "ratio" and case.action.name not in _REACTING
     ]
     if not fits:
         return None
@@ -99,6 +105,27 @@ def off_by_ten(case: Case, rng: random.Random) -> Planted | None:
     outcome = with_property(case.outcome, index, **{name: wrong})
     why = f"{name} is {wrong}; computed from what went in it is {shown}, ten times that"
     return Planted(outcome, "amounts balance", place(index, name), why)
+
+
+def volume_gained(case: Case, rng: random.Random) -> Planted | None:
+    """A material to which the step adds nothing holds somewhat more afterwards."""
+    fits = [
+        (i, d, name, now.value)
+        for i, d, before in _continued(case)
+        for name in ("volume", "mass")
+        if (now := amount(d.properties.get(name), name)) and now.value > 0
+        if before.properties.get(name) == d.properties[name]
+    ]
+    if not fits:
+        return None
+    index, draft, name, right = rng.choice(fits)
+    shown = draft.properties[name]
+    wrong = written_like(shown, right * rng.choice(_GAINS), name)
+    if wrong == shown:
+        return None
+    outcome = with_property(case.outcome, index, **{name: wrong})
+    why = f"{draft.name} holds {wrong} after the step and held {shown} before; nothing was added to it"
+    return Planted(outcome, "nothing grows by itself", place(index, name), why)
 
 
 def frozen_reagent_used(case: Case, rng: random.Random) -> Planted | None:
@@ -123,7 +150,7 @@ def stale_property(case: Case, rng: random.Random) -> Planted | None:
         (i, d, name, str(before.properties[name]))
         for i, d, before in _continued(case)
         for name, value in d.properties.items()
-        if name not in _NOT_STALE and before.properties.get(name, value) != value
+        if name not in _NOT_STALE and str(before.properties.get(name, value)) not in str(value)
     ]
     if not fits:
         return None
@@ -141,6 +168,7 @@ KINDS: dict[str, Callable[[Case, random.Random], Planted | None]] = {
         off_by_ten,
         wrong_setting,
         wrong_temperature,
+        volume_gained,
         frozen_reagent_used,
         stale_property,
         reading_off,

@@ -151,8 +151,13 @@ def _action(action: Record, names: _Names) -> Payload:
     parameters = action["parameters"]
     return {
         "name": names.text(action["name"]),
-        "parameters": [[_label(key), names.text(parameters[key])] for key in sorted(parameters)],
+        "parameters": [[_label(key), names.text(_in_words(parameters[key]))] for key in sorted(parameters)],
     }
+
+
+def _in_words(value: Any) -> Any:
+    """A place that an action names, as a material's place is said; anything else as it is."""
+    return _CONDITIONS.get(value, value) if isinstance(value, str) else value
 
 
 def _material(material: Record, ref: str) -> Payload:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from django.db.models import Prefetch, QuerySet
+from django.db.models import F, Prefetch, QuerySet
 
 from ratings.blinding import Payload, blind_evidence, blind_transition, payload_digest
 from ratings.models import EVIDENCE
@@ -113,8 +113,9 @@ def _casts(protocol: StudyProtocol, perturbation: str) -> Collection[str]:
 
 
 def _evidence(protocol: StudyProtocol) -> Iterator[Found]:
-    """Submitted episodes that a classifier has judged. Two that read alike are one."""
+    """Submitted episodes that a classifier has judged, of goals as they still stand. Two that read alike are one."""
     rows = Episode.objects.filter(status="submitted", counts=True, cast__in=_casts(protocol, "none"))
+    rows = rows.filter(experiment_sha256=F("experiment__sha256"))
     if protocol.experiments:
         rows = rows.filter(experiment__slug__in=protocol.experiments)
     steps = Transition.objects.exclude(action_name__in=_controls()).order_by("number")

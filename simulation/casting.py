@@ -11,6 +11,7 @@ from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Transitio
 from simulation.offline import truths
 from simulation.offline.agent import ProtocolAgent, RandomAgent
 from simulation.offline.checklist import ChecklistClassifier
+from simulation.offline.handlers import HANDLERS
 from simulation.offline.injectors import Injector
 from simulation.offline.rules import RuleBasedTransitionModel
 
@@ -78,6 +79,13 @@ def cast(name: str, spec: ExperimentSpec, seed: int) -> Cast:
         transition_model=RuleBasedTransitionModel(seed, spec.truth),
         evidence_classifier=ChecklistClassifier(spec.rubric),
     )
+
+
+def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
+    """The actions that name a handler which the offline transition model does not have, each with what is allowed."""
+    allowed = ", ".join(sorted(HANDLERS))
+    unknown = [kind for kind in catalogue.types.values() if kind.handler not in HANDLERS]
+    return [(kind.name, f"is {kind.handler!r}; allowed: {allowed}") for kind in unknown]
 
 
 def check_truth(truth: Mapping[str, Any], catalogue: Catalogue) -> list[str]:

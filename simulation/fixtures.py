@@ -25,7 +25,8 @@ def load_lab(directory: Path) -> dict[str, Loaded]:
     """Actions and experiments. CatalogueError, with every problem of every file, before anything is written."""
     actions, action_files = catalogue.read_directory(directory / "actions")
     specs = experiments.read_directory(directory / "experiments", actions)
-    problems = [
+    problems = [f"{name}.json: handler: {problem}" for name, problem in casting.check_handlers(actions)]
+    problems += [
         f"{spec.slug}.json: {problem}" for spec, _ in specs for problem in casting.check_truth(spec.truth, actions)
     ]
     if problems:

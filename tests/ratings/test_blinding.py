@@ -229,3 +229,10 @@ def test_hostile_but_visible_text_comes_through_unchanged_wherever_it_stands(tex
     assert {material["name"] for material in payload["after"]} == {text}
     assert lanes(payload)[-1].rows[0].after == text
     assert payload_digest(payload)
+
+
+def test_a_place_that_an_action_names_is_said_in_words() -> None:
+    step = step_to_json(factories.step(1))
+    step["action"]["parameters"] = {"condition": "room_temp", "label": "room_temperature"}
+    shown = dict(map(tuple, blind_transition(step)["action"]["parameters"]))
+    assert shown == {"Condition": "room temperature", "Label": "room_temperature"}

@@ -11,6 +11,7 @@ from ratings.models import Assignment, Item, ItemSource
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
+from simulation.models import Experiment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -149,3 +150,11 @@ def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Cl
     assert "left \ufffd right" in page and "\u202e" not in page
     studies.rate(place, True, 3, uuid.uuid4())
     assert len(list(exports.csv_lines(study, blinded=True))) == 2
+
+
+def test_a_record_whose_goal_has_been_rewritten_is_no_item_any_more() -> None:
+    factories.evidence_pool(6)
+    protocol = studies.read_protocol(factories.evidence_protocol(6))
+    assert [stock.have for stock in studies.pool_report(protocol)] == [6]
+    Experiment.objects.update(goal="Something else.", sha256="1" * 64)
+    assert [stock.have for stock in studies.pool_report(protocol)] == [0]

@@ -75,3 +75,10 @@ def test_a_hidden_truth_that_the_simulator_could_not_read_is_refused(copy: Path)
     with pytest.raises(CommandError, match=r"caffeine-hplc-analysis\.json: truth\.responses\[0\]\.slope"):
         call_command("load_lab", directory=copy)
     assert not Experiment.objects.exists()
+
+
+def test_an_action_whose_handler_there_is_not_is_refused(copy: Path) -> None:
+    spoil(copy / "actions/Mix.json", handler="stir_by_magic")
+    with pytest.raises(CommandError, match=r"Mix\.json: handler: is 'stir_by_magic'; allowed: .*transfer"):
+        call_command("load_lab", directory=copy)
+    assert not CatalogueEntry.objects.exists()

@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from ratings import demonstration
 from ratings.models import Study
 from simulation.management import supervising
+from simulation.management.arguments import between
 from simulation.management.progress import ProgressLine
 
 HOST = "127.0.0.1"
@@ -20,7 +21,7 @@ class Command(BaseCommand):
     help = "Make a finished example and serve it, with a worker beside it. Doing it again keeps the data."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument("--port", type=between(1, 65535), default=8000)
         parser.add_argument("--make-only", action="store_true", help="make the example, do not serve")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -4,6 +4,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import simulated, studies
 from ratings.planning import PlanError
+from simulation.management.arguments import between
+from simulation.queueing import MAX_SEED
 
 
 class Command(BaseCommand):
@@ -20,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--agreement", type=float, default=simulated.AGREEMENT, help="with the classifier, on evidence"
         )
-        parser.add_argument("--seed", type=int, required=True)
+        parser.add_argument("--seed", type=between(0, MAX_SEED), required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -56,7 +56,7 @@ def _echo(case: Case, rng: random.Random, wanted: Callable[[Parameter], bool], r
     wrong = _other(parameter, text, rng)
     if wrong is None:
         return None
-    why = f"{parameter.name} was set to {text}, and here it is {wrong}"
+    why = f"{parameter.name.replace('_', ' ')} was set to {text}, and here it is {wrong}"
     if index < 0:
         return _misread(case, -index - 1, text, wrong, rule, why)
     old = str(case.outcome.new_materials[index].properties[name])

@@ -160,3 +160,25 @@ def used_up() -> dict[str, Any]:
         "Filtered coffee", {"phase": "liquid", "volume": "48 mL"}, available_for_use=NOT_AVAILABLE, replaces=VIAL
     )
     return step(action, Outcome(success=True, new_materials=(filtrate,)))
+
+
+WELLS = [
+    material(
+        f"MAT-WELL000{n}", f"Well {n}", medium=f"growth medium {n}", virus=f"{n} µL", serum=f"{n} %", volume=f"{n} mL"
+    )
+    for n in range(1, 5)
+]
+
+
+def change_of_medium() -> dict[str, Any]:
+    """Four wells in which four properties change, to values that differ: a table wider than any phone."""
+    drafts = tuple(
+        Draft(
+            well.name,
+            {name: f"{value} and some more" for name, value in well.properties.items()},
+            replaces=well.barcode,
+        )
+        for well in WELLS
+    )
+    action = Action("Wash", tuple(well.barcode for well in WELLS), {"wash_volume": "1 mL"})
+    return step(action, Outcome(True, drafts)) | {"inputs": [well.seen() for well in WELLS]}

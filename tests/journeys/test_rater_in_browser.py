@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, Page, expect
-from rating_room import link, open_study
+from rating_room import change_of_medium, link, open_study
 
-from ratings import studies
+from ratings import blinding, studies
 from ratings.models import EVIDENCE, Rater, Rating, Study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -234,6 +234,18 @@ def test_it_works_without_javascript(new_context: NewContext, complaints: list[s
     expect(page).to_have_url(site + "/rate/done/")
     assert answers(rater) == [(False, number) for number in range(1, 6)]
     assert forgive(complaints, "422") == 1
+
+
+def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_page: Callable[..., Page], site: str) -> None:
+    study = open_study(items=3)
+    study.items.update(payload=blinding.blind_transition(change_of_medium()))
+    page = new_page(viewport=PHONE)
+    page.goto(site + link(study.raters.get(label="R01")))
+    page.get_by_role("button", name="Start rating").click()
+    page.wait_for_url(ITEM)
+    table = page.locator(".batch__table")
+    assert table.evaluate("table => table.scrollWidth") > PHONE["width"]
+    check(page)
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1440", "390"])

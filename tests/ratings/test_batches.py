@@ -4,6 +4,7 @@ from typing import Any
 
 from ratings.batches import batches, record
 from ratings.blinding import Lane, lanes
+from ratings.templatetags.payload_text import name_parts
 
 
 def well(ref: str, volume: str, continues: str = "", **more: str) -> dict[str, Any]:
@@ -139,3 +140,9 @@ def test_no_value_of_a_record_is_lost() -> None:
                 for row in (*rows, *batch.shared)
             }
             assert {(label, value) for label, value in material["properties"]} <= shown
+
+
+def test_a_long_name_may_break_between_its_words() -> None:
+    assert name_parts("AgaroseGelElectrophoresis") == ["Agarose", "Gel", "Electrophoresis"]
+    assert name_parts("DNASequencing") == ["DNASequencing"]
+    assert name_parts("<script>") == ["<script>"]

@@ -249,7 +249,9 @@ def difference(before: str, after: str) -> str:
         return ""
     change = Decimal(new[1]) - Decimal(old[1])
     sign = "+" if change > 0 else "−" if change < 0 else ""
-    return f"{sign}{abs(change):f} {(new[2] or '').strip()}".strip()
+    size = f"{abs(change):f}"
+    size = size.rstrip("0").rstrip(".") if "." in size else size
+    return f"{sign}{size} {(new[2] or '').strip()}".strip()
 
 
 def _visible(text: str) -> str:

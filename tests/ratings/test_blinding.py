@@ -153,6 +153,7 @@ def test_a_material_that_is_not_handed_back_is_gone_unless_the_action_was_reject
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
+        ("885.75 mL", "795.95 mL", "−89.8 mL"),
         ("500 mL", "490 mL", "−10 mL"),
         ("0.1 mL", "0.3 mL", "+0.2 mL"),
         ("7.4", "7.0", "−0.4"),

@@ -21,6 +21,14 @@ def advance(lease: Lease[Twin]) -> bool:
             bench = laboratory.bench(twin.transition.episode, before=twin.transition.number)
             perturber = casting.perturber(twin.cast, Perturbation(twin.perturbation), twin.seed)
             perturbed = perturber.perturb(step.action, bench.situation(), step.outcome)
+            return lease.finish(
+                "done",
+                outcome=perturbed.outcome.to_json(),
+                kind=perturbed.kind,
+                rule=perturbed.rule,
+                field=perturbed.field,
+                why=perturbed.why,
+            )
     except leases.DATABASE_AWAY:
         lease.release()
         raise
@@ -32,11 +40,3 @@ def advance(lease: Lease[Twin]) -> bool:
         # As in the runner: a bug ends the twin with its name.
         log.exception("twin %s failed", twin.code)
         return lease.finish("failed", error=f"internal error: {type(error).__name__}: {error}")
-    return lease.finish(
-        "done",
-        outcome=perturbed.outcome.to_json(),
-        kind=perturbed.kind,
-        rule=perturbed.rule,
-        field=perturbed.field,
-        why=perturbed.why,
-    )

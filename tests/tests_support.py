@@ -1,9 +1,10 @@
 """Steps that several tests take."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
 from simulation import queueing, workers
 from simulation.models import Run
@@ -15,6 +16,27 @@ def play_out(run: Run) -> queueing.RunProgress:
     while workers.play_next(stop, run):
         pass
     return queueing.progress(run)
+
+
+def race(act: Callable[[], object], threads: int) -> list[Any]:
+    """What each of so many threads got, all let go at once; what one raised is its result."""
+    barrier, results = threading.Barrier(threads), []
+
+    def run() -> None:
+        try:
+            barrier.wait(timeout=30)
+            results.append(act())
+        except Exception as error:  # whatever a thread meets is a result of the race
+            results.append(error)
+        finally:
+            connection.close()
+
+    runners = [threading.Thread(target=run) for _ in range(threads)]
+    for runner in runners:
+        runner.start()
+    for runner in runners:
+        runner.join()
+    return results
 
 
 class Away:

@@ -2,17 +2,18 @@
 
 import threading
 import uuid
-from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import factories
 import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db import IntegrityError, connection
 from django.utils import timezone
+from tests_support import race
 
 from ratings import access, studies
-from ratings.access import Door, Opened
+from ratings.access import Door
 from ratings.models import Assignment, Rating, Study
 from ratings.protocols import ProtocolError
 from ratings.simulated import simulate_raters
@@ -112,34 +113,13 @@ def test_a_rater_goes_through_all_items_in_order_and_then_has_none_left(place) -
     assert seen == list(range(1, rater.assignments.count() + 1))
 
 
-def race(act: Callable[[], object], threads: int = 12) -> list[object]:
-    """What each of so many threads got, all let go at once."""
-    barrier, results = threading.Barrier(threads), []
-
-    def run() -> None:
-        try:
-            barrier.wait(timeout=30)
-            results.append(act())
-        except Exception as error:  # whatever a thread meets is a result of the race
-            results.append(error)
-        finally:
-            connection.close()
-
-    runners = [threading.Thread(target=run) for _ in range(threads)]
-    for runner in runners:
-        runner.start()
-    for runner in runners:
-        runner.join()
-    return results
-
-
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("one_form", [True, False])
 def test_twelve_posts_at_once_make_one_rating(one_form) -> None:
     factories.pool()
     place = first_place(factories.open_study())
     submission = uuid.uuid4()
-    results = race(lambda: studies.rate(place, True, 3, submission if one_form else uuid.uuid4()))
+    results = race(lambda: studies.rate(place, True, 3, submission if one_form else uuid.uuid4()), 12)
     assert [r for r in results if isinstance(r, Exception)] == []
     assert sum(result.created for result in results) == 1
     assert sum(result.same for result in results) == (12 if one_form else 1)
@@ -164,7 +144,7 @@ def test_without_the_lock_several_threads_pass_the_same_check() -> None:
             )  # fmt: skip
         return free
 
-    results = race(unguarded)
+    results = race(unguarded, 12)
     turned_away = [result for result in results if isinstance(result, IntegrityError)]
     assert len(turned_away) == 11
     assert Rating.objects.count() == 1  # only the constraint stood between us and twelve
@@ -174,7 +154,7 @@ def test_without_the_lock_several_threads_pass_the_same_check() -> None:
 def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told() -> None:
     factories.pool()
     protocol = studies.read_protocol(factories.protocol())
-    results = race(lambda: studies.create_study(protocol))
+    results = race(lambda: studies.create_study(protocol), 12)
     told = [result for result in results if isinstance(result, ProtocolError)]
     assert len(told) == 11 and "is the slug of another study" in str(told[0])
     assert Study.objects.count() == 1
@@ -215,13 +195,32 @@ def test_no_rating_comes_after_a_study_was_unblinded_at_the_same_moment(django_u
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_seat_is_never_both_simulated_and_entered_by_its_link_at_the_same_moment() -> None:
+def test_a_link_opened_while_its_seat_is_being_simulated_is_found_revoked() -> None:
+    """The seat is looked at, then somebody opens its link, then the seat is taken: the opening has to wait."""
     factories.pool()
     study = factories.open_study()
-    tokens = [studies.invite(seat) for seat in study.raters.all()]
-    acts: list[Callable[[], object]] = [lambda t=t: access.open_link(t, AnonymousUser(), "rater") for t in tokens]
-    acts.insert(len(acts) // 2, lambda: simulate_raters(study, 2, 0.9, 0.3, seed=1))
-    results = race(lambda: acts.pop()(), threads=len(acts))
-    entered = {result.user.pk for result in results if isinstance(result, Opened) and result.door == Door.WELCOME}
-    assert not study.raters.filter(simulated=True, user__in=entered).exists()
-    assert [r for r in results if isinstance(r, Exception) and not isinstance(r, StudyError)] == []
+    token = studies.invite(study.raters.first())
+    for seat in study.raters.exclude(pk=study.raters.first().pk):
+        studies.start(seat)  # taken: the invited seat is the only one that can be simulated
+    looked, entered, opened = threading.Event(), threading.Event(), []
+
+    def pause_after_looking(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = execute(sql, params, many, context)
+        if sql.startswith("SELECT") and "ratings_signinlink" in sql and not looked.is_set():
+            looked.set()
+            entered.wait(timeout=1)
+        return result
+
+    def come_in() -> None:
+        looked.wait(timeout=30)
+        opened.append(access.open_link(token, AnonymousUser(), "rater"))
+        entered.set()
+        connection.close()
+
+    visitor = threading.Thread(target=come_in)
+    visitor.start()
+    with connection.execute_wrapper(pause_after_looking):
+        simulate_raters(study, 1, 0.9, 0.3, seed=1)
+    visitor.join()
+    assert study.raters.first().simulated
+    assert [result.door for result in opened] == [Door.GONE]

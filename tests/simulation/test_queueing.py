@@ -1,11 +1,10 @@
 """Orders of work are rows."""
 
-import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.db import connection
-from tests_support import play_out
+from tests_support import play_out, race
 
 from simulation import queueing
 from simulation.casting import UnknownCastError
@@ -91,36 +90,20 @@ def test_progress_counts_what_stands_where(caffeine: Experiment) -> None:
     assert not now.finished
 
 
-def at_once(order: Callable[[], object], times: int = 6) -> list[BaseException]:
-    """Give the same order from so many threads in the same moment; what went wrong in them."""
-    start, troubles = threading.Barrier(times), []
-
-    def give() -> None:
-        start.wait()
-        try:
-            order()
-        except Exception as trouble:  # whatever it is, the test must hear of it
-            troubles.append(trouble)
-        finally:
-            connection.close()
-
-    crew = [threading.Thread(target=give) for _ in range(times)]
-    for member in crew:
-        member.start()
-    for member in crew:
-        member.join()
-    return troubles
+def troubles(order: Callable[[], object]) -> list[Any]:
+    """Give the same order from six threads in the same moment; what went wrong in them."""
+    return [result for result in race(order, 6) if isinstance(result, Exception)]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_double_click_that_arrives_six_times_at_once_orders_once(caffeine: Experiment) -> None:
-    assert at_once(lambda: queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")) == []
+    assert troubles(lambda: queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")) == []
     assert Episode.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)
 def test_six_orders_at_once_number_their_replicates_without_a_clash(caffeine: Experiment) -> None:
-    assert at_once(lambda: queueing.queue_episodes([caffeine], "offline", 2)) == []
+    assert troubles(lambda: queueing.queue_episodes([caffeine], "offline", 2)) == []
     assert sorted(Episode.objects.values_list("replicate", flat=True)) == list(range(1, 13))  # 6 orders of 2
 
 
@@ -128,7 +111,7 @@ def test_six_orders_at_once_number_their_replicates_without_a_clash(caffeine: Ex
 def test_six_orders_of_twins_at_once_number_them_without_a_clash(caffeine: Experiment) -> None:
     play_out(queueing.queue_episodes([caffeine], "offline", 1, seed=2))
     accepted = Transition.objects.filter(accepted=True).count()
-    assert at_once(lambda: queueing.queue_twins(Transition.objects.all(), ["subtle"])) == []
+    assert troubles(lambda: queueing.queue_twins(Transition.objects.all(), ["subtle"])) == []
     assert Twin.objects.count() == 6 * accepted
     assert set(Twin.objects.values_list("number", flat=True)) == set(range(1, 7))
 
@@ -137,6 +120,6 @@ def test_six_orders_of_twins_at_once_number_them_without_a_clash(caffeine: Exper
 def test_six_retries_at_once_make_one_new_episode(caffeine: Experiment) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
     queueing.stop(episode)
-    refused = at_once(lambda: queueing.retry(episode))
+    refused = troubles(lambda: queueing.retry(episode))
     assert [type(trouble) for trouble in refused] == [ValueError] * 5
     assert Episode.objects.filter(counts=True).count() == 1 and Episode.objects.count() == 2

@@ -6,7 +6,7 @@ import pytest
 from django.db import OperationalError, connection
 from tests_support import Away, play_out
 
-from simulation import leases, queueing, runner, workers
+from simulation import leases, queueing, runner, twinning, workers
 from simulation.lab.bench import step_from_json
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
 
@@ -152,3 +152,19 @@ def test_a_database_that_is_away_while_a_twin_is_made_is_no_fault_of_the_twin(ca
         workers.play("twin", twin.code)
     twin.refresh_from_db()
     assert (twin.status, twin.error, twin.lease_until) == ("running", "", None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_twin_whose_last_write_finds_the_database_away_is_given_back_and_made_later(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    run = queueing.queue_twins(episode.transitions.filter(number=2), ["obvious"], seed=1)
+    lease = leases.claim(Twin, run.twins.get().code)
+    assert lease is not None
+    with connection.execute_wrapper(Away('UPDATE "simulation_twin"', 1)), pytest.raises(OperationalError):
+        twinning.advance(lease)
+    twin = run.twins.get()
+    assert (twin.status, twin.lease_until, twin.lost_leases) == ("running", None, 0)
+    twin.not_before = None
+    twin.save(update_fields=["not_before"])
+    play_out(run)
+    assert run.twins.get().status == "done"

@@ -2,7 +2,20 @@
 
 from collections.abc import Callable
 
-from simulation.offline.handlers import liquids, measurements, separations, thermal, viewing
+from simulation.offline.handlers import (
+    blots,
+    drying,
+    imaging,
+    liquids,
+    measurements,
+    plates,
+    preparation,
+    probes,
+    separations,
+    synthesis,
+    thermal,
+    viewing,
+)
 from simulation.offline.job import Job
 
 
@@ -12,36 +25,17 @@ def end(job: Job) -> None:
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {
-    "transfer": liquids.transfer,
-    "aliquot": liquids.aliquot,
-    "serial_dilute": liquids.serial_dilute,
-    "dilute": liquids.dilute,
-    "fill_to_volume": liquids.fill_to_volume,
-    "combine": liquids.combine,
-    "resuspend": liquids.resuspend,
-    "discard": liquids.discard,
-    "aspirate": separations.aspirate,
-    "wash": separations.wash,
-    "centrifuge": separations.centrifuge,
-    "filter": separations.filter_samples,
-    "extract_dna": separations.extract_dna,
-    "mix": thermal.mix,
-    "degas": thermal.degas,
-    "incubate": thermal.incubate,
-    "culture": thermal.culture,
-    "thermocycle": thermal.thermocycle,
-    "wait": thermal.wait,
-    "storage": thermal.storage,
-    "assay": measurements.assay,
-    "cytometry": measurements.cytometry,
-    "count_cells": measurements.count_cells,
-    "measure_volume": measurements.measure_volume,
-    "measure_weight": measurements.measure_weight,
-    "probe": measurements.probe,
-    "sequence": measurements.sequence,
-    "gel": measurements.gel,
-    "inspect": viewing.inspect,
-    "photograph": viewing.photograph,
-    "microscope": viewing.microscope,
+    **liquids.HANDLERS,
+    **separations.HANDLERS,
+    **thermal.HANDLERS,
+    **drying.HANDLERS,
+    **synthesis.HANDLERS,
+    **preparation.HANDLERS,
+    **plates.HANDLERS,
+    **measurements.HANDLERS,
+    **probes.HANDLERS,
+    **blots.HANDLERS,
+    **imaging.HANDLERS,
+    **viewing.HANDLERS,
     "end": end,
 }

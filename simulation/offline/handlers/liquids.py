@@ -1,6 +1,6 @@
 """Moving liquids and solids between vessels: what leaves one arrives in the other, to the last digit."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from simulation.lab import quantities
@@ -149,3 +149,15 @@ def _need_in_all(source: Vessel, volume: Decimal, times: int) -> None:
     if not source.unlimited and volume * times > source.volume():
         needs, have = show(volume * times), show(source.volume())
         raise RefusalError(f"short of volume: needs {needs}, {have} usable in {source.name}")
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {
+    "transfer": transfer,
+    "aliquot": aliquot,
+    "serial_dilute": serial_dilute,
+    "dilute": dilute,
+    "fill_to_volume": fill_to_volume,
+    "combine": combine,
+    "resuspend": resuspend,
+    "discard": discard,
+}

@@ -1,7 +1,7 @@
 """Instruments. A number comes from the computed state or from a declared response, with seeded noise, or not at all."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Context, Decimal
 from typing import Any
 
@@ -247,3 +247,15 @@ def _lane(job: Job, loaded: Contents, is_ladder: bool, has_ladder: bool) -> str:
 def _by_eye(length: str) -> str:
     """A length as it can be read against a ladder: two digits."""
     return quantities.show(Context(prec=2).plus(quantities.parse(length, "base_pairs").value), "base_pairs")
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {
+    "assay": assay,
+    "cytometry": cytometry,
+    "count_cells": count_cells,
+    "measure_volume": measure_volume,
+    "measure_weight": measure_weight,
+    "probe": probe,
+    "sequence": sequence,
+    "gel": gel,
+}

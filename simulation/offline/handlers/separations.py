@@ -1,5 +1,6 @@
 """Parting what is in a vessel: supernatant from cells, filtrate from what a filter holds back, DNA from the rest."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
@@ -124,3 +125,12 @@ def _first_runnings(passed: Contents, discarded: Decimal) -> tuple[Contents, Con
             f"short of volume: {show(passed.volume)} passes, of which {show(discarded)} is to be thrown away"
         )
     return passed.take(discarded)
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {
+    "aspirate": aspirate,
+    "wash": wash,
+    "centrifuge": centrifuge,
+    "filter": filter_samples,
+    "extract_dna": extract_dna,
+}

@@ -1,5 +1,6 @@
 """Temperature, time and shaking: thawing, freezing, and what the experiment declares to develop meanwhile."""
 
+from collections.abc import Callable
 from decimal import Decimal
 
 from simulation.lab import quantities
@@ -104,3 +105,14 @@ def _hold(job: Job, vessel: Vessel, temperature: Decimal, seconds: Decimal) -> N
 
 def _celsius(temperature: Decimal) -> str:
     return quantities.show(temperature, "temperature")
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {
+    "mix": mix,
+    "degas": degas,
+    "incubate": incubate,
+    "culture": culture,
+    "thermocycle": thermocycle,
+    "wait": wait,
+    "storage": storage,
+}

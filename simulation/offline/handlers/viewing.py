@@ -1,5 +1,7 @@
 """Looking: answers come from what is declared to be visible, or from the state; pictures are recorded, not invented."""
 
+from collections.abc import Callable
+
 from simulation.offline.handlers.measurements import look_up, record
 from simulation.offline.handlers.thermal import need_format
 from simulation.offline.job import Job
@@ -50,3 +52,10 @@ def _asked(question: str, about: list[str]) -> bool:
 def _appearance(vessel: Vessel) -> str:
     seen = [vessel.phase, str(vessel.properties.get("appearance", "")), str(vessel.properties.get("container", ""))]
     return ", ".join(part for part in seen if part)
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {
+    "inspect": inspect,
+    "photograph": photograph,
+    "microscope": microscope,
+}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from math import prod
 from typing import Any, NamedTuple, Self
 
 from simulation.lab import quantities
@@ -25,6 +26,7 @@ PARAMETER_TYPES = (
 )
 SUBMIT, QUIT = "SubmitMaterialsObservationsForReview", "Quit"
 
+_LONGEST_OBJECT = 2000
 _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
@@ -61,7 +63,7 @@ class Parameter:
     dimension: str = ""
     minimum: Any = None
     maximum: Any = None
-    keys: tuple[str, ...] = ()
+    keys: "Mapping[str, Parameter | None]" = field(default_factory=dict)  # of an object; None: any value
     pattern: str = ""
     max_length: int = 300
 
@@ -80,7 +82,9 @@ class Parameter:
             case "boolean":
                 return "true or false"
             case "object":
-                return "keys " + ", ".join(self.keys)
+                return "keys " + ", ".join(
+                    f"{key} ({kind.allowed()})" if kind else key for key, kind in self.keys.items()
+                )
             case "text":
                 return f"text of at most {self.max_length} characters"
             case _:
@@ -118,9 +122,11 @@ class Parameter:
         raise ParameterError(f"{self.name} is {value!r}; it must be true or false")
 
     def _read_object(self, value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping) or not value or any(key not in self.keys for key in value):
+        """The declared keys with their typed values; `{FSC:400 V,SSC:500 V}` as text is read as well."""
+        written = _pairs(value) if isinstance(value, str) else value
+        if not isinstance(written, Mapping) or not written or any(key not in self.keys for key in written):
             raise ParameterError(f"{self.name} is {value!r}; it takes the keys {', '.join(self.keys)}")
-        return dict(value)
+        return {key: part if (kind := self.keys[key]) is None else kind.read(part) for key, part in written.items()}
 
     def _read_material_selector(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -147,11 +153,26 @@ class Parameter:
 
 
 class Duration(NamedTuple):
-    """How long an action takes: a fixed time, or what a parameter says; per material where done one by one."""
+    """How long an action takes: a fixed time or what `parameter` says, and what `total` adds to it.
+
+    Each term of `total` is the product of the parameters it names, so that a run time times its injections counts; one
+    with a parameter left out counts nothing. Done one by one, all that times the number of materials worked on.
+    """
 
     seconds: int = 0
     parameter: str = ""
     per_material: bool = False
+    total: tuple[tuple[str, ...], ...] = ()
+
+    def of(self, values: Mapping[str, Any], materials: int) -> int:
+        """Whole seconds, with the typed values of the parameters."""
+        chosen = values[self.parameter] if self.parameter else None
+        seconds = Decimal(self.seconds) if chosen is None else Decimal(chosen)
+        for term in self.total:
+            factors = [values[name] for name in term]
+            if None not in factors:
+                seconds += prod(map(Decimal, factors), start=Decimal(1))
+        return int(seconds * (materials if self.per_material else 1))
 
 
 NO_TIME = Duration()
@@ -194,11 +215,13 @@ class ActionType:
 
     def seconds(self, action: Action) -> int:
         """How long this action takes. Call it only after `values` accepted the action."""
-        duration = self.duration
-        if duration.parameter:
-            value = self.values(action)[duration.parameter]
-            return int(value) if value is not None else duration.seconds
-        return duration.seconds * (len(action.materials) if duration.per_material else 1)
+        values = self.values(action)
+        return self.duration.of(values, len(set(action.materials) - self.named(values)))
+
+    def named(self, values: Mapping[str, Any]) -> set[str]:
+        """The barcodes that selectors name: what an action is done with, rather than to."""
+        chosen = [values[p.name] for p in self.parameters if p.type.endswith("material_selector")]
+        return {code for value in chosen if value for code in ((value,) if isinstance(value, str) else value)}
 
 
 class Catalogue:
@@ -260,3 +283,14 @@ def _list(value: Any) -> tuple[str, ...]:
     if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
         return tuple(value)
     return ()
+
+
+def _pairs(text: str) -> dict[str, str] | None:
+    """`{key:value,key:value}` as a dict; None if it is not written so. Neither keys nor values hold commas."""
+    inside = text.strip()
+    if len(inside) > _LONGEST_OBJECT or not (inside.startswith("{") and inside.endswith("}")):
+        return None
+    pairs = [part.partition(":") for part in inside[1:-1].split(",")]
+    if not all(colon for _, colon, _ in pairs):
+        return None
+    return {key.strip(): value.strip() for key, _, value in pairs}

@@ -21,6 +21,7 @@ _PARAMETER_FIELDS = {
 }  # fmt: skip
 
 _LARGEST = 10**12
+_VALUE_TYPES = ("select", "range", "range_with_units", "boolean")  # of what stands under the keys of an object
 
 
 def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
@@ -116,8 +117,8 @@ def _check_counts(data: Mapping[str, Any]) -> list[str]:
 
 
 def _check_duration(duration: Any, names: list[Any]) -> list[str]:
-    if not isinstance(duration, Mapping) or set(duration) - {"default", "parameter", "per_material"}:
-        return ['duration: must be {"default": "10 min"}, with "parameter" or "per_material" if need be']
+    if not isinstance(duration, Mapping) or set(duration) - {"default", "parameter", "per_material", "sum"}:
+        return ['duration: must be {"default": "10 min"}, with "parameter", "sum" or "per_material" if need be']
     problems = []
     try:
         if quantities.parse(duration.get("default"), "duration").value < 0:
@@ -126,9 +127,13 @@ def _check_duration(duration: Any, names: list[Any]) -> list[str]:
         problems.append(f"duration.default: {error}")
     if not isinstance(duration.get("per_material", False), bool):
         problems.append("duration.per_material: must be true or false")
-    if "parameter" in duration and duration["parameter"] not in names:
-        problems.append(f"duration.parameter: is {duration['parameter']!r}; allowed: {', '.join(map(str, names))}")
-    return problems
+    terms = duration.get("sum", [])
+    if not isinstance(terms, list) or not all(_texts(term) for term in terms):
+        return [*problems, "duration.sum: must be a list of lists of parameters, each list a product"]
+    named = [("parameter", duration["parameter"])] if "parameter" in duration else []
+    named += [("sum", name) for term in terms for name in term]
+    allowed = ", ".join(map(str, names))
+    return problems + [f"duration.{key}: is {name!r}; allowed: {allowed}" for key, name in named if name not in names]
 
 
 def _check_parameter(data: Any) -> list[str]:
@@ -146,8 +151,8 @@ def _check_parameter(data: Any) -> list[str]:
         return [*problems, f"type: is {kind!r}; allowed: {', '.join(PARAMETER_TYPES)}"]
     if kind in ("select", "multiselect") and not _texts(data.get("options")):
         problems.append("options: a select needs a list of at least one text")
-    if kind == "object" and not _texts(data.get("keys")):
-        problems.append("keys: an object declares its keys, a list of at least one text")
+    if kind == "object":
+        problems += _check_keys(data.get("keys"))
     if kind == "range_with_units" and data.get("dimension") not in quantities.dimensions():
         problems.append(f"dimension: is {data.get('dimension')!r}; allowed: {', '.join(quantities.dimensions())}")
         return problems
@@ -161,6 +166,20 @@ def _check_parameter(data: Any) -> list[str]:
             _parameter(data).read(data["default"])
         except LabError as error:
             problems.append(f"default: {error}")
+    return problems
+
+
+def _check_keys(keys: Any) -> list[str]:
+    """An object declares its keys: names, or names with what may stand there (a parameter without a name)."""
+    if not isinstance(keys, Mapping):
+        return [] if _texts(keys) else ["keys: an object declares its keys, as a list of texts or by name"]
+    problems = [] if keys else ["keys: an object declares at least one key"]
+    for key, kind in keys.items():
+        if not isinstance(kind, Mapping) or kind.get("type") not in _VALUE_TYPES:
+            problems.append(f"keys.{key}: must be an object with a type; allowed: {', '.join(_VALUE_TYPES)}")
+        else:
+            named = {"name": key, "description": key, **kind}
+            problems += [f"keys.{key}.{problem}" for problem in _check_parameter(named)]
     return problems
 
 
@@ -204,8 +223,12 @@ def _plain_number(written: Any) -> Decimal:
 
 
 def _parameter(data: Mapping[str, Any]) -> Parameter:
-    lists = {key: tuple(data[key]) for key in ("options", "keys") if key in data}
-    return Parameter(**{**data, **lists})
+    built: dict[str, Any] = {"options": tuple(data["options"])} if "options" in data else {}
+    if isinstance(keys := data.get("keys"), Mapping):
+        built["keys"] = {key: _parameter({"name": key, "description": key, **kind}) for key, kind in keys.items()}
+    elif keys:
+        built["keys"] = dict.fromkeys(keys)
+    return Parameter(**{**data, **built})
 
 
 def _action_type(data: Mapping[str, Any]) -> ActionType:
@@ -224,6 +247,7 @@ def _action_type(data: Mapping[str, Any]) -> ActionType:
             int(quantities.parse(duration["default"], "duration").value),
             duration.get("parameter", ""),
             duration.get("per_material", False),
+            tuple(tuple(term) for term in duration.get("sum", ())),
         ),
         fidelity=data["fidelity"],
         handler=data["handler"],

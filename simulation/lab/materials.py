@@ -31,7 +31,7 @@ class Draft:
     """A material as a transition model hands it over: the environment gives it barcode and times.
 
     `replaces` is the barcode of the material this one continues (it keeps that barcode); `derived_from` are the
-    barcodes it came from. `ledger` is the simulator's own account of what is inside: nobody else ever sees it.
+    barcodes it came from, and `taken` how much of them ("" where nobody knows). `ledger` is the simulator's own account of what is inside: nobody else ever sees it.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Draft:
     environmental_condition: str = "room_temp"
     replaces: str = ""
     derived_from: tuple[str, ...] = ()
+    taken: Mapping[str, str] = field(default_factory=dict)
     ledger: Mapping[str, Any] = field(default_factory=dict)
 
     def problem(self) -> str:
@@ -65,6 +66,7 @@ class Draft:
             "environmental_condition": self.environmental_condition,
             "replaces": self.replaces,
             "derived_from": list(self.derived_from),
+            "taken": dict(self.taken),
             "ledger": dict(self.ledger),
         }
 

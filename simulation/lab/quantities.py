@@ -22,7 +22,7 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
     "volume": ("µL", {"nL": "nL", "µL": "uL", "mL": "mL", "L": "L"}),
     "mass": ("µg", {"ng": "ng", "µg": "ug", "mg": "mg", "g": "g", "kg": "kg"}),
     "amount": ("nmol", {"pmol": "pmol", "nmol": "nmol", "µmol": "umol", "mmol": "mmol", "mol": "mol"}),
-    "duration": ("s", {"s": "s", "min": "min", "h": "hour", "day": "day"}),
+    "duration": ("s", {"ms": "ms", "s": "s", "min": "min", "h": "hour", "day": "day", "week": "week"}),
     "temperature": ("°C", {"°C": None}),
     "molar_concentration": ("µM", {"nM": "nmol/L", "µM": "umol/L", "mM": "mmol/L", "M": "mol/L"}),
     "mass_concentration": (
@@ -34,26 +34,79 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
     "centrifugal_force": ("x g", {"x g": None}),
     "rotation": ("rpm", {"rpm": None}),
     "length": ("mm", {"nm": "nm", "µm": "um", "mm": "mm", "cm": "cm"}),
-    "voltage": ("V", {"mV": "mV", "V": "V"}),
-    "flow": ("mL/min", {"µL/min": "uL/min", "mL/min": "mL/min"}),
+    "voltage": ("V", {"mV": "mV", "V": "V", "kV": "kV"}),
+    "flow": ("mL/min", {"nL/min": "nL/min", "µL/min": "uL/min", "mL/min": "mL/min", "L/min": "L/min"}),
     "ratio": ("%", {"%": None}),
-    "pressure": ("kPa", {"kPa": "kPa", "bar": "bar", "psi": "psi"}),
+    "pressure": (
+        "kPa",
+        {"Pa": "Pa", "kPa": "kPa", "MPa": "MPa", "mbar": "mbar", "bar": "bar", "psi": "psi", "mTorr": "mtorr"},
+    ),
     "base_pairs": ("bp", {"bp": None, "kb": None}),
+    "density": ("g/mL", {"g/mL": "g/mL", "g/cm³": "g/cm**3", "kg/L": "kg/L"}),
+    "power_density": ("mW/mm²", {"µW/mm²": "uW/mm**2", "mW/mm²": "mW/mm**2", "mW/cm²": "mW/cm**2", "W/cm²": "W/cm**2"}),
+    "current": ("µA", {"nA": "nA", "µA": "uA", "mA": "mA", "A": "A"}),
+    "scan_rate": ("V/s", {"mV/s": "mV/s", "V/s": "V/s"}),
+    "osmolality": ("mOsm/kg", {"mOsm/kg": None}),
+    "conductivity": ("mS/cm", {"µS/cm": "uS/cm", "mS/cm": "mS/cm", "S/m": "S/m"}),
+    "viscosity": ("mPa·s", {"mPa·s": "mPa*s", "Pa·s": "Pa*s", "cP": "cP"}),
+    "surface_tension": ("mN/m", {"mN/m": "mN/m"}),
+    "power": ("W", {"mW": "mW", "W": "W"}),
+    "frequency": ("Hz", {"Hz": "Hz", "kHz": "kHz", "MHz": "MHz"}),
+    "angle": ("°", {"°": None}),
+    "mass_to_charge": ("m/z", {"m/z": None}),
+    "molecular_mass": ("kDa", {"Da": "Da", "kDa": "kDa"}),
+    "electric_field": ("V/cm", {"V/cm": "V/cm", "kV/cm": "kV/cm"}),
+    "heating_rate": ("°C/min", {"°C/min": None}),
+    "activity": ("U/mL", {"mU/mL": None, "U/mL": None}),
+    "enzyme_units": ("U", {"mU": None, "U": None}),
+    "area_density": ("cells/cm²", {"cells/cm²": None}),
 }
+# Units Pint does not know, by their size in the kept unit.
+_SIZES = {"kb": Decimal(1000), "mU": Decimal("0.001"), "mU/mL": Decimal("0.001")}
 # Of several units of one size, those an amount is written in for people.
-_READABLE = {"mass_concentration": ("ng/mL", "µg/mL", "mg/mL")}
+_READABLE = {
+    "mass_concentration": ("ng/mL", "µg/mL", "mg/mL"),
+    "duration": ("s", "min", "h", "day"),
+    "conductivity": ("µS/cm", "mS/cm"),
+}
+# Dimensions in which people do not change the unit with the size.
+_AS_KEPT = ("flow", "pressure", "density", "power_density", "viscosity", "scan_rate", "activity", "enzyme_units")
 # Other spellings of the same unit. Both micro signs and both ohm-like degree signs are folded before look-up.
 _SPELLINGS = {
     "uL": "µL", "ul": "µL", "µl": "µL", "ml": "mL", "l": "L", "nl": "nL", "ug": "µg", "umol": "µmol", "uM": "µM",
-    "um": "µm", "mcg": "µg", "mcL": "µL", "microliter": "µL", "microlitre": "µL", "milliliter": "mL", "millilitre": "mL",
-    "liter": "L", "litre": "L", "C": "°C", "degC": "°C", "deg C": "°C", "celsius": "°C", "sec": "s", "second": "s",
-    "seconds": "s", "mins": "min", "minute": "min", "minutes": "min", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
-    "days": "day", "d": "day", "xg": "x g", "g-force": "x g", "rcf": "x g", "×g": "x g", "× g": "x g", "percent": "%",
-    "ug/mL": "µg/mL", "ug/ml": "µg/mL", "µg/ml": "µg/mL", "mg/ml": "mg/mL", "ng/ml": "ng/mL", "ng/uL": "ng/µL",
-    "ng/ul": "ng/µL", "uL/min": "µL/min", "ml/min": "mL/min", "cells/ml": "cells/mL", "TU/ml": "TU/mL",
+    "um": "µm", "mcg": "µg", "mcL": "µL", "mcM": "µM", "mcm": "µm", "mcmol": "µmol",
+    "microliter": "µL", "microlitre": "µL", "microliters": "µL", "microlitres": "µL", "microgram": "µg",
+    "micrograms": "µg", "micrometer": "µm", "micrometre": "µm", "micrometers": "µm", "micrometres": "µm",
+    "micron": "µm", "microns": "µm", "micromolar": "µM", "micromole": "µmol", "micromoles": "µmol",
+    "milliliter": "mL", "millilitre": "mL", "milliliters": "mL", "millilitres": "mL", "nanoliter": "nL",
+    "nanolitre": "nL", "nanoliters": "nL", "nanolitres": "nL", "cc": "mL",
+    "liter": "L", "litre": "L", "liters": "L", "litres": "L", "gram": "g", "grams": "g", "milligram": "mg",
+    "milligrams": "mg", "nanogram": "ng", "nanograms": "ng", "kilogram": "kg", "kilograms": "kg",
+    "nanomolar": "nM", "millimolar": "mM", "molar": "M", "mol/L": "M", "mmol/L": "mM", "µmol/L": "µM",
+    "umol/L": "µM", "nmol/L": "nM", "nanometer": "nm", "nanometre": "nm", "nanometers": "nm", "nanometres": "nm",
+    "C": "°C", "degC": "°C", "deg C": "°C", "deg. C": "°C", "degree C": "°C", "degrees C": "°C", "Celsius": "°C",
+    "celsius": "°C", "degrees Celsius": "°C", "degrees celsius": "°C", "degree Celsius": "°C", "° C": "°C",
+    "oC": "°C", "msec": "ms", "millisecond": "ms", "milliseconds": "ms",
+    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "mins": "min", "minute": "min", "minutes": "min",
+    "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "days": "day", "d": "day", "weeks": "week", "wk": "week",
+    "xg": "x g", "g-force": "x g", "rcf": "x g", "RCF": "x g", "×g": "x g", "× g": "x g", "RPM": "rpm",
+    "percent": "%", "bases": "bp", "base pairs": "bp", "kbp": "kb",
+    "ug/mL": "µg/mL", "ug/ml": "µg/mL", "µg/ml": "µg/mL", "mcg/mL": "µg/mL", "mg/ml": "mg/mL", "ng/ml": "ng/mL",
+    "ng/uL": "ng/µL", "ng/ul": "ng/µL", "ng/µl": "ng/µL", "g/l": "g/L", "mg/l": "mg/L",
+    "uL/min": "µL/min", "ul/min": "µL/min", "µl/min": "µL/min", "ml/min": "mL/min", "nl/min": "nL/min",
+    "l/min": "L/min", "cells/ml": "cells/mL", "cell/mL": "cells/mL", "TU/ml": "TU/mL", "particles/ml": "particles/mL",
+    "/mL": "1/mL", "g/ml": "g/mL", "g/cm3": "g/cm³", "g/cm^3": "g/cm³", "kg/l": "kg/L",
+    "mW/mm2": "mW/mm²", "mW/mm^2": "mW/mm²", "uW/mm2": "µW/mm²", "uW/mm²": "µW/mm²", "uW/mm^2": "µW/mm²",
+    "mW/cm2": "mW/cm²", "mW/cm^2": "mW/cm²", "W/cm2": "W/cm²", "W/cm^2": "W/cm²", "cells/cm2": "cells/cm²",
+    "cells/cm^2": "cells/cm²", "uA": "µA", "mcA": "µA", "mOsmol/kg": "mOsm/kg", "mOsm": "mOsm/kg",
+    "uS/cm": "µS/cm", "mPa*s": "mPa·s", "mPa s": "mPa·s", "Pa*s": "Pa·s", "Pa s": "Pa·s", "deg": "°",
+    "degree": "°", "degrees": "°", "C/min": "°C/min", "degC/min": "°C/min", "U/ml": "U/mL", "units": "U",
+    "IU": "U", "IU/mL": "U/mL", "units/mL": "U/mL", "mU/ml": "mU/mL", "mtorr": "mTorr",
 }  # fmt: skip
 _LARGEST = 10**15
-_FOLD = str.maketrans({"μ": "µ", "º": "°", "˚": "°", "−": "-", "\u00a0": " ", "\u202f": " "})
+_FOLD = str.maketrans(
+    {"μ": "µ", "º": "°", "˚": "°", "℃": "°C", "−": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "⋅": "·"}
+)
 _NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2})?)\s*(.{0,20})", re.DOTALL)
 
 
@@ -139,8 +192,8 @@ def _known_unit(unit: str, dimension: str, text: object) -> str:
 @cache
 def _factor(unit: str, dimension: str) -> Decimal:
     kept, table = _TABLE[dimension]
-    if unit == "kb":
-        return Decimal(1000)
+    if unit in _SIZES:
+        return _SIZES[unit]
     known = table[unit]
     if known is None:
         return Decimal(1)
@@ -153,7 +206,7 @@ def _readable_unit(value: Decimal, dimension: str) -> str:
     kept, table = _TABLE[dimension]
     if table[kept] is None:
         return kept
-    if dimension in ("flow", "pressure"):
+    if dimension in _AS_KEPT:
         return kept
     best = kept
     for unit in _READABLE.get(dimension, tuple(table)):

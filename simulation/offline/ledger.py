@@ -20,11 +20,23 @@ _CONCENTRATION = {
 
 
 class Component(NamedTuple):
-    """A substance: its total amount in the kept unit of its dimension (None: unknown), and whether people know it."""
+    """A substance: its total amount in the kept unit of its dimension (None: unknown), and whether people know it.
+
+    `kind` says where it is: in solution, as cells or particles that settle and stay on a filter, or attached to the vessel.
+    """
 
     dimension: str
     amount: Decimal | None
     known: bool
+    kind: str = ""
+
+
+KINDS = (DISSOLVED, CELLS, PARTICLES, ATTACHED) = ("dissolved", "cells", "particles", "attached")
+
+
+def kind_of(name: str, written: str) -> str:
+    """Where a component is, as declared; else what is called cells is cells, and all else is dissolved."""
+    return written or (CELLS if "cells" in name else DISSOLVED)
 
 
 def grain(amount: Decimal) -> Decimal:
@@ -44,7 +56,7 @@ class Contents:
     @classmethod
     def read(cls, ledger: Mapping[str, Any]) -> Self:
         components = {
-            name: Component(part["dimension"], _decimal(part.get("amount")), part["known"])
+            name: Component(part["dimension"], _decimal(part.get("amount")), part["known"], part.get("kind", ""))
             for name, part in ledger.get("components", {}).items()
         }
         origins = {key: Decimal(share) for key, share in ledger.get("origins", {}).items()}
@@ -54,6 +66,7 @@ class Contents:
         written: dict[str, Any] = {"key": key} if key else {}
         written["components"] = {
             name: {"dimension": part.dimension, "amount": _text(part.amount), "known": part.known}
+            | ({"kind": part.kind} if part.kind else {})
             for name, part in self.components.items()
         }
         written["origins"] = {name: _text(share) for name, share in self.origins.items()}
@@ -102,6 +115,16 @@ class Contents:
         assert self.volume is not None and ZERO < volume <= self.volume, "callers check what is there"
         moved, left = self.split(volume / self.volume, keep)
         return replace(moved, volume=volume), replace(left, volume=self.volume - volume)
+
+    def of_kind(self, *kinds: str) -> tuple[str, ...]:
+        """The components of these kinds."""
+        return tuple(name for name, part in self.components.items() if kind_of(name, part.kind) in kinds)
+
+    def dry_mass(self) -> Decimal | None:
+        """The sum of all components' masses in µg; None where one is unknown or not counted by mass."""
+        parts = self.components.values()
+        known = [part.amount for part in parts if part.dimension == "mass" and part.amount is not None]
+        return sum(known, ZERO) if len(known) == len(parts) else None
 
     def only(self, names: Collection[str]) -> tuple["Contents", "Contents"]:
         """(those components without any liquid, all the rest with it)."""
@@ -162,7 +185,7 @@ def _parted(whole: Decimal | None, share: Decimal) -> tuple[Decimal | None, Deci
 
 def _sum(one: Component, other: Component) -> Component:
     amount = None if one.amount is None or other.amount is None else one.amount + other.amount
-    return Component(one.dimension, amount, one.known and other.known)
+    return Component(one.dimension, amount, one.known and other.known, one.kind)
 
 
 def _less(whole: Decimal | None, part: Decimal | None) -> Decimal | None:

@@ -1,20 +1,20 @@
 """Working copies of materials: a handler draws from them and pours into them, and they come back as drafts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Draft, Material
-from simulation.offline.ledger import ONE, ZERO, Contents
+from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents
 
 EMPTY, CONSUMABLE = "empty container", "consumable"
 LIQUID, SUSPENSION, FROZEN, ADHERENT = "liquid", "suspension", "frozen", "adherent culture"
-GEL = "gel"
+GEL, PLATE = "gel", "plate"
 PELLET, SEDIMENTED = "pellet", "pellet and supernatant"
 SOLIDS = ("solid", "powder", "tissue", PELLET)
-PHASES = (EMPTY, CONSUMABLE, LIQUID, SUSPENSION, FROZEN, ADHERENT, GEL, SEDIMENTED, *SOLIDS)
+PHASES = (EMPTY, CONSUMABLE, LIQUID, SUSPENSION, FROZEN, ADHERENT, GEL, PLATE, SEDIMENTED, *SOLIDS)
 SMALLEST_DRAW = Decimal("0.5")  # µL
 
 _TEMPERATURES = {
@@ -43,9 +43,45 @@ class RefusalError(Exception):
     """The action cannot be done; the message becomes the reason of a rejection."""
 
 
+class Sources(dict[str, tuple[Decimal | None, str]]):
+    """How much of which material, by barcode, with its dimension: None where the amount is unknown."""
+
+    def add(self, source: "Vessel", contents: Contents) -> None:
+        """Note what came out of a vessel. One that was made in this very step passes on what it came from."""
+        moved, dimension = _size(contents)
+        if source.barcode:
+            self.note(source.barcode, moved, dimension)
+            return
+        left, _ = _size(source.contents)
+        for code, (amount, of) in source.sources.items():
+            if amount is None or moved is None or left is None:
+                self.note(code, None, of)
+            else:
+                # What the source noted has been cut down to what stayed in it, unless nothing did.
+                self.note(code, amount * moved / left if left else amount, of)
+
+    def note(self, code: str, amount: Decimal | None = None, dimension: str = "volume") -> None:
+        before, of = self.get(code, (ZERO, dimension))
+        both = None if before is None or amount is None or of != dimension else before + amount
+        self[code] = (both, dimension)
+
+    def scale(self, share: Decimal) -> None:
+        """Keep this share of each; what is emptied keeps its notes, for whom it is poured into."""
+        for code, (amount, of) in self.items() if share else ():
+            self[code] = (None if amount is None else amount * share, of)
+
+    def shown(self) -> dict[str, str]:
+        """As text for people; "" where unknown."""
+        return {code: "" if amount is None else quantities.show(amount, of) for code, (amount, of) in self.items()}
+
+
 @dataclass
 class Vessel:
-    """One material while a handler works on it. `sources` are the barcodes of what was poured in."""
+    """One material while a handler works on it.
+
+    `sources` says how much of what was poured in, by barcode: µL, for a solid µg, None where unknown. `tare` is the mass of
+    the empty container in µg; `wells` are those of a plate that has not been taken apart.
+    """
 
     name: str
     properties: dict[str, Any]
@@ -57,7 +93,9 @@ class Vessel:
     key: str = ""
     unlimited: bool = False
     used_up: bool = False
-    sources: list[str] = field(default_factory=list)
+    sources: "Sources" = field(default_factory=lambda: Sources())
+    tare: Decimal | None = None
+    wells: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def open(cls, material: Material, now: int) -> "Vessel":
@@ -75,6 +113,8 @@ class Vessel:
             barcode=material.barcode,
             key=str(material.ledger.get("key", "")),
             unlimited=material.available_for_use == UNLIMITED,
+            tare=Decimal(material.ledger["tare"]) if material.ledger.get("tare") else None,
+            wells=material.ledger.get("wells", ()),
         )
         vessel.thaw(vessel.temperature(), Decimal(now - material.last_modified))
         return vessel
@@ -83,7 +123,7 @@ class Vessel:
     def from_supply(cls, supply: "Vessel", name: str) -> "Vessel":
         """A new empty container out of a box of them."""
         properties = {key: supply.properties[key] for key in _OF_THE_VESSEL if key in supply.properties}
-        return cls(name[:120], properties, Contents(), EMPTY)
+        return cls(name[:120], properties, Contents(), EMPTY, tare=supply.tare)
 
     @property
     def is_supply(self) -> bool:
@@ -92,8 +132,9 @@ class Vessel:
 
     @property
     def settled(self) -> tuple[str, ...]:
-        """Components that lie in the pellet or sit on the dish, where the liquid can be taken off them."""
-        return cells_in(self.contents) if self.phase in (SEDIMENTED, PELLET, ADHERENT) else ()
+        """Components that lie in the pellet, sit on the dish or are bound to it: the liquid can be taken off them."""
+        loose = {SEDIMENTED: (CELLS, PARTICLES), PELLET: (CELLS, PARTICLES), ADHERENT: (CELLS,)}
+        return self.contents.of_kind(ATTACHED, *loose.get(self.phase, ()))
 
     def draft(self) -> Draft:
         return Draft(
@@ -103,9 +144,25 @@ class Vessel:
             material_type=self.material_type,
             environmental_condition=self.condition,
             replaces=self.barcode,
-            derived_from=tuple(dict.fromkeys(self.sources)),
-            ledger=self.contents.write(self.key),
+            derived_from=tuple(self.sources),
+            taken=self.sources.shown(),
+            ledger=self._ledger(),
         )
+
+    def _ledger(self) -> dict[str, Any]:
+        extras: dict[str, Any] = {} if self.tare is None else {"tare": format(self.tare, "f")}
+        return self.contents.write(self.key) | extras | ({"wells": list(self.wells)} if self.wells else {})
+
+    def net_mass(self) -> Decimal | None:
+        """What is in it, in µg: the bulk mass, the dry components together, or volume times a known density."""
+        if self.contents.mass is not None:
+            return self.contents.mass
+        if not self.contents.volume:
+            return self.contents.dry_mass() if self.contents.volume is not None else None
+        if "density" not in self.properties:
+            return None
+        # g/mL is µg/µL times 1000.
+        return self.contents.volume * quantities.parse(self.properties["density"], "density").value * 1000
 
     def temperature(self) -> Decimal:
         """That of its surroundings in °C."""
@@ -159,16 +216,16 @@ class Vessel:
                 f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}"
             )
 
-    def draw(self, volume: Decimal) -> Contents:
+    def draw(self, volume: Decimal, least: Decimal = SMALLEST_DRAW) -> Contents:
         """Take a volume out; from above a pellet only the liquid comes. An unlimited material stays as it is."""
         self.need_liquid()
-        if volume < SMALLEST_DRAW:
-            raise RefusalError(f"below the instrument's minimum of 0.5 µL: {show(volume)} of {self.name}")
+        if volume < least:
+            raise RefusalError(f"below the instrument's minimum of {show(least)}: {show(volume)} of {self.name}")
         if self.unlimited:
             return self._draw_unlimited(volume)
         if volume > self.volume():
             raise RefusalError(f"short of volume: needs {show(volume)}, {show(self.volume())} usable in {self.name}")
-        moved, self.contents = self.contents.take(volume, self.settled)
+        moved = self._give(volume)
         self.notice_empty()
         return moved
 
@@ -185,7 +242,8 @@ class Vessel:
             raise RefusalError(f"short of mass: needs {quantities.show(mass, 'mass')}, {have} usable in {self.name}")
         else:
             share = mass / self.contents.mass
-        moved, self.contents = self.contents.split(share)
+        moved, self.contents = self.contents.split(share, self.settled)
+        self.sources.scale(1 - share)
         self.used_up = share == 1
         return moved
 
@@ -202,9 +260,16 @@ class Vessel:
             raise RefusalError(f"short of volume: needs {show(wanted)}, {show(self.volume())} usable in {self.name}")
         if wanted == 0:
             return Contents()
-        moved, self.contents = self.contents.take(wanted, self.settled)
+        moved = self._give(wanted)
         if self.phase == SEDIMENTED and self.contents.volume == 0:
             self.phase = PELLET
+        return moved
+
+    def _give(self, volume: Decimal) -> Contents:
+        """Part with a volume; what was poured in during this step leaves in proportion."""
+        before = self.volume()
+        moved, self.contents = self.contents.take(volume, self.settled)
+        self.sources.scale(1 - volume / before)
         return moved
 
     def pour(self, contents: Contents, source: "Vessel") -> None:
@@ -219,7 +284,7 @@ class Vessel:
         else:
             self._mix_in(source)
         self.contents = self.contents + contents if not self._is_void() else contents
-        self.sources += [source.barcode] if source.barcode else source.sources
+        self.sources.add(source, contents)
 
     def notice_empty(self) -> None:
         """An emptied vessel is used up, unless something stayed behind in it."""
@@ -290,7 +355,7 @@ class Vessel:
 
 def cells_in(contents: Contents) -> tuple[str, ...]:
     """The components that are cells: they settle in a centrifuge, attach to a dish and stay on a filter."""
-    return tuple(name for name in contents.components if "cells" in name)
+    return contents.of_kind(CELLS)
 
 
 def show(volume: Decimal) -> str:
@@ -303,9 +368,16 @@ def pool(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
     for contents, _ in parts:
         total = total + contents
     waste = Vessel(name[:120], {}, total, LIQUID, used_up=True)
-    for _, source in parts:
-        waste.sources += [source.barcode] if source.barcode else source.sources
+    for contents, source in parts:
+        waste.sources.add(source, contents)
     return waste
+
+
+def _size(contents: Contents) -> tuple[Decimal | None, str]:
+    """How much of a liquid, or of a solid without one, there is."""
+    if contents.volume == 0 and contents.mass is not None:
+        return contents.mass, "mass"
+    return contents.volume, "volume"
 
 
 def _read_contents(material: Material) -> Contents:

@@ -12,7 +12,7 @@ MANY = Parameter("filters", "multiselect", "which", options=("DAPI", "FITC", "TR
 COUNT = Parameter("cycles", "range", "how often", minimum=1, maximum=40)
 VOLUME = Parameter("volume", "range_with_units", "how much", dimension="volume", minimum="1 µL", maximum="10 mL")
 SWITCH = Parameter("lid", "boolean", "closed or not")
-OBJECT = Parameter("voltages", "object", "per channel", keys=("FSC", "SSC"))
+OBJECT = Parameter("voltages", "object", "per channel", keys=dict.fromkeys(("FSC", "SSC")))
 ONE = Parameter("solvent", "material_selector", "which material")
 SEVERAL = Parameter("targets", "multi_material_selector", "which materials")
 QUESTION = Parameter("question", "text", "one question ending in a question mark", pattern=r"[^?]+\?", max_length=40)

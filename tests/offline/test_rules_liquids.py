@@ -110,7 +110,7 @@ def test_unlimited_water_is_drawn_and_never_handed_back(small):
         ("Transfer", "water ice", {"source": "@water", "amount": "10 µL"}, "frozen: thaw it first (ice)"),
         ("Transfer", "cells vial", {"source": "@cells", "amount": "10 µL"}, "wrong phase: the cells of cells are attached; they cannot be pipetted"),
         ("Transfer", "powder vial", {"source": "@powder", "amount": "10 µL"}, "wrong phase: powder is powder, which cannot be pipetted"),
-        ("Transfer", "vial stock", {"source": "@vial", "amount": "0.4 µL"}, "below the instrument's minimum of 0.5 µL: 400 nL of vial"),
+        ("Transfer", "vial stock", {"source": "@vial", "amount": "0.4 µL"}, "below the instrument's minimum of 500 nL: 400 nL of vial"),
         ("Transfer", "powder vial", {"source": "@powder", "mass": "20 mg"}, "short of mass: needs 20 mg, 10 mg usable in powder"),
         ("Transfer", "vial tap", {"source": "@vial", "amount": "10 µL"}, "unlimited: tap cannot be changed; pour into a container or a limited material"),
         ("Transfer", "tubes vial", {"source": "@tubes", "amount": "10 µL"}, "wrong material: source is tubes, which is empty container"),

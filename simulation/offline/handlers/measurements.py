@@ -124,7 +124,7 @@ def gel(job: Job) -> None:
         vessel.need_liquid("loaded")
         loaded = use(vessel, load)
         slab.contents += loaded
-        slab.sources.append(vessel.barcode)
+        slab.sources.add(vessel, loaded)
         job.say(f"Gel lane of {vessel.name}", "visual", _lane(job, loaded, vessel is ladder, ladder is not None))
     slab.name = job.free_name(f"Agarose gel, {quantities.plain(job.number('agarose'))} %")
     slab.properties["lanes"] = "; ".join(f"{lane}: {vessel.name}" for lane, vessel in enumerate(samples, start=1))

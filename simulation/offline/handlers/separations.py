@@ -55,7 +55,7 @@ def wash(job: Job) -> None:
         if "medium" in vessel.properties:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
     waste = pool(job.free_name("Waste from Wash"), removed)
-    waste.sources.append(medium.barcode)
+    waste.sources.setdefault(medium.barcode, (None, "volume"))
     job.made.append(waste)
     job.how = "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now."
 

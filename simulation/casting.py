@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from simulation.lab import material_checks
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
@@ -88,9 +89,12 @@ def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
     return [(kind.name, f"is {kind.handler!r}; allowed: {allowed}") for kind in unknown]
 
 
-def check_truth(truth: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
-    """Every problem of an experiment's hidden truth, which only the offline transition model reads."""
-    return truths.check(truth, catalogue)
+def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
+    """Every problem of an experiment file's hidden truth, which only the offline transition model reads."""
+    materials = data.get("materials", [])
+    return truths.check(
+        data.get("truth", {}), catalogue, material_checks.components(materials), material_checks.keys(materials)
+    )
 
 
 def perturber(name: str, perturbation: Perturbation, seed: int) -> Perturber:

@@ -27,7 +27,7 @@ def load_lab(directory: Path) -> dict[str, Loaded]:
     specs = experiments.read_directory(directory / "experiments", actions)
     problems = [f"{name}.json: handler: {problem}" for name, problem in casting.check_handlers(actions)]
     problems += [
-        f"{spec.slug}.json: {problem}" for spec, _ in specs for problem in casting.check_truth(spec.truth, actions)
+        f"{spec.slug}.json: {problem}" for spec, data in specs for problem in casting.check_truth(data, actions)
     ]
     if problems:
         raise CatalogueError("\n".join(problems))

@@ -1,61 +1,30 @@
 """Checks an experiment file: every problem names its entry, its field and what is allowed there."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
+from collections.abc import Mapping
 from typing import Any
 
-from simulation.lab import quantities, rubrics
+from simulation.lab import material_checks, rubrics
 from simulation.lab.actions import Action, ActionType, Catalogue
-from simulation.lab.errors import CatalogueError, LabError
-from simulation.lab.materials import AVAILABILITY, CONDITIONS, MATERIAL_TYPES
+from simulation.lab.entries import each, named, texts, twice, unknown
+from simulation.lab.errors import LabError
 
 ROLES = ("control", "calibration", "sample", "preparation", "")
 
 _FIELDS = {
     "slug", "name", "group", "goal", "max_steps", "provenance", "materials", "truth", "protocol", "rubric",
-}  # fmt: skip
-_MATERIAL_FIELDS = {
-    "key", "name", "properties", "available_for_use", "material_type", "environmental_condition", "contents",
+    "manifest", "shortfalls",
 }  # fmt: skip
 _STEP_FIELDS = {"action", "materials", "parameters", "yields", "role"}
-_MEASURED = {
-    "volume": "volume",
-    "mass": "mass",
-    "container_capacity": "volume",
-    "temperature": "temperature",
-}
-# A concentration times a volume in µL is an amount: dimension of the concentration -> (that of the amount, divisor).
-_CONCENTRATIONS = {
-    "mass_concentration": ("mass", Decimal(1000)),
-    "molar_concentration": ("amount", Decimal(1000)),
-    "number_density": ("count", Decimal(1000)),
-    "ratio": ("volume", Decimal(100)),
-}
 _MOST = 1000  # materials an outcome may hold
-_AMOUNTS = ("mass", "amount", "count", "volume")
-_KEY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-
-
-def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
-    """(dimension, amount in its kept unit) of a component in a material of that volume in µL. CatalogueError if wrong."""
-    if ("concentration" in content) == ("amount" in content):
-        raise CatalogueError('must hold either "concentration" or "amount"')
-    if "amount" in content:
-        return _parse_any(content["amount"], _AMOUNTS)
-    dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
-    if volume is None:
-        raise CatalogueError('a "concentration" needs the material\'s properties.volume; allowed besides: "amount"')
-    amount_dimension, divisor = _CONCENTRATIONS[dimension]
-    return amount_dimension, value * volume / divisor
 
 
 def check(data: Any, catalogue: Catalogue) -> list[str]:
     """Every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
     if not isinstance(data, Mapping):
         return ["the file must hold one JSON object"]
-    problems = _unknown(data, _FIELDS) + _texts(data, ("slug", "name", "group", "goal", "provenance"))
+    problems = unknown(data, _FIELDS) + texts(data, ("slug", "name", "group", "goal", "provenance"))
     if isinstance(data.get("slug"), str) and not _SLUG.fullmatch(data["slug"]):
         problems.append(f"slug: is {data['slug']!r}; allowed: small letters and digits, joined by single hyphens")
     steps = data.get("max_steps")
@@ -67,91 +36,48 @@ def check(data: Any, catalogue: Catalogue) -> list[str]:
     wrong = [f"{key}: must be a list" for key, value in lists.items() if not isinstance(value, list)]
     if wrong:
         return problems + wrong
-    if not lists["materials"]:
-        problems.append("materials: must hold at least one material")
-    problems += _each("materials", lists["materials"], _check_material)
-    problems += _twice("materials", "key", lists["materials"]) + _twice("materials", "name", lists["materials"])
-    problems += _check_protocol(lists["protocol"], _named(lists["materials"], "key"), catalogue)
-    names = _named(lists["materials"], "name")
-    return problems + rubrics.check(lists["rubric"], names, catalogue)
+    problems += material_checks.check(lists["materials"])
+    problems += _check_manifest(data.get("manifest", []), lists["materials"])
+    problems += _check_protocol(lists["protocol"], named(lists["materials"], "key"), catalogue)
+    names = named(lists["materials"], "name")
+    problems += rubrics.check(lists["rubric"], names, catalogue)
+    return problems + _check_shortfalls(data.get("shortfalls", []), lists["protocol"], lists["rubric"])
 
 
-def _check_material(data: Mapping[str, Any]) -> list[str]:
-    problems = _unknown(data, _MATERIAL_FIELDS) + _texts(data, ("key", "name"))
-    if isinstance(data.get("key"), str) and not _KEY.fullmatch(data["key"]):
-        problems.append(f"key: is {data['key']!r}; allowed: small letters, digits and underscores")
-    for key, allowed in (
-        ("available_for_use", AVAILABILITY),
-        ("material_type", MATERIAL_TYPES),
-        ("environmental_condition", CONDITIONS),
-    ):
-        if data.get(key) not in allowed:
-            problems.append(f"{key}: is {data.get(key)!r}; allowed: {', '.join(allowed)}")
-    properties = data.get("properties")
-    if not isinstance(properties, Mapping):
-        return [*problems, f"properties: is {properties!r}; allowed: an object of texts"]
-    for key, value in properties.items():
-        problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
-    volume, capacity = _volume(properties), _volume(properties, "container_capacity")
-    if volume is not None and capacity is not None and volume > capacity:
-        problems.append(f"properties.volume: is {properties['volume']!r}; allowed: no more than container_capacity")
-    return problems + _check_contents(data.get("contents", {}), properties)
-
-
-def _check_property(key: str, value: Any) -> list[str]:
-    if not isinstance(value, str) or not value:
-        return [f"is {value!r}; allowed: text, not empty"]
-    dimension = _MEASURED.get(key)
-    try:
-        if dimension and quantities.parse(value, dimension).value < 0 and dimension != "temperature":
-            return [f"is {value!r}; allowed: no less than zero"]
-    except quantities.QuantityError as error:
-        return [str(error)]
-    return []
-
-
-def _check_contents(contents: Any, properties: Mapping[str, Any]) -> list[str]:
-    if not isinstance(contents, Mapping):
-        return [f"contents: is {contents!r}; allowed: an object of components"]
-    problems = []
-    for component, content in contents.items():
-        place = f"contents.{component}"
-        if not isinstance(content, Mapping):
-            problems.append(f'{place}: allowed: {{"concentration" or "amount": "1 mg/mL", "known": true or false}}')
-            continue
-        problems += [f"{place}.{problem}" for problem in _unknown(content, {"concentration", "amount", "known"})]
-        if not isinstance(content.get("known"), bool):
-            problems.append(f"{place}.known: is {content.get('known')!r}; allowed: true, false")
-        try:
-            read_content(content, _volume(properties))
-        except LabError as error:
-            problems.append(f"{place}: {error}")
-        problems += _check_shown(component, content, properties)
+def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
+    """What may be asked for besides: consumables, common reagents and vessels, never a sample and never a result."""
+    if not isinstance(manifest, list):
+        return ["manifest: must be a list of materials"]
+    problems = each("manifest", manifest, material_checks.check_material)
+    for key in ("key", "name"):
+        problems += twice("manifest", key, [*materials, *manifest])
+    for index, entry in enumerate(manifest):
+        contents = entry.get("contents", {}) if isinstance(entry, Mapping) else {}
+        if isinstance(contents, Mapping):
+            problems += [
+                f"manifest[{index}].contents.{name}: is unknown; allowed: what everybody knows"
+                for name, content in contents.items()
+                if isinstance(content, Mapping) and content.get("known") is not True
+            ]
     return problems
 
 
-def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
-    """What the properties show of a component must be what it holds, and nothing where that is unknown."""
-    name = f"{component} concentration"
-    if name not in properties:
-        return []
-    if content.get("known") is False:
-        return [f"properties.{name}: shows what contents.{component} hides; allowed: leave it out"]
-    for dimension in _CONCENTRATIONS:
-        try:
-            texts = (properties[name], content.get("concentration"))
-            shown, held = (quantities.parse(text, dimension).value for text in texts)
-        except quantities.QuantityError:
-            continue
-        return [] if shown == held else [f"properties.{name}: is {texts[0]!r}; allowed: {texts[1]!r}, as in contents"]
-    return [f"properties.{name}: is {properties[name]!r}; allowed: {content.get('concentration')!r}, as in contents"]
+def _check_shortfalls(shortfalls: Any, protocol: list[Any], rubric: list[Any]) -> list[str]:
+    """Named ways to fall short: the protocol without those steps (from 1) misses that line of the rubric."""
+    if not isinstance(shortfalls, list):
+        return ["shortfalls: must be a list"]
+    lines = named(rubric, "line")
 
+    def check_one(entry: Mapping[str, Any]) -> list[str]:
+        problems = unknown(entry, {"name", "without", "missing"}) + texts(entry, ("name",))
+        steps = entry.get("without")
+        if not isinstance(steps, list) or not steps or any(step not in range(1, len(protocol) + 1) for step in steps):
+            problems.append(f"without: is {steps!r}; allowed: a list of steps from 1 to {len(protocol)}")
+        if entry.get("missing") not in lines:
+            problems.append(f"missing: is {entry.get('missing')!r}; allowed: {', '.join(lines)}")
+        return problems
 
-def _volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | None:
-    try:
-        return quantities.parse(properties[name], "volume").value
-    except (KeyError, quantities.QuantityError):
-        return None
+    return each("shortfalls", shortfalls, check_one) + twice("shortfalls", "name", shortfalls)
 
 
 def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) -> list[str]:
@@ -170,7 +96,7 @@ def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) 
 
 
 def _check_step(step: Mapping[str, Any], known: list[str], catalogue: Catalogue) -> list[str]:
-    problems = _unknown(step, _STEP_FIELDS)
+    problems = unknown(step, _STEP_FIELDS)
     if step.get("role", "") not in ROLES:
         problems.append(f"role: is {step.get('role')!r}; allowed: {', '.join(role or 'empty' for role in ROLES)}")
     problems += _check_yields(step.get("yields", {}), known)
@@ -228,44 +154,3 @@ def without_marks(value: Any) -> Any:
     if isinstance(value, str):
         return value.removeprefix("@")
     return [without_marks(part) for part in value] if isinstance(value, list | tuple) else value
-
-
-def _parse_any(text: Any, dimensions: Iterable[str]) -> tuple[str, Decimal]:
-    for dimension in dimensions if isinstance(text, str) else ():
-        try:
-            value = quantities.parse(text, dimension).value
-        except quantities.QuantityError:
-            continue
-        if value >= 0:
-            return dimension, value
-    units = ", ".join(unit for dimension in dimensions for unit in quantities.units(dimension) if unit)
-    raise CatalogueError(f"is {text!r}; allowed: zero or more, as text with a unit of {units}")
-
-
-def _each(place: str, entries: list[Any], check_one: Callable[[Mapping[str, Any]], list[str]]) -> list[str]:
-    problems = []
-    for index, entry in enumerate(entries):
-        found = check_one(entry) if isinstance(entry, Mapping) else ["must be an object"]
-        problems += [f"{place}[{index}].{problem}" for problem in found]
-    return problems
-
-
-def _named(entries: list[Any], key: str) -> list[str]:
-    return [entry[key] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get(key), str)]
-
-
-def _twice(place: str, key: str, entries: list[Any]) -> list[str]:
-    names = _named(entries, key)
-    return [f"{place}: the {key} {name!r} stands twice" for name in sorted(set(names)) if names.count(name) > 1]
-
-
-def _unknown(data: Mapping[str, Any], allowed: set[str]) -> list[str]:
-    return [f"{key}: unknown field; allowed: {', '.join(sorted(allowed))}" for key in sorted(set(data) - allowed)]
-
-
-def _texts(data: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
-    return [
-        f"{key}: is {data.get(key)!r}; allowed: text, not empty"
-        for key in keys
-        if not isinstance(data.get(key), str) or not data[key]
-    ]

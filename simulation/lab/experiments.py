@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from simulation.lab import experiment_checks, quantities
+from simulation.lab import experiment_checks, material_checks, quantities
 from simulation.lab.actions import Catalogue
 from simulation.lab.catalogue import read_files
 from simulation.lab.errors import CatalogueError
@@ -18,7 +18,8 @@ class ExperimentSpec:
     """A data file of fixtures/experiments, read and checked.
 
     `materials` are (key, draft) pairs: the key is how protocol and rubric name the material. `truth` is what the
-    unknowns really are: the offline transition model may know it, an agent or a classifier never does.
+    unknowns really are: the offline transition model may know it, an agent or a classifier never does. `manifest` is what
+    ManifestMaterials may add; `shortfalls` are named ways to miss a line of the rubric.
     """
 
     slug: str
@@ -31,6 +32,8 @@ class ExperimentSpec:
     protocol: tuple[Mapping[str, Any], ...] = ()
     rubric: tuple[Mapping[str, Any], ...] = ()
     provenance: str = ""
+    manifest: tuple[tuple[str, Draft], ...] = ()
+    shortfalls: tuple[Mapping[str, Any], ...] = ()
 
     def drafts(self) -> tuple[Draft, ...]:
         return tuple(draft for _, draft in self.materials)
@@ -66,6 +69,8 @@ def build(data: Mapping[str, Any]) -> ExperimentSpec:
         protocol=tuple(data.get("protocol", ())),
         rubric=tuple(data.get("rubric", ())),
         provenance=data.get("provenance", ""),
+        manifest=tuple((entry["key"], _draft(entry)) for entry in data.get("manifest", ())),
+        shortfalls=tuple(data.get("shortfalls", ())),
     )
 
 
@@ -95,17 +100,32 @@ def _ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The simulator's account: amounts as decimal text in the kept unit of their dimension, volume in µL (None: none)."""
     written = entry["properties"].get("volume")
     volume = quantities.parse(written, "volume").value if written else None
-    return {
+    ledger = {
         "key": entry["key"],
         "components": {name: _component(content, volume) for name, content in entry.get("contents", {}).items()},
         "origins": {entry["key"]: "1"},
         "volume": None if volume is None else _plain(volume),
     }
+    if "tare" in entry:
+        ledger["tare"] = _plain(quantities.parse(entry["tare"], "mass").value)
+    if "wells" in entry:
+        ledger["wells"] = [_well(well) for well in entry["wells"]]
+    return ledger
+
+
+def _well(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "well": entry["well"],
+        "name": entry["name"],
+        "properties": _visible(entry),
+        "ledger": _ledger(entry),
+    }
 
 
 def _component(content: Mapping[str, Any], volume: Decimal | None) -> dict[str, Any]:
-    dimension, amount = experiment_checks.read_content(content, volume)
-    return {"dimension": dimension, "amount": _plain(amount), "known": content["known"]}
+    dimension, amount = material_checks.read_content(content, volume)
+    kind = {"kind": content["kind"]} if "kind" in content else {}
+    return {"dimension": dimension, "amount": _plain(amount), "known": content["known"], **kind}
 
 
 def _plain(amount: Decimal) -> str:

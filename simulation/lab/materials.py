@@ -23,6 +23,9 @@ CONDITIONS = (
     "dry_ice",
 )
 
+# Where a component of a material is: in solution, settling and held back by filters, or bound to the vessel.
+CONTENT_KINDS = ("dissolved", "cells", "particles", "attached")
+
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 

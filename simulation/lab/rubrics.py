@@ -5,15 +5,23 @@ parameters meet every condition, its lineage holds all names of `of` and none of
 of it has the `value` asked for. `at_least` of them meet the line: with `each`, of every name in it; with `distinct`, as
 many different values of that visible property or parameter. A line without a route is always required; of the routes one must be
 complete.
+
+Further conditions: `properties` on what the material shows in that step; `about`, words of which an observation must hold
+one to count at all; `signal`, bounds of the first number read off; `elapsed`, time since an earlier line's first step on
+one of the material's ancestors; `shares`, the v/v share of an initial material in it, followed through what was taken of
+what, `known` to be counted, and `different` ones wanted.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from simulation.lab import quantities
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
 
+_NUMBER = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 VALUES = ("", "text", "numeric")
 CONDITIONS = ("equals", "at_least", "at_most", "mentions")
 
@@ -38,6 +46,11 @@ class RubricLine:
         default_factory=dict
     )  # line -> how many different of its materials they come from
     route: str = ""
+    properties: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    about: tuple[str, ...] = ()
+    signal: Mapping[str, str] = field(default_factory=dict)
+    elapsed: Mapping[str, str] = field(default_factory=dict)
+    shares: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -45,7 +58,7 @@ class RubricLine:
         return cls(**{**data, **lists})
 
 
-_LISTS = ("actions", "of", "not_of", "each", "brackets", "after")
+_LISTS = ("actions", "of", "not_of", "each", "brackets", "after", "about")
 _FIELDS = set(RubricLine.__dataclass_fields__)
 
 
@@ -86,11 +99,59 @@ def _check_line(
         "brackets": lines,
         "after": before,
     }
-    for key in _LISTS:
+    for key in allowed:
         problems += _check_list(key, data.get(key, []), allowed[key])
+    about = data.get("about", [])
+    if not isinstance(about, list) or not all(isinstance(word, str) and word for word in about):
+        problems.append(f"about: is {about!r}; allowed: a list of texts")
+    problems += _check_seen(data) + _check_elapsed(data.get("elapsed", {}), before)
+    problems += _check_shares(data.get("shares", {}), names)
     if not data.get("actions"):
         problems.append(f"actions: must name at least one; allowed: {', '.join(sorted(catalogue.types))}")
     return problems + _check_spread(data.get("spread", {}), before) + _check_conditions(data, catalogue)
+
+
+def _check_seen(data: Mapping[str, Any]) -> list[str]:
+    """Conditions on visible properties, and bounds of a reading."""
+    properties, signal = data.get("properties", {}), data.get("signal", {})
+    if not isinstance(properties, Mapping) or not isinstance(signal, Mapping):
+        return ["properties and signal: must be objects"]
+    problems = []
+    for name, condition in properties.items():
+        if not isinstance(condition, Mapping) or not condition or set(condition) - set(CONDITIONS):
+            problems.append(f"properties.{name}: is {condition!r}; allowed: any of {', '.join(CONDITIONS)}")
+    for key, value in signal.items():
+        if key not in ("at_least", "at_most") or not _NUMBER.fullmatch(str(value)):
+            problems.append(f'signal.{key}: is {value!r}; allowed: at_least and at_most, a number as text, like "7.3"')
+    return problems
+
+
+def _check_elapsed(elapsed: Any, before: Sequence[str]) -> list[str]:
+    if not elapsed and isinstance(elapsed, Mapping):
+        return []
+    if not isinstance(elapsed, Mapping) or set(elapsed) - {"since", "at_least", "at_most"} or len(elapsed) < 2:
+        return [f"elapsed: is {elapsed!r}; allowed: since, with at_least or at_most"]
+    problems = []
+    if elapsed.get("since") not in before:
+        problems.append(f"elapsed.since: is {elapsed.get('since')!r}; allowed: {', '.join(before)}")
+    for key in {"at_least", "at_most"} & set(elapsed):
+        try:
+            quantities.parse(elapsed[key], "duration")
+        except LabError as error:
+            problems.append(f"elapsed.{key}: {error}")
+    return problems
+
+
+def _check_shares(shares: Any, names: Sequence[str]) -> list[str]:
+    if not shares and isinstance(shares, Mapping):
+        return []
+    if not isinstance(shares, Mapping) or set(shares) - {"of", "different", "known"}:
+        return [f"shares: is {shares!r}; allowed: of, with known or different"]
+    problems = [] if shares.get("of") in names else [f"shares.of: is {shares.get('of')!r}; allowed: {', '.join(names)}"]
+    different, known = shares.get("different", 1), shares.get("known", True)
+    if not isinstance(different, int) or isinstance(different, bool) or different < 1:
+        problems.append(f"shares.different: is {different!r}; allowed: a whole number from 1")
+    return problems if isinstance(known, bool) else [*problems, f"shares.known: is {known!r}; allowed: true, false"]
 
 
 def _check_spread(spread: Any, before: Sequence[str]) -> list[str]:

@@ -12,6 +12,8 @@ from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import RubricLine
 from simulation.offline.evidence import Reading, readings
 
+_APART = Decimal("1.05")  # shares closer than this are one
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -52,13 +54,18 @@ class ChecklistClassifier:
         seen = readings(transcript)
         found: dict[str, Finding] = {}
         for line in self.lines:
-            found[line.line] = _spread(_count(line, seen, found), found)
+            found[line.line] = _different(_spread(_count(line, seen, found), found))
         return [_bracketed(finding, found) for finding in found.values()]
 
 
 def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Finding]) -> Finding:
     earlier = [found[name].counted for name in line.after]
-    counted = tuple(reading for reading in seen if _fits(line, reading) and _follows(reading, earlier))
+    noted = [reading.about(line.about) for reading in seen] if line.about else seen
+    counted = tuple(
+        reading
+        for reading in noted
+        if _fits(line, reading) and _follows(reading, earlier) and _in_time(line, reading, found)
+    )
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
         missing = [name for name in line.each if len(things[name]) < line.at_least]
@@ -97,6 +104,35 @@ def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:
     return finding
 
 
+def _different(finding: Finding) -> Finding:
+    """The same finding, missed if the counted materials hold too few different shares of an initial material."""
+    shares = finding.line.shares
+    if "different" not in shares:
+        return finding
+    held = sorted(reading.shares[shares["of"]] for reading in finding.counted if shares["of"] in reading.shares)
+    number, last = 0, None
+    for share in held:
+        if last is None or share > last * _APART:
+            number, last = number + 1, share
+    told = f"{finding.reason}; different shares of {shares['of']}: {number}, needed: {shares['different']}"
+    return replace(finding, met=finding.met and number >= shares["different"], reason=told)
+
+
+def _in_time(line: RubricLine, reading: Reading, found: Mapping[str, Finding]) -> bool:
+    """Whether the time since the first step of the other line on the material or an ancestor is as asked."""
+    if not line.elapsed:
+        return True
+    since = [r.started_at for r in found[line.elapsed["since"]].counted
+             if r.barcode in reading.ancestors and r.step < reading.step]  # fmt: skip
+    if not since:
+        return False
+    seconds = Decimal(reading.started_at - min(since))
+    low, high = (line.elapsed.get(name) for name in ("at_least", "at_most"))
+    return (not low or seconds >= quantities.parse(low, "duration").value) and (
+        not high or seconds <= quantities.parse(high, "duration").value
+    )
+
+
 def _fits(line: RubricLine, reading: Reading) -> bool:
     return (
         reading.action in line.actions
@@ -104,9 +140,19 @@ def _fits(line: RubricLine, reading: Reading) -> bool:
         and not reading.origins.intersection(line.not_of)
         and (not line.each or not reading.origins.isdisjoint(line.each))
         and all(_holds(condition, reading.parameters.get(name)) for name, condition in line.parameters.items())
+        and all(_holds(condition, reading.properties.get(name)) for name, condition in line.properties.items())
         and (not line.value or bool(reading.values))
         and (line.value != "numeric" or reading.signal is not None)
+        and (not line.signal or _within(reading.signal, line.signal))
+        and (not line.shares.get("known") or line.shares["of"] in reading.shares)
     )
+
+
+def _within(signal: Decimal | None, bounds: Mapping[str, str]) -> bool:
+    if signal is None:
+        return False
+    low, high = (Decimal(bounds.get(name, signal)) for name in ("at_least", "at_most"))
+    return low <= signal <= high
 
 
 def _follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:

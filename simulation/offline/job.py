@@ -104,8 +104,11 @@ class Job:
 
     def noise(self, vessel: Vessel, relative: Decimal, *place: object) -> Decimal:
         """A factor around 1 with this relative standard deviation, the same for the same seed, step and material."""
-        rng = self.rng(vessel, *place)
-        return max(Decimal(0), 1 + Decimal(str(round(rng.gauss(0, 1), 6))) * relative)
+        return max(Decimal(0), 1 + self.deviate(vessel, *place) * relative)
+
+    def deviate(self, vessel: Vessel, *place: object) -> Decimal:
+        """A standard normal deviate, the same for the same seed, step and material."""
+        return Decimal(str(round(self.rng(vessel, *place).gauss(0, 1), 6)))
 
     def rng(self, vessel: Vessel, *place: object) -> random.Random:
         return random.Random(repr((*self.place, vessel.barcode, *place)))
@@ -115,7 +118,8 @@ class Job:
         return [entry for entry in self.truth.get(kind, ()) if self.applies(entry)]
 
     def applies(self, entry: Mapping[str, Any]) -> bool:
-        if entry["action"] != self.kind.name:
+        action = entry["action"]
+        if self.kind.name not in (action if isinstance(action, list) else [action]):
             return False
         return all(self._holds(name, condition) for name, condition in entry.get("when", {}).items())
 
@@ -124,7 +128,8 @@ class Job:
         if value is None:
             return False
         if not isinstance(condition, Mapping):
-            return value in (condition if isinstance(condition, list) else [condition])
+            allowed = condition if isinstance(condition, list) else [condition]
+            return any(part in allowed for part in (value if isinstance(value, tuple) else (value,)))
         parameter = next(p for p in self.kind.parameters if p.name == name)
         low, high = (parameter.read(condition[end]) if end in condition else value for end in ("minimum", "maximum"))
         return bool(low <= value <= high)

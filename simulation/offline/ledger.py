@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Self
 
 from simulation.lab import quantities
+from simulation.lab.materials import CONTENT_KINDS
 
 ZERO, ONE = Decimal(0), Decimal(1)
 # A concentration is an amount per millilitre, while volumes are kept in µL.
@@ -16,6 +17,7 @@ _CONCENTRATION = {
     "amount": "molar_concentration",
     "count": "number_density",
     "volume": "ratio",
+    "enzyme_units": "activity",
 }
 
 
@@ -31,7 +33,7 @@ class Component(NamedTuple):
     kind: str = ""
 
 
-KINDS = (DISSOLVED, CELLS, PARTICLES, ATTACHED) = ("dissolved", "cells", "particles", "attached")
+DISSOLVED, CELLS, PARTICLES, ATTACHED = CONTENT_KINDS
 
 
 def kind_of(name: str, written: str) -> str:

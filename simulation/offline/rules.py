@@ -8,6 +8,7 @@ from simulation.lab.actions import Action, ActionType, ParameterError
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.roles import Situation
+from simulation.offline.chemistry import meet
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.job import Job
 from simulation.offline.vessels import RefusalError, Vessel
@@ -65,6 +66,8 @@ def _handler(kind: ActionType) -> Callable[[Job], None]:
 def _outcome(job: Job) -> Outcome:
     """Changed materials in the order of the action's, then new ones; unlimited ones are never handed back."""
     changed = [vessel for vessel in job.vessels.values() if not vessel.unlimited]
+    for vessel in (*changed, *job.made):
+        meet(job, vessel)
     if job.kind.handler not in _IN_PLACE:
         for vessel in (*changed, *job.made):
             vessel.come_out()

@@ -115,7 +115,7 @@ def test_a_right_experiment_has_no_problem():
         (changed("rubric", 0, "spread", to={"ph": 2}), "rubric[0].spread", "allowed: "),
         (changed("rubric", 0, "parameters", to={"depth": {"equals": "1"}}), "rubric[0].parameters.depth", "probe"),
         (changed("rubric", 0, "parameters", to={"probe": "micro"}), "rubric[0].parameters.probe", "equals, at_least"),
-        (changed("rubric", 0, "weight", to=2), "rubric[0].weight", "allowed: actions"),
+        (changed("rubric", 0, "weight", to=2), "rubric[0].weight", "allowed: about"),
     ],
 )  # fmt: skip
 def test_a_wrong_field_is_named_with_its_entry_and_what_is_allowed(data, field, allowed):

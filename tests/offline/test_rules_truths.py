@@ -49,7 +49,7 @@ def test_look_ups_name_initial_materials(lab, slug):
         ("detection_limit", "1", "truth.responses[0].detection_limit: is '1'; allowed: a concentration"),
         ("action", "HLPC", "truth.responses[0].action: is 'HLPC'; allowed: "),
         ("colour", "red", "truth.responses[0].colour: unknown field; allowed: "),
-        ("repeats", "often", "truth.responses[0]: 'often' is no parameter; allowed: "),
+        ("repeats", "often", "truth.responses[0]: 'often' is no parameter of HPLC; allowed: "),
         ("when", {"detector": "nose"}, "truth.responses[0].when.detector: detector is 'nose'"),
         ("when", {"wavelength": "3 nm"}, "truth.responses[0].when.wavelength: no parameter of HPLC; allowed: "),
         ("slope", "1e999", "truth.responses[0].slope: is '1e999'; allowed: a number as text"),
@@ -71,8 +71,8 @@ def test_a_wrong_field_is_named_with_what_is_allowed(lab, field, value, problem)
 
 
 def test_a_missing_field_and_an_unknown_kind_are_named(lab):
-    without = {name: value for name, value in RESPONSE.items() if name != "slope"}
-    assert check({"responses": [without]}, lab.catalogue) == ["truth.responses[0].slope: is missing"]
+    without = {name: value for name, value in RESPONSE.items() if name != "signal"}
+    assert check({"responses": [without]}, lab.catalogue) == ["truth.responses[0].signal: is missing"]
     (found,) = check({"respones": []}, lab.catalogue)
     assert found.startswith("truth.respones: unknown field; allowed: bands, counted, ")
 
@@ -89,7 +89,7 @@ def test_wholes_are_checked_too(lab):
 def test_a_product_needs_one_way_to_know_how_much_there_is(lab):
     reaction = {"action": "Incubate", "needs": ["a"], "makes": "b"}
     assert check({"reactions": [reaction]}, lab.catalogue) == [
-        "truth.reactions[0].makes: needs exactly one of from, per_volume, poisson"
+        "truth.reactions[0].makes: needs exactly one of from, per_volume, poisson, consumes"
     ]
     assert check({"reactions": [{**reaction, "per_volume": "1 ng/µL"}]}, lab.catalogue) == []
     assert check({"reactions": [{**reaction, "from": "a"}]}, lab.catalogue) == ["truth.reactions[0].ratio: is missing"]

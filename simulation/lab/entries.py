@@ -1,0 +1,33 @@
+"""The small checks every data file needs; each gives its problems as "field: what is wrong and what is allowed"."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+
+def each(place: str, entries: Sequence[Any], check_one: Callable[[Mapping[str, Any]], list[str]]) -> list[str]:
+    problems = []
+    for index, entry in enumerate(entries):
+        found = check_one(entry) if isinstance(entry, Mapping) else ["must be an object"]
+        problems += [f"{place}[{index}].{problem}" for problem in found]
+    return problems
+
+
+def named(entries: Sequence[Any], key: str) -> list[str]:
+    return [entry[key] for entry in entries if isinstance(entry, Mapping) and isinstance(entry.get(key), str)]
+
+
+def twice(place: str, key: str, entries: Sequence[Any]) -> list[str]:
+    names = named(entries, key)
+    return [f"{place}: the {key} {name!r} stands twice" for name in sorted(set(names)) if names.count(name) > 1]
+
+
+def unknown(data: Mapping[str, Any], allowed: set[str]) -> list[str]:
+    return [f"{key}: unknown field; allowed: {', '.join(sorted(allowed))}" for key in sorted(set(data) - allowed)]
+
+
+def texts(data: Mapping[str, Any], keys: Iterable[str]) -> list[str]:
+    return [
+        f"{key}: is {data.get(key)!r}; allowed: text, not empty"
+        for key in keys
+        if not isinstance(data.get(key), str) or not data[key]
+    ]

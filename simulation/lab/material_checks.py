@@ -1,0 +1,196 @@
+"""Checks the materials of an experiment file: what they are, what is in them, and what their wells hold."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from simulation.lab import quantities
+from simulation.lab.entries import each, named, texts, twice, unknown
+from simulation.lab.errors import CatalogueError, LabError
+from simulation.lab.materials import AVAILABILITY, CONDITIONS, CONTENT_KINDS, MATERIAL_TYPES
+
+_MATERIAL_FIELDS = {
+    "key", "name", "properties", "available_for_use", "material_type", "environmental_condition", "contents", "tare",
+    "wells",
+}  # fmt: skip
+_WELL_FIELDS = {"well", "key", "name", "properties", "contents"}
+_CONTENT_FIELDS = {"concentration", "amount", "known", "kind"}
+_MEASURED = {
+    "volume": "volume",
+    "mass": "mass",
+    "container_capacity": "volume",
+    "dead_volume": "volume",
+    "temperature": "temperature",
+    "density": "density",
+}
+# A concentration times a volume in µL is an amount: dimension of the concentration -> (that of the amount, divisor).
+_CONCENTRATIONS = {
+    "mass_concentration": ("mass", Decimal(1000)),
+    "molar_concentration": ("amount", Decimal(1000)),
+    "number_density": ("count", Decimal(1000)),
+    "ratio": ("volume", Decimal(100)),
+    "activity": ("enzyme_units", Decimal(1000)),
+}
+_AMOUNTS = ("mass", "amount", "count", "volume", "enzyme_units")
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,59}")
+
+
+def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
+    """(dimension, amount in its kept unit) of a component in a material of that volume in µL. CatalogueError if wrong."""
+    if ("concentration" in content) == ("amount" in content):
+        raise CatalogueError('must hold either "concentration" or "amount"')
+    if "amount" in content:
+        return _parse_any(content["amount"], _AMOUNTS)
+    dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
+    if volume is None:
+        raise CatalogueError('a "concentration" needs the material\'s properties.volume; allowed besides: "amount"')
+    amount_dimension, divisor = _CONCENTRATIONS[dimension]
+    return amount_dimension, value * volume / divisor
+
+
+def check(materials: Sequence[Any]) -> list[str]:
+    """Every problem of the materials an experiment starts with."""
+    everything = list(materials) + wells(materials)
+    problems = [] if materials else ["materials: must hold at least one material"]
+    problems += each("materials", materials, check_material)
+    return problems + twice("materials", "key", everything) + twice("materials", "name", everything)
+
+
+def wells(materials: Iterable[Any]) -> list[Any]:
+    """The wells of all plates among them."""
+    plates = [entry["wells"] for entry in materials if isinstance(entry, Mapping) and "wells" in entry]
+    return [well for plate in plates if isinstance(plate, list) for well in plate]
+
+
+def keys(materials: Sequence[Any]) -> list[str]:
+    """The keys of all materials and wells: the origins that a truth may name."""
+    return named(materials, "key") + named(wells(materials), "key")
+
+
+def components(materials: Sequence[Any]) -> set[str]:
+    """The names of everything that is in any of them."""
+    held = [entry.get("contents") for entry in [*materials, *wells(materials)] if isinstance(entry, Mapping)]
+    return {name for contents in held if isinstance(contents, Mapping) for name in contents}
+
+
+def check_material(data: Mapping[str, Any]) -> list[str]:
+    problems = unknown(data, _MATERIAL_FIELDS) + texts(data, ("key", "name")) + _check_key(data)
+    for key, allowed in (
+        ("available_for_use", AVAILABILITY),
+        ("material_type", MATERIAL_TYPES),
+        ("environmental_condition", CONDITIONS),
+    ):
+        if data.get(key) not in allowed:
+            problems.append(f"{key}: is {data.get(key)!r}; allowed: {', '.join(allowed)}")
+    properties = data.get("properties")
+    if not isinstance(properties, Mapping):
+        return [*problems, f"properties: is {properties!r}; allowed: an object of texts"]
+    for key, value in properties.items():
+        problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
+    volume, capacity = _volume(properties), _volume(properties, "container_capacity")
+    if volume is not None and capacity is not None and volume > capacity:
+        problems.append(f"properties.volume: is {properties['volume']!r}; allowed: no more than container_capacity")
+    problems += _check_contents(data.get("contents", {}), properties) + _check_tare(data)
+    return problems + (_check_wells(data["wells"]) if "wells" in data else [])
+
+
+def _check_tare(data: Mapping[str, Any]) -> list[str]:
+    try:
+        fits = "tare" not in data or quantities.parse(data["tare"], "mass").value > 0
+    except LabError as error:
+        return [f"tare: {error}"]
+    return [] if fits else [f"tare: is {data['tare']!r}; allowed: more than zero"]
+
+
+def _check_wells(plate: Any) -> list[str]:
+    """The wells of a plate that is taken apart on the bench: one material each."""
+    if not isinstance(plate, list) or not plate:
+        return ["wells: must be a list of at least one well"]
+    return each("wells", plate, _check_well) + twice("wells", "well", plate)
+
+
+def _check_well(data: Mapping[str, Any]) -> list[str]:
+    problems = unknown(data, _WELL_FIELDS) + texts(data, ("well", "key", "name")) + _check_key(data)
+    properties = data.get("properties")
+    if not isinstance(properties, Mapping):
+        return [*problems, f"properties: is {properties!r}; allowed: an object of texts"]
+    for key, value in properties.items():
+        problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
+    return problems + _check_contents(data.get("contents", {}), properties)
+
+
+def _check_key(data: Mapping[str, Any]) -> list[str]:
+    if isinstance(data.get("key"), str) and not _KEY.fullmatch(data["key"]):
+        return [f"key: is {data['key']!r}; allowed: small letters, digits and underscores"]
+    return []
+
+
+def _check_property(key: str, value: Any) -> list[str]:
+    if not isinstance(value, str) or not value:
+        return [f"is {value!r}; allowed: text, not empty"]
+    dimension = _MEASURED.get(key)
+    try:
+        if dimension and quantities.parse(value, dimension).value < 0 and dimension != "temperature":
+            return [f"is {value!r}; allowed: no less than zero"]
+    except quantities.QuantityError as error:
+        return [str(error)]
+    return []
+
+
+def _check_contents(contents: Any, properties: Mapping[str, Any]) -> list[str]:
+    if not isinstance(contents, Mapping):
+        return [f"contents: is {contents!r}; allowed: an object of components"]
+    problems = []
+    for component, content in contents.items():
+        place = f"contents.{component}"
+        if not isinstance(content, Mapping):
+            problems.append(f'{place}: allowed: {{"concentration" or "amount": "1 mg/mL", "known": true or false}}')
+            continue
+        problems += [f"{place}.{problem}" for problem in unknown(content, _CONTENT_FIELDS)]
+        if not isinstance(content.get("known"), bool):
+            problems.append(f"{place}.known: is {content.get('known')!r}; allowed: true, false")
+        if content.get("kind", CONTENT_KINDS[0]) not in CONTENT_KINDS:
+            problems.append(f"{place}.kind: is {content['kind']!r}; allowed: {', '.join(CONTENT_KINDS)}")
+        try:
+            read_content(content, _volume(properties))
+        except LabError as error:
+            problems.append(f"{place}: {error}")
+        problems += _check_shown(component, content, properties)
+    return problems
+
+
+def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
+    """What the properties show of a component must be what it holds, and nothing where that is unknown."""
+    name = f"{component} concentration"
+    if name not in properties:
+        return []
+    if content.get("known") is False:
+        return [f"properties.{name}: shows what contents.{component} hides; allowed: leave it out"]
+    for dimension in _CONCENTRATIONS:
+        try:
+            texts = (properties[name], content.get("concentration"))
+            shown, held = (quantities.parse(text, dimension).value for text in texts)
+        except quantities.QuantityError:
+            continue
+        return [] if shown == held else [f"properties.{name}: is {texts[0]!r}; allowed: {texts[1]!r}, as in contents"]
+    return [f"properties.{name}: is {properties[name]!r}; allowed: {content.get('concentration')!r}, as in contents"]
+
+
+def _volume(properties: Mapping[str, Any], name: str = "volume") -> Decimal | None:
+    try:
+        return quantities.parse(properties[name], "volume").value
+    except (KeyError, quantities.QuantityError):
+        return None
+
+
+def _parse_any(text: Any, dimensions: Iterable[str]) -> tuple[str, Decimal]:
+    for dimension in dimensions if isinstance(text, str) else ():
+        try:
+            value = quantities.parse(text, dimension).value
+        except quantities.QuantityError:
+            continue
+        if value >= 0:
+            return dimension, value
+    units = ", ".join(unit for dimension in dimensions for unit in quantities.units(dimension) if unit)
+    raise CatalogueError(f"is {text!r}; allowed: zero or more, as text with a unit of {units}")

@@ -53,6 +53,11 @@ class EpisodesForm(OrderForm):
     replicates = forms.IntegerField(
         min_value=1, max_value=100, initial=3, help_text="1 to 100 more of each experiment, numbered on from the last."
     )
+    manifest = forms.BooleanField(
+        required=False,
+        label="Agents may ask for more materials (ManifestMaterials)",
+        help_text="Only what the experiment's own list offers. Such episodes are no benchmark.",
+    )
 
 
 class TwinsForm(OrderForm):

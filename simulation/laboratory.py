@@ -9,7 +9,7 @@ from simulation.lab.actions import Catalogue
 from simulation.lab.bench import Bench, Step, step_from_json
 from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
-from simulation.lab.materials import Inventory
+from simulation.lab.materials import Draft, Inventory
 from simulation.models import CatalogueEntry, Episode, Experiment
 
 
@@ -39,7 +39,14 @@ def bench(episode: Episode, before: int | None = None) -> Bench:
         inventory=Inventory.from_json(episode.initial),
         seed=episode.seed,
         max_steps=episode.experiment.max_steps,
+        manifest=_manifest(episode),
     )
+
+
+def _manifest(episode: Episode) -> tuple[Draft, ...] | None:
+    if not episode.run.manifest:
+        return None
+    return tuple(draft for _, draft in specification(episode.experiment).manifest)
 
 
 def content_digest(step: Step) -> str:
@@ -57,5 +64,5 @@ def content_digest(step: Step) -> str:
 
 
 def _without_identity(material: dict[str, Any]) -> dict[str, Any]:
-    hidden = ("barcode", "created_at", "last_modified", "replaces", "derived_from")
+    hidden = ("barcode", "created_at", "last_modified", "replaces", "derived_from", "taken")
     return {key: value for key, value in material.items() if key not in hidden}

@@ -58,6 +58,9 @@ class Run(models.Model):
     kind = models.CharField(max_length=10, choices=[("episodes", "episodes"), ("twins", "twins")])
     cast = models.CharField(max_length=80)
     seed = models.BigIntegerField()
+    manifest = models.BooleanField(
+        default=False, help_text="ManifestMaterials may be used; such episodes are no benchmark"
+    )
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -180,6 +183,7 @@ class Transition(models.Model):
     rejected_by = models.CharField(max_length=20, blank=True)
     step = models.JSONField(help_text="simulation.lab.bench.step_to_json")
     content_sha256 = models.CharField(max_length=64, help_text="of action and outcome without barcodes and noise seeds")
+    findings = models.JSONField(null=True, blank=True, help_text="simulation.checker's report; null: not checked yet")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -237,6 +241,7 @@ class Twin(Leased):
     rule = models.TextField(blank=True)
     field = models.CharField(max_length=200, blank=True)
     why = models.TextField(blank=True)
+    findings = models.JSONField(null=True, blank=True, help_text="simulation.checker's report; null: not checked yet")
 
     class Meta:
         ordering = ["transition", "perturbation", "number"]

@@ -64,10 +64,14 @@ def queue_episodes(
     seed: int | None = None,
     by: AbstractBaseUser | None = None,
     submission_id: str = "",
+    manifest: bool = False,
 ) -> Run:
-    """Order the next `replicates` of each experiment. The same submission id gives the same run back."""
+    """Order the next `replicates` of each experiment. The same submission id gives the same run back.
+
+    With `manifest` the agent may use ManifestMaterials, and the episodes are no benchmark.
+    """
     casting.known(cast)
-    run, created = _run("episodes", cast, seed, by, submission_id)
+    run, created = _run("episodes", cast, seed, by, submission_id, manifest)
     if created:
         for experiment in _locked(experiment.pk for experiment in experiments):
             last = experiment.episodes.filter(cast=cast).aggregate(last=Max("replicate"))["last"] or 0
@@ -181,13 +185,20 @@ def _locked(keys: Iterable[int]) -> list[Experiment]:
     return list(Experiment.objects.select_for_update().filter(pk__in=list(keys)))
 
 
-def _run(kind: str, cast: str, seed: int | None, by: AbstractBaseUser | None, submission_id: str) -> tuple[Run, bool]:
+def _run(
+    kind: str,
+    cast: str,
+    seed: int | None,
+    by: AbstractBaseUser | None,
+    submission_id: str,
+    manifest: bool = False,
+) -> tuple[Run, bool]:
     chosen = secrets.randbelow(MAX_SEED) if seed is None else seed
     if not 0 <= chosen <= MAX_SEED:
         raise LabError(f"The seed is {chosen}; it must be from 0 to {MAX_SEED}")
     return Run.objects.get_or_create(
         submission_id=submission_id or new_submission_id(),
-        defaults={"kind": kind, "cast": cast, "seed": chosen, "created_by": by},
+        defaults={"kind": kind, "cast": cast, "seed": chosen, "created_by": by, "manifest": manifest},
     )
 
 

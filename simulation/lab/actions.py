@@ -233,6 +233,12 @@ class Catalogue:
     def __len__(self) -> int:
         return len(self.types)
 
+    def without(self, name: str) -> "Catalogue":
+        """The same catalogue less one action."""
+        if name not in self.types:
+            return self
+        return Catalogue({key: kind for key, kind in self.types.items() if key != name})
+
     def find(self, name: str) -> ActionType | None:
         """The type of that name, with or without the prefix `Experiment`; `Submit` is short for the long one."""
         short = name.removeprefix("Experiment")

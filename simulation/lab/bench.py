@@ -7,7 +7,8 @@ from typing import Any, Self
 
 from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
 from simulation.lab.errors import LabError
-from simulation.lab.materials import UNLIMITED, Inventory, Material, fresh_barcode
+from simulation.lab.manifest import MANIFEST, fulfil
+from simulation.lab.materials import UNLIMITED, Draft, Inventory, Material, fresh_barcode
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.lab.roles import Situation, TranscriptStep, TransitionModel
 
@@ -63,9 +64,14 @@ class Bench:
     inventory: Inventory
     seed: int
     max_steps: int = 100
+    manifest: tuple[Draft, ...] | None = None  # what ManifestMaterials may give; None: it is off, as in a benchmark
     history: list[Step] = field(default_factory=list)
     elapsed: int = 0
     ending: Ending | None = None
+
+    def __post_init__(self) -> None:
+        if self.manifest is None:
+            self.catalogue = self.catalogue.without(MANIFEST)
 
     @classmethod
     def resume(cls, steps: Sequence[Step], **start: Any) -> Self:
@@ -101,6 +107,8 @@ class Bench:
             return action, Outcome.rejected(reason, RejectedBy.CATALOGUE)
         if action.name in (SUBMIT, QUIT):
             return action, Outcome(success=True)
+        if action.name == MANIFEST:
+            return action, fulfil(action, self.manifest or (), self.inventory)
         return action, None
 
     def record(self, action: Action, outcome: Outcome) -> Step:
@@ -132,8 +140,16 @@ class Bench:
         return self.record(action, outcome or model.predict(action, self.situation()))
 
     def transcript(self) -> tuple[TranscriptStep, ...]:
-        """What any classifier gets: every action, its materials, timing and observations, in order."""
-        return tuple(step.transcript() for step in self.history if step.action.name not in (SUBMIT, QUIT))
+        """What any classifier gets: every action with all its settings, its materials, timing and observations, in order."""
+        return tuple(self._full(step) for step in self.history if step.action.name not in (SUBMIT, QUIT))
+
+    def _full(self, step: Step) -> TranscriptStep:
+        """A step with the defaults that held where the agent left a parameter out."""
+        shown, known = step.transcript(), self.catalogue.find(step.action.name)
+        if known is None or not step.outcome.success:
+            return shown
+        defaults = {p.name: p.default for p in known.parameters if p.default is not None}
+        return shown._replace(parameters={**defaults, **shown.parameters})
 
     def _append(self, step: Step) -> None:
         self.history.append(step)

@@ -39,7 +39,7 @@ def check(data: Any, catalogue: Catalogue) -> list[str]:
     problems += material_checks.check(lists["materials"])
     problems += _check_manifest(data.get("manifest", []), lists["materials"])
     problems += _check_protocol(lists["protocol"], named(lists["materials"], "key"), catalogue)
-    names = named(lists["materials"], "name")
+    names = named([*lists["materials"], *material_checks.wells(lists["materials"])], "name")
     problems += rubrics.check(lists["rubric"], names, catalogue)
     return problems + _check_shortfalls(data.get("shortfalls", []), lists["protocol"], lists["rubric"])
 

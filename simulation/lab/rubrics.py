@@ -6,10 +6,11 @@ of it has the `value` asked for. `at_least` of them meet the line: with `each`, 
 many different values of that visible property or parameter. A line without a route is always required; of the routes one must be
 complete.
 
-Further conditions: `properties` on what the material shows in that step; `about`, words of which an observation must hold
-one to count at all; `signal`, bounds of the first number read off; `elapsed`, time since an earlier line's first step on
-one of the material's ancestors; `shares`, the v/v share of an initial material in it, followed through what was taken of
-what, `known` to be counted, and `different` ones wanted.
+Further conditions: `properties` on what the material shows in that step, after it where it was changed; `about`, words of
+which an observation must hold one to count at all; `signal`, bounds of the first number read off; `elapsed`, time since
+an earlier line's first step on one of the material's ancestors; `shares`, the v/v share in it of an initial material (or
+of what an earlier line counted), followed through how much was taken of what: `known` to be counted, `different` ones
+wanted, and `at` an earlier line for the share it had then. Parameters left out count with their defaults.
 """
 
 import re
@@ -23,7 +24,7 @@ from simulation.lab.errors import LabError
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 VALUES = ("", "text", "numeric")
-CONDITIONS = ("equals", "at_least", "at_most", "mentions")
+CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all")
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def _check_line(
     if not isinstance(about, list) or not all(isinstance(word, str) and word for word in about):
         problems.append(f"about: is {about!r}; allowed: a list of texts")
     problems += _check_seen(data) + _check_elapsed(data.get("elapsed", {}), before)
-    problems += _check_shares(data.get("shares", {}), names)
+    problems += _check_shares(data.get("shares", {}), names, before)
     if not data.get("actions"):
         problems.append(f"actions: must name at least one; allowed: {', '.join(sorted(catalogue.types))}")
     return problems + _check_spread(data.get("spread", {}), before) + _check_conditions(data, catalogue)
@@ -142,12 +143,17 @@ def _check_elapsed(elapsed: Any, before: Sequence[str]) -> list[str]:
     return problems
 
 
-def _check_shares(shares: Any, names: Sequence[str]) -> list[str]:
+def _check_shares(shares: Any, names: Sequence[str], before: Sequence[str]) -> list[str]:
     if not shares and isinstance(shares, Mapping):
         return []
-    if not isinstance(shares, Mapping) or set(shares) - {"of", "different", "known"}:
-        return [f"shares: is {shares!r}; allowed: of, with known or different"]
-    problems = [] if shares.get("of") in names else [f"shares.of: is {shares.get('of')!r}; allowed: {', '.join(names)}"]
+    if not isinstance(shares, Mapping) or set(shares) - {"of", "different", "known", "at"}:
+        return [f"shares: is {shares!r}; allowed: of, with known, different or at"]
+    allowed = {"of": [*names, *before], "at": [*before]}
+    problems = [
+        f"shares.{key}: is {shares.get(key)!r}; allowed: {', '.join(known)}"
+        for key, known in allowed.items()
+        if shares.get(key) not in known and (key == "of" or key in shares)
+    ]
     different, known = shares.get("different", 1), shares.get("known", True)
     if not isinstance(different, int) or isinstance(different, bool) or different < 1:
         problems.append(f"shares.different: is {different!r}; allowed: a whole number from 1")
@@ -191,10 +197,11 @@ def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -
     if not isinstance(condition, Mapping) or not condition or set(condition) - set(CONDITIONS):
         return [*problems, f"is {condition!r}; allowed: an object with any of {', '.join(CONDITIONS)}"]
     for key, value in condition.items():
-        texts = value if key == "mentions" and isinstance(value, list) else [value]
+        mentioned = key.startswith("mentions")
+        texts = value if mentioned and isinstance(value, list) else [value]
         if not texts or not all(isinstance(text, str) and text for text in texts):
-            problems.append(f"{key}: is {value!r}; allowed: text{', or a list of texts' if key == 'mentions' else ''}")
-        elif key != "mentions":
+            problems.append(f"{key}: is {value!r}; allowed: text{', or a list of texts' if mentioned else ''}")
+        elif not mentioned:
             problems += [f"{key}: {problem}" for problem in _check_amount(name, str(value), actions)]
     return problems
 

@@ -1,6 +1,6 @@
 """The judging part of the offline cast: a checklist read against the transcript, and nothing but the transcript."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -12,6 +12,7 @@ from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import RubricLine
 from simulation.offline.evidence import Reading, readings
 
+_MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "mentions_all": all}
 _APART = Decimal("1.05")  # shares closer than this are one
 
 
@@ -54,7 +55,7 @@ class ChecklistClassifier:
         seen = readings(transcript)
         found: dict[str, Finding] = {}
         for line in self.lines:
-            found[line.line] = _different(_spread(_count(line, seen, found), found))
+            found[line.line] = _different(_spread(_count(line, seen, found), found), found)
         return [_bracketed(finding, found) for finding in found.values()]
 
 
@@ -64,7 +65,10 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
     counted = tuple(
         reading
         for reading in noted
-        if _fits(line, reading) and _follows(reading, earlier) and _in_time(line, reading, found)
+        if _fits(line, reading)
+        and _follows(reading, earlier)
+        and _in_time(line, reading, found)
+        and (not line.shares.get("known") or _share(reading, line.shares, found) is not None)
     )
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
@@ -104,18 +108,32 @@ def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:
     return finding
 
 
-def _different(finding: Finding) -> Finding:
+def _different(finding: Finding, found: Mapping[str, Finding]) -> Finding:
     """The same finding, missed if the counted materials hold too few different shares of an initial material."""
     shares = finding.line.shares
     if "different" not in shares:
         return finding
-    held = sorted(reading.shares[shares["of"]] for reading in finding.counted if shares["of"] in reading.shares)
+    held = sorted(share for r in finding.counted if (share := _share(r, shares, found)) is not None)
     number, last = 0, None
     for share in held:
         if last is None or share > last * _APART:
             number, last = number + 1, share
     told = f"{finding.reason}; different shares of {shares['of']}: {number}, needed: {shares['different']}"
     return replace(finding, met=finding.met and number >= shares["different"], reason=told)
+
+
+def _share(reading: Reading, shares: Mapping[str, Any], found: Mapping[str, Finding]) -> Decimal | None:
+    """The share a line asks about in a material, now or when an earlier line counted it; None where it is not known."""
+    if "at" in shares:
+        then = [r for r in found[shares["at"]].counted if r.barcode in reading.ancestors and r.step < reading.step]
+        if not then:
+            return None
+        reading = then[-1]
+    if shares["of"] not in found:
+        return reading.shares.get(shares["of"])
+    counted = [r.barcode for r in found[shares["of"]].counted if r.barcode in reading.ancestors]
+    held = [Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted]
+    return held[0] if held else None
 
 
 def _in_time(line: RubricLine, reading: Reading, found: Mapping[str, Finding]) -> bool:
@@ -144,7 +162,6 @@ def _fits(line: RubricLine, reading: Reading) -> bool:
         and (not line.value or bool(reading.values))
         and (line.value != "numeric" or reading.signal is not None)
         and (not line.signal or _within(reading.signal, line.signal))
-        and (not line.shares.get("known") or line.shares["of"] in reading.shares)
     )
 
 
@@ -166,9 +183,9 @@ def _holds(condition: Mapping[str, Any], written: Any) -> bool:
         return False
     text = ", ".join(map(str, written)) if isinstance(written, list | tuple) else str(written)
     for kind, wanted in condition.items():
-        if kind == "mentions":
+        if kind in _MENTIONS:
             words = wanted if isinstance(wanted, list) else [wanted]
-            if not any(word.lower() in text.lower() for word in words):
+            if not _MENTIONS[kind](word.lower() in text.lower() for word in words):
                 return False
         elif not _compares(kind, text, str(wanted)):
             return False

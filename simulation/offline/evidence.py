@@ -13,6 +13,7 @@ from simulation.lab.roles import TranscriptStep
 _CONCENTRATING = (
     "Evaporate", "Lyophilize", "DryingOven", "Desiccate", "Dialysis", "SolidPhaseExtraction", "AttemptDNAExtraction",
 )  # fmt: skip
+_APART = "SeparateWells"  # each well is an origin of its own
 _ROUNDING = Decimal("0.002")  # volumes are shown rounded
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
@@ -21,8 +22,9 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 class Reading:
     """One material in one accepted step.
 
-    `origins` are names of initial materials, `ancestors` barcodes, itself included; `shares` the v/v share of each initial
-    material in it, where that can be followed. Times are seconds since the start.
+    `origins` are names of initial materials and of wells, `ancestors` barcodes, itself included; `shares` the v/v share in it
+    of each initial material by name, and of each material it came from by barcode, where that can be followed. A material
+    that the step changed shows its properties after it. Times are seconds since the start.
     """
 
     step: int
@@ -57,6 +59,7 @@ class _Lineage:
     origins: frozenset[str]
     ancestors: frozenset[str]
     shares: Mapping[str, Decimal]
+    known: bool  # whether the shares of initial materials are complete
 
 
 def readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
@@ -77,6 +80,7 @@ def _read(step: TranscriptStep, known: dict[str, _Lineage]) -> Iterator[Reading]
         known[output["barcode"]] = _descent(step.action, output, before)
     shown = {material["barcode"]: material for material in step.outputs}
     shown |= {material["barcode"]: material for material in step.inputs}
+    after = {material["barcode"]: material["properties"] for material in step.outputs}
     for code, material in shown.items():
         yield Reading(
             step=step.number,
@@ -87,7 +91,7 @@ def _read(step: TranscriptStep, known: dict[str, _Lineage]) -> Iterator[Reading]
             origins=known[code].origins,
             ancestors=known[code].ancestors,
             shares=known[code].shares,
-            properties=material["properties"],
+            properties={**material["properties"], **after.get(code, {})},
             observations=tuple((seen["description"], str(seen["value"])) for seen in _observations(step, material)),
         )
 
@@ -95,46 +99,50 @@ def _read(step: TranscriptStep, known: dict[str, _Lineage]) -> Iterator[Reading]
 def _first_seen(material: Mapping[str, Any]) -> _Lineage:
     """A material that was there at the start is its own origin; one that came from nowhere has none."""
     names = {material["name"]} if material["created_at"] == 0 else set()
-    return _Lineage(frozenset(names), frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1)))
+    return _Lineage(frozenset(names), frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1)), True)
 
 
 def _descent(action: str, output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> _Lineage:
     sources = [code for code in (output["replaces"], *output["derived_from"]) if code in before]
-    return _Lineage(
-        frozenset().union(*(before[code].origins for code in sources)),
-        frozenset({output["barcode"]}).union(*(before[code].ancestors for code in sources)),
-        _shares(output, before) if action not in _CONCENTRATING else {},
-    )
+    origins = frozenset[str]().union(*(before[code].origins for code in sources))
+    ancestors = frozenset({output["barcode"]}).union(*(before[code].ancestors for code in sources))
+    if action == _APART:
+        return _Lineage(origins | {output["name"]}, ancestors, {output["name"]: Decimal(1)}, True)
+    if action in _CONCENTRATING:
+        return _Lineage(origins, ancestors, {}, False)
+    return _Lineage(origins, ancestors, *_shares(output, before))
 
 
-def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> dict[str, Decimal]:
-    """The v/v share of each initial material: what was taken of each source, and for the rest what it was before.
-
-    Empty where a volume is not shown or does not add up.
-    """
+def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[dict[str, Decimal], bool]:
+    """(v/v shares, whether those of initial materials are known): of what was taken of each source, and for the rest of
+    what it was before. Nothing is known where a volume is not shown or does not add up."""
+    own_code = output["replaces"]
     taken = {code: _volume(text) for code, text in output.get("taken", {}).items()}
     if set(output["derived_from"]) - set(taken) or None in taken.values():
-        return {}
+        return {}, False
     poured = {code: volume for code, volume in taken.items() if volume}
-    total = _volume(output["properties"].get("volume"))
     if not poured:
-        return dict(before[output["replaces"]].shares) if output["replaces"] in before else {}
-    if total is None:
-        return {}
-    own = total - sum(poured.values(), Decimal(0))
-    if abs(own) <= total * _ROUNDING:
-        own = Decimal(0)
-    if own < 0 or (own and output["replaces"] not in before):
-        return {}
-    parts = [(before[code], volume / total) for code, volume in poured.items() if code in before]
-    parts += [(before[output["replaces"]], own / total)] if own else []
-    if any(not lineage.shares for lineage, _ in parts):
-        return {}
+        return (dict(before[own_code].shares), before[own_code].known) if own_code in before else ({}, False)
+    total = _volume(output["properties"].get("volume"))
+    own = None if total is None else _rest(total, sum(poured.values(), Decimal(0)))
+    if not total or own is None or (own and own_code not in before) or not before.keys() >= poured.keys():
+        return {}, False
+    parts = {code: volume / total for code, volume in poured.items()}
+    if own:
+        parts[own_code] = parts.get(own_code, Decimal(0)) + own / total
     found: dict[str, Decimal] = {}
-    for lineage, part in parts:
-        for name, share in lineage.shares.items():
+    for code, part in parts.items():
+        for name, share in {code: Decimal(1), **before[code].shares}.items():
             found[name] = found.get(name, Decimal(0)) + share * part
-    return found
+    if all(before[code].known for code in parts):
+        return found, True
+    return {name: share for name, share in found.items() if name in before}, False
+
+
+def _rest(total: Decimal, poured: Decimal) -> Decimal | None:
+    """What was there before; None where more was poured in than is there now."""
+    own = total - poured
+    return Decimal(0) if abs(own) <= total * _ROUNDING else own if own > 0 else None
 
 
 def _volume(text: Any) -> Decimal | None:

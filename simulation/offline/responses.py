@@ -21,30 +21,57 @@ def read_responses(job: Job, vessel: Vessel, measured: Contents) -> bool:
     return any(read)
 
 
+def signal(job: Job, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
+    """The true signal of these contents, without noise; None where the response is not declared for them or not known."""
+    x = _seen(job, measured, response)
+    return None if x is None else _at(job, response, x)
+
+
 def _read(job: Job, vessel: Vessel, measured: Contents, response: Mapping[str, Any]) -> bool:
     """Say one declared signal of a sample; False if it is not declared for it or cannot be known."""
-    if not _there(measured, response.get("within", ())):
-        return False
-    x = _input(job, measured, response) if _there(measured, response.get("requires", ())) else ZERO
+    x = _seen(job, measured, response)
     if x is None:
         return False
     said = f"{job.run_of(vessel)}: {response['signal']}"
-    if outside := _outside(x, response):
-        job.say(said, "quantitative", outside)
-        return True
-    job.say(said, "quantitative", f"{_readings(job, vessel, x, response)} {response['unit']}".strip())
+    told = _outside(x, response) or f"{_readings(job, vessel, x, response)} {response['unit']}".strip()
+    job.say(said, "quantitative", told)
+    return True
+
+
+def _seen(job: Job, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
+    """What the signal of these contents depends on; None where it is not declared for them or not known."""
+    if not (_there(measured, response.get("within", ())) and _chosen(job, response.get("chosen", {}))):
+        return None
+    return _input(job, measured, response) if _there(measured, response.get("requires", ())) else ZERO
+
+
+def _chosen(job: Job, wanted: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether the material each selector names shows these properties, or holds the component under "holds"."""
+    for selector, properties in wanted.items():
+        vessel = job.vessels.get(job.values.get(selector) or "")
+        if vessel is None:
+            return False
+        for name, value in properties.items():
+            if name == "holds" and not _there(vessel.contents, [value]):
+                return False
+            if name != "holds" and vessel.properties.get(name) != value:
+                return False
     return True
 
 
 def _readings(job: Job, vessel: Vessel, x: Decimal, response: Mapping[str, Any]) -> str:
     """One reading per replicate, around the curve's value at x."""
-    signal = _line(job, response, x) if "slope" in response else _curve(job, response)(x) * _scale(job, response)
+    true = _at(job, response, x)
     relative, floor = Decimal(response["noise"]), Decimal(response.get("noise_floor", "0"))
     what, readings = response["signal"], []
     for number in range(job.count(response["repeats"]) if "repeats" in response else 1):
         off = floor * job.deviate(vessel, what, number, "floor") if floor else ZERO
-        readings.append(signal * job.noise(vessel, relative, what, number) + off)
+        readings.append(true * job.noise(vessel, relative, what, number) + off)
     return ", ".join(quantities.plain(_rounded(reading, floor)) for reading in readings)
+
+
+def _at(job: Job, response: Mapping[str, Any], x: Decimal) -> Decimal:
+    return _line(job, response, x) if "slope" in response else _curve(job, response)(x) * _scale(job, response)
 
 
 def _rounded(reading: Decimal, floor: Decimal) -> Decimal:
@@ -69,11 +96,18 @@ def _input(job: Job, contents: Contents, response: Mapping[str, Any]) -> Decimal
         known = [part * weight for part, weight in parts if part is not None]
         return sum(known, ZERO) if len(known) == len(parts) else None
     if "per" in response:
-        part, whole = contents.amount(response["component"]), contents.amount(response["per"])
+        part, whole = contents.amount(response["component"]), amount_of(contents, response["per"])
         if part == 0:
             return ZERO
         return None if part is None or not whole else part / whole
     return contents.concentration(response["component"])
+
+
+def amount_of(contents: Contents, names: str | Sequence[str]) -> Decimal | None:
+    """The amount of a component, or of several together; None where one is unknown."""
+    amounts = [contents.amount(name) for name in ([names] if isinstance(names, str) else names)]
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known, ZERO) if len(known) == len(amounts) else None
 
 
 def _outside(x: Decimal, response: Mapping[str, Any]) -> str:

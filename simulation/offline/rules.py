@@ -14,7 +14,7 @@ from simulation.offline.job import Job
 from simulation.offline.vessels import RefusalError, Vessel
 
 # Handlers that put materials into an incubator or leave them where they are.
-_IN_PLACE = ("incubate", "culture", "wait", "storage")
+_IN_PLACE = ("incubate", "culture", "wait", "storage", "separate_wells")
 # Enough digits that no sum or difference of amounts is ever rounded.
 _EXACT = Context(prec=60)
 

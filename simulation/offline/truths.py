@@ -6,15 +6,18 @@ parameters, a value, a list of values, or {"minimum", "maximum"}. Components are
 - responses: a reading y of x. x is the concentration of `component` in its kept unit (µg/mL, µM, 1/mL, U/mL), or with
   `per` its amount for each of that component; or `components`, concentrations times weights, summed; or a `parameter`.
   y is `slope` x + `intercept`, a `hill` curve, `log10` (slope log10 x + intercept) or straight lines through a `table`.
-  Without one of `requires` it is the reading of x = 0; without one of `within` there is none
-- fractions: the share of the component `of` that is `part`, as a cytometer counts it
-- lookups: text per key of an initial material, where all of `requires` is present; `about`: words of a question
+  Without one of `requires` it is the reading of x = 0; without one of `within` there is none, nor where the material that a
+  selector names does not show what `chosen` says: {"reference_electrode": {"electrode type": ...}}, or "holds": component
+- fractions: the share of `of` that is `part`, as a cytometer counts it; each one component or several together
+- lookups: text per key of an initial material, where all of `requires` and nothing of `without` is present; `about`: words
+  of a question
 - reactions: where all of `needs` is present, `makes` appears (`from` x `ratio`, with `half_time` only what has turned;
   `per_volume`; `poisson`; or `consumes`, as much as the scarcest allows), `uses` is gone, and the phase changes from
   `phase_from` to `phase_to`. The action "*": in any step, as soon as the substances meet
 - growth: `components` double in `doubling_time`, up to the density `limit`
 - survival: of `components` 1 / (1 + (c/half)^n) outlive the concentration c of `agent`; the rest turns `into` another
-- bands: a product a gel shows; retained: size of what a filter holds back; counted: what a cell counter counts;
+- bands: a product a gel shows; retained: size of what a filter holds back; counted: what a cell counter counts, by
+  name or as {what it tells: [components together]};
   noise: relative standard deviation of an instrument's reading
 """
 
@@ -35,6 +38,7 @@ _INPUTS = ("component", "components", "parameter")  # what a signal depends on
 # Fields that name components.
 _NAMING = (
     "component", "components", "per", "requires", "within", "part", "of", "needs", "uses", "from", "consumes", "agent",
+    "without",
 )  # fmt: skip
 _LARGEST = 10**12
 _AMOUNTS = ("mass", "amount", "count", "enzyme_units")
@@ -226,6 +230,10 @@ def _texts(value: Any) -> str:
     return "" if isinstance(value, list) and value and not any(map(_text, value)) else "a list of texts"
 
 
+def _one_or_more(value: Any) -> str:
+    return _texts(value) if isinstance(value, list) else _text(value)
+
+
 def _number(value: Any) -> str:
     try:
         fits = isinstance(value, str) and Decimal(value).is_finite() and abs(Decimal(value)) <= _LARGEST
@@ -318,15 +326,17 @@ _ENTRIES: dict[str, tuple[dict[str, _Check], dict[str, _Check]]] = {
     "responses": (
         {"signal": _text, "unit": _any_text, "noise": _share},
         {
-            "component": _text, "per": _text, "components": _mapping(_number), "parameter": _text,
+            "component": _text, "per": _one_or_more, "chosen": _mapping(_mapping(_text)), "components": _mapping(_number), "parameter": _text,
             "slope": _number, "intercept": _number, "hill": _hill, "table": _table,
             "log10": _mapping(_number, ("slope", "intercept")),
             "requires": _texts, "within": _texts, "noise_floor": _number,
             "detection_limit": _concentration, "upper_limit": _concentration, "repeats": _text, "scales_with": _scale,
         },
     ),
-    "fractions": ({"signal": _text, "part": _text, "of": _text, "background": _share}, {}),
-    "lookups": ({"signal": _text, "requires": _texts, "values": _mapping(_text)}, {"about": _texts}),
+    "fractions": ({"signal": _text, "part": _one_or_more, "of": _one_or_more, "background": _share}, {}),
+    "lookups": (
+        {"signal": _text, "requires": _texts, "values": _mapping(_text)}, {"about": _texts, "without": _texts},
+    ),
     "reactions": (
         {"needs": _texts},
         {
@@ -346,6 +356,6 @@ _ENTRIES: dict[str, tuple[dict[str, _Check], dict[str, _Check]]] = {
 }  # fmt: skip
 _WHOLE: dict[str, _Check] = {
     "retained": _mapping(_quantity("length")),
-    "counted": _texts,
+    "counted": lambda value: _mapping(_texts)(value) if isinstance(value, Mapping) else _texts(value),
     "noise": _mapping(_share),
 }

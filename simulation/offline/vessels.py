@@ -23,7 +23,7 @@ _TEMPERATURES = {
 }  # fmt: skip
 # Above this temperature, a started millilitre thaws in so many seconds.
 _THAWING = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
-_OF_THE_VESSEL = ("container", "container_capacity")
+_OF_THE_VESSEL = ("container", "container_capacity", "dead_volume")
 # No longer true of a liquid after something else was added to it.
 OF_THE_LIQUID = (
     "appearance",
@@ -248,8 +248,9 @@ class Vessel:
         return moved
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
-        """Take liquid off a pellet or off attached cells, all of it for None."""
-        if self.phase not in (SEDIMENTED, PELLET, ADHERENT):
+        """Take liquid off a pellet, attached cells or whatever else is bound to the vessel, all of it for None."""
+        bound = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.of_kind(ATTACHED))
+        if self.phase not in (SEDIMENTED, PELLET, ADHERENT) and not bound:
             raise RefusalError(
                 f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet"
             )

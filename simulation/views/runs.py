@@ -74,6 +74,7 @@ def _order(form: EpisodesForm, request: StaffRequest) -> Run:
         wanted["seed"],
         request.user,
         wanted["submission_id"],
+        wanted["manifest"],
     )
 
 

@@ -1,4 +1,4 @@
-"""python manage.py run_episodes --experiment SLUG|all --cast NAME --attempts N [--wait] [--seed S]"""
+"""python manage.py run_episodes --experiment SLUG|all --cast NAME --attempts N [--seed S] [--manifest] [--wait]"""
 
 from typing import Any
 
@@ -18,6 +18,9 @@ class Command(BaseCommand):
         parser.add_argument("--cast", default="offline", help="who plays")
         parser.add_argument("--attempts", type=int, default=1, help="replicates of each experiment")
         parser.add_argument("--seed", type=int, default=None, help="the same seed plays the same episodes")
+        parser.add_argument(
+            "--manifest", action="store_true", help="agents may use ManifestMaterials; such episodes are no benchmark"
+        )
         parser.add_argument("--wait", action="store_true", help="play them here if no worker is running")
         parser.add_argument("--threads", type=between(1, 64), default=2, help="threads to play with when playing here")
 
@@ -26,7 +29,9 @@ class Command(BaseCommand):
             raise CommandError("--attempts must be from 1 to 1000", returncode=2)
         try:
             experiments = queueing.experiments_named(options["experiment"])
-            run = queueing.queue_episodes(experiments, options["cast"], options["attempts"], options["seed"])
+            run = queueing.queue_episodes(
+                experiments, options["cast"], options["attempts"], options["seed"], manifest=options["manifest"]
+            )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"run {run.code}: {run.episodes.count()} episodes queued, seed {run.seed}")

@@ -1,0 +1,116 @@
+"""A bench in Gymnasium's clothes."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium
+
+from simulation.lab import telling, wire
+from simulation.lab.actions import Action, Catalogue
+from simulation.lab.bench import Bench, Ending, Step
+from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.materials import place_all
+from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
+from simulation.lab.roles import EvidenceClassifier, TransitionModel
+from simulation.lab.spaces import Choice, UnicodeText
+
+_UNREADABLE = "(unreadable)"
+_SEEDS = 2**31
+
+
+class Players(NamedTuple):
+    """Who answers and who judges."""
+
+    transition_model: TransitionModel
+    evidence_classifier: EvidenceClassifier
+
+
+class MakePlayers(Protocol):
+    """Players for one episode of an experiment; the same seed must give players that do the same."""
+
+    def __call__(self, spec: ExperimentSpec, seed: int) -> Players: ...
+
+
+class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
+    """One experiment. An action is text in the wire form or an object; what is seen is text; the reward is the verdict's.
+
+    Reward 1.0 for a submission judged sufficient, otherwise 0. Terminated by submitting, quitting or three rejections
+    in a row; truncated when the steps run out. What cannot be read as an action is a rejected step like any other.
+    Nothing here reads a clock: the same seed and the same actions give the same episode.
+    """
+
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}
+
+    def __init__(
+        self, spec: ExperimentSpec, catalogue: Catalogue, players: MakePlayers, render_mode: str | None = None
+    ) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode is {render_mode!r}; allowed: ansi")
+        self.spec_, self.catalogue, self.make_players = spec, catalogue, players
+        self.render_mode = render_mode
+        self.action_space, self.observation_space = Choice(), UnicodeText()
+        self.bench: Bench | None = None
+        self.verdict: Verdict | None = None
+
+    @property
+    def instructions(self) -> str:
+        """The actions and the form of an answer: the same in every step, so an observation does not repeat them."""
+        return telling.instructions(self.catalogue)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        number = int(self.np_random.integers(_SEEDS))
+        self.players = self.make_players(self.spec_, number)
+        self.bench = Bench(
+            goal=self.spec_.goal,
+            catalogue=self.catalogue,
+            inventory=place_all(self.spec_.drafts(), number),
+            seed=number,
+            max_steps=self.spec_.max_steps,
+        )
+        self.verdict = None
+        return telling.situation(self.bench.situation()), self._info(self.bench, None)
+
+    def step(self, action: str | Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        bench = self.bench
+        if bench is None or bench.ending is not None:
+            raise gymnasium.error.ResetNeeded("The episode has ended or has not begun: call reset() first")
+        done = self._attempt(bench, action)
+        ending: Ending | None = bench.ending
+        if ending == Ending.SUBMITTED:
+            self.verdict = self.players.evidence_classifier.judge(bench.goal, bench.transcript())
+        reward = 1.0 if self.verdict is not None and self.verdict.sufficient else 0.0
+        truncated = ending == Ending.TRUNCATED
+        seen = telling.situation(bench.situation())
+        return seen, reward, ending is not None and not truncated, truncated, self._info(bench, done)
+
+    def render(self) -> str | None:  # type: ignore[override]
+        """The attempt so far, for people; None unless `render_mode` is "ansi"."""
+        if self.render_mode is None or self.bench is None:
+            return None if self.render_mode is None else "The episode has not begun."
+        told = telling.transcript(self.bench.goal, self.bench.history, self.bench.ending or "")
+        return f"{told}\n\nVERDICT: {_told(self.verdict)}" if self.verdict else told
+
+    def _attempt(self, bench: Bench, action: str | Mapping[str, Any]) -> Step:
+        try:
+            chosen = wire.read(action)
+        except wire.WireError as error:
+            return bench.record(Action(_UNREADABLE), Outcome.rejected(str(error), RejectedBy.PARSER))
+        return bench.step(chosen, self.players.transition_model)
+
+    def _info(self, bench: Bench, done: Step | None) -> dict[str, Any]:
+        """Made anew for every call, so that whoever keeps it keeps it unchanged."""
+        outcome = done.outcome if done else None
+        return {
+            "step": bench.steps,
+            "elapsed": bench.elapsed,
+            "rejected": outcome.failure_reason if outcome else "",
+            "rejected_by": str(outcome.rejected_by) if outcome else "",
+            "fidelity": outcome.fidelity if outcome else "",
+            "ending": str(bench.ending) if bench.ending else "",
+            "verdict": self.verdict.to_json() if self.verdict else None,
+        }
+
+
+def _told(verdict: Verdict) -> str:
+    return f"{'VALID' if verdict.sufficient else 'INVALID'} ({verdict.confidence}). {verdict.reasoning}"

@@ -1,0 +1,60 @@
+"""Gymnasium spaces of our own: its `Text` refuses µ, °, ², ≥ and whatever else a laboratory writes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from simulation.lab.wire import LONGEST
+
+# Samples are drawn from these: enough to show what may stand in a text, few enough to be read.
+_LETTERS = "ACTIONMATERIALSPARAMETERS: =,{}\n0123456789µ°Δ²³≥×–äé"
+_LONGEST_SAMPLE = 200
+
+
+class UnicodeText(spaces.Space[str]):
+    """Any text up to a length that can be stored: without NUL and without half a surrogate pair."""
+
+    def __init__(self, max_length: int = 1_000_000, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(dtype=str, seed=seed)
+        self.max_length = max_length
+
+    @property
+    def is_np_flattenable(self) -> bool:
+        return False
+
+    def sample(self, mask: Any = None, probability: Any = None) -> str:
+        if mask is not None or probability is not None:
+            raise ValueError("a text cannot be masked")
+        length = int(self.np_random.integers(0, min(self.max_length, _LONGEST_SAMPLE) + 1))
+        return "".join(_LETTERS[at] for at in self.np_random.integers(0, len(_LETTERS), size=length))
+
+    def contains(self, x: Any) -> bool:
+        return (
+            isinstance(x, str)
+            and len(x) <= self.max_length
+            and "\x00" not in x
+            and not any("\ud800" <= letter <= "\udfff" for letter in x)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.max_length == other.max_length
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.max_length))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.max_length})"
+
+
+class Choice(UnicodeText):
+    """An agent's choice: the three lines of the wire form as text, or {"name", "materials", "parameters"}."""
+
+    def __init__(self, seed: int | np.random.Generator | None = None) -> None:
+        super().__init__(LONGEST, seed)
+
+    def contains(self, x: Any) -> bool:
+        if isinstance(x, Mapping):
+            return isinstance(x.get("name"), str) and set(x) <= {"name", "materials", "parameters"}
+        return super().contains(x)

@@ -1,0 +1,96 @@
+"""The bench in words: what an agent is shown, and the record of an attempt for people to read."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from simulation.lab.actions import ActionType, Catalogue
+from simulation.lab.bench import Step
+from simulation.lab.materials import Inventory
+from simulation.lab.roles import Situation
+
+WIRE_FORM = (
+    "ACTION: the name of one action\n"
+    "MATERIALS: the barcodes it uses, changes or consumes, divided by commas\n"
+    "PARAMETERS: name=value, name=value; lists divided by commas, objects as {key:value,key:value}"
+)
+
+
+def situation(now: Situation) -> str:
+    """Goal, clock, the last step's outcome and everything usable on the bench."""
+    parts = [f"GOAL: {now.goal}", f"TIME: {clock(now.elapsed)} since the start; {now.steps_left} steps left"]
+    if now.history:
+        parts.append("LAST STEP\n" + step(now.history[-1]))
+    return "\n\n".join([*parts, "MATERIALS\n" + materials(now.inventory)])
+
+
+def materials(inventory: Inventory) -> str:
+    return "\n".join(
+        f"{m.barcode} {m.name} [{m.available_for_use}, {m.material_type}, {m.environmental_condition}; changed at "
+        f"{clock(m.last_modified)}]{_properties(m.properties)}"
+        for m in inventory.usable()
+    )
+
+
+def instructions(catalogue: Catalogue) -> str:
+    """Every action with its parameters, and the form of an answer: the part that never changes in an attempt."""
+    return "\n".join(["ANSWER WITH", WIRE_FORM, "", "ACTIONS", *map(action, catalogue.types.values())])
+
+
+def action(kind: ActionType) -> str:
+    """An action type: what it does, what goes in and comes out, and what may be set."""
+    lines = [f"{kind.name} ({kind.kind}): {kind.description} In: {kind.inputs}. Out: {kind.outputs}."]
+    for p in kind.parameters:
+        need = "required" if p.required else f"default {_short(p.default)}" if p.default is not None else "optional"
+        lines.append(f"  {p.name} ({p.type}, {need}): {p.description}; {p.allowed()}")
+    return "\n".join(lines)
+
+
+def transcript(goal: str, steps: Iterable[Step], ending: str = "") -> str:
+    """A whole attempt, one paragraph a step."""
+    return "\n\n".join([f"GOAL: {goal}", *map(step, steps), *([f"ENDED: {ending}"] if ending else [])])
+
+
+def step(done: Step) -> str:
+    """One attempted action and what came of it."""
+    return "\n".join(_step_lines(done))
+
+
+def clock(seconds: int) -> str:
+    """Seconds as days, hours, minutes and seconds; parts that are zero are left out."""
+    parts = []
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts) or "0 s"
+
+
+def _step_lines(done: Step) -> Iterator[str]:
+    used = ", ".join(f"{material.barcode} {material.name}" for material in done.inputs)
+    yield f"{done.number}. {done.action.name} at {clock(done.started_at)}" + (f" on {used}" if used else "")
+    if done.action.parameters:
+        yield "   with " + ", ".join(f"{name}={_short(value)}" for name, value in done.action.parameters.items())
+    if not done.outcome.success:
+        yield f"   refused by {done.outcome.rejected_by or 'nobody'}: {done.outcome.failure_reason}"
+        return
+    if done.outcome.fidelity:
+        yield f"   done, {done.outcome.fidelity}"
+    for code, draft in zip(done.barcodes, done.outcome.new_materials, strict=True):
+        mark = "" if draft.replaces else "new "
+        yield f"   -> {mark}{code} {draft.name} [{draft.environmental_condition}]{_properties(draft.properties)}"
+    for seen in done.outcome.new_observations:
+        yield f"   saw ({seen.measurement_type}) {seen.description}" + (f": {seen.value}" if seen.value else "")
+
+
+def _properties(properties: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{name}: {_short(value)}" for name, value in properties.items())
+    return f" {told}" if told else ""
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

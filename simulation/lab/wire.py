@@ -1,0 +1,195 @@
+"""The form in which an agent writes its choice: three labelled lines, or the same as an object.
+
+    ACTION: Transfer
+    MATERIALS: MAT-A1B2C3D4, MAT-E5F6G7H8
+    PARAMETERS: source=MAT-A1B2C3D4, amount=50 µL, voltages={FSC:400 V,SSC:500 V}
+
+Prose may stand before ACTION and, after an empty line, behind PARAMETERS. Every reader walks its text once, from left to
+right: what an agent writes is hostile until read.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from simulation.lab.actions import Action
+from simulation.lab.errors import LabError
+
+LONGEST = 50_000
+_MOST_MATERIALS, _MOST_PARAMETERS, _LONGEST_NAME, _DEEPEST = 1000, 200, 200, 3
+_LABELS = ("ACTION", "MATERIALS", "PARAMETERS")
+_NOTHING = ("", "none", "n/a", "-", "[]", "{}")
+_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
+_OPEN, _CLOSE = "{[(", "}])"
+
+
+class WireError(LabError):
+    """What was written is no action; the message says what is expected. The agent's mistake, never ours."""
+
+
+class _Piece(NamedTuple):
+    """A stretch of the parameters between two separators that stand outside brackets and quotes."""
+
+    start: int
+    end: int
+
+
+def read(written: Any) -> Action:
+    """The one action written as text or as {"name", "materials", "parameters"}. WireError if it is neither."""
+    if isinstance(written, str):
+        return read_text(written)
+    if isinstance(written, Mapping):
+        return read_object(written)
+    raise WireError("An action is text or an object with name, materials and parameters")
+
+
+def read_text(text: str) -> Action:
+    """The one action of a text. Parameters stay texts: what they must be, the catalogue knows."""
+    if len(text) > LONGEST:
+        raise WireError(f"The answer has {len(text)} characters; {LONGEST} are read")
+    _need_plain(text)
+    parts = _labelled(text)
+    if "ACTION" not in parts:
+        raise WireError("There is no line ACTION: with the name of one action, then MATERIALS: and PARAMETERS:")
+    name = parts["ACTION"].strip(" \t*`")
+    if not name or len(name) > _LONGEST_NAME:
+        raise WireError("ACTION: needs the name of one action")
+    return Action(name, read_materials(parts.get("MATERIALS", "")), read_parameters(parts.get("PARAMETERS", "")))
+
+
+def read_object(data: Mapping[str, Any]) -> Action:
+    """The same as an object. Values may be texts, numbers, true or false, lists of these, and objects of them."""
+    if strange := set(data) - {"name", "materials", "parameters"}:
+        raise WireError(f"An action has name, materials and parameters, not {str(min(map(str, strange)))[:60]!r}")
+    name, materials, parameters = data.get("name"), data.get("materials", ()), data.get("parameters", {})
+    if not isinstance(name, str) or not 0 < len(name.strip()) <= _LONGEST_NAME:
+        raise WireError("name must be the name of one action")
+    _need_plain(name)
+    if isinstance(materials, str):
+        materials = read_materials(materials)
+    if not isinstance(materials, Sequence) or not all(isinstance(code, str) for code in materials):
+        raise WireError("materials must be a list of barcodes")
+    if not isinstance(parameters, Mapping) or not all(isinstance(key, str) for key in parameters):
+        raise WireError("parameters must be an object of values by name")
+    _need_few(materials, parameters)
+    _need_plain("".join([*materials, *parameters]))
+    return Action(name.strip(), tuple(materials), {key: _value(value, 0) for key, value in parameters.items()})
+
+
+def read_materials(written: str) -> tuple[str, ...]:
+    """Barcodes divided by commas or line ends; nothing, or a word for nothing, is none."""
+    if written.strip().lower() in _NOTHING:
+        return ()
+    codes = written.replace("\n", ",").strip(" \t,[]").split(",")
+    found = tuple(code for part in codes if (code := part.strip(" \t`*\"'")))
+    _need_few(found, {})
+    return found
+
+
+def read_parameters(written: str) -> dict[str, str]:
+    """`name=value` pairs divided by commas or line ends, except inside brackets and quotes.
+
+    A piece that does not begin with `name=` belongs to the value before it, so that a list (`channels=GFP,RFP`) and a
+    sentence with a comma stay whole.
+    """
+    if written.strip().lower() in _NOTHING:
+        return {}
+    spans: dict[str, tuple[int, int]] = {}
+    last = ""
+    for piece in _pieces(written):
+        text = written[piece.start : piece.end]
+        key, equals, _ = text.partition("=")
+        key = key.strip(" \t-*`")
+        if equals and _KEY.fullmatch(key):
+            if key in spans:
+                raise WireError(f"PARAMETERS: {key} stands twice")
+            spans[key], last = (piece.start + text.index("=") + 1, piece.end), key
+        elif last and text.strip():
+            spans[last] = (spans[last][0], piece.end)
+        elif text.strip():
+            raise WireError(f"PARAMETERS: {text.strip()[:60]!r} is not written as name=value")
+    _need_few((), spans)
+    return {key: _unquoted(" ".join(written[start:end].split())) for key, (start, end) in spans.items()}
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    """The stretches between separators of the outermost level, in one walk. Brackets must close; a quote opens after `=`."""
+    start, open_brackets, quoted, before = 0, [], False, ""
+    for at, letter in enumerate(text):
+        if quoted:
+            quoted = letter != '"'
+        elif letter == '"' and before == "=":
+            quoted = True
+        elif letter in _OPEN:
+            open_brackets.append(_CLOSE[_OPEN.index(letter)])
+        elif open_brackets and letter == open_brackets[-1]:
+            open_brackets.pop()
+        elif not open_brackets and letter in ",\n":
+            yield _Piece(start, at)
+            start = at + 1
+        if not letter.isspace():
+            before = letter
+    if open_brackets or quoted:
+        wanted = '"' if quoted else open_brackets[-1]
+        raise WireError(f"PARAMETERS: something is opened and never closed; {wanted!r} is missing")
+    yield _Piece(start, len(text))
+
+
+def _labelled(text: str) -> dict[str, str]:
+    """What stands behind each label, with the lines that follow it up to the next label, a fence or an empty line."""
+    parts: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in text.splitlines():
+        label, rest = _label(line)
+        if label in parts:
+            raise WireError(f"{label}: stands twice; choose one action at a time")
+        if label:
+            current = parts[label] = [rest]
+        elif current is not None and line.strip() and not line.strip().startswith("```"):
+            current.append(line)
+        elif current is not None and any(part.strip() for part in current):
+            current = None
+    return {label: "\n".join(lines).strip() for label, lines in parts.items()}
+
+
+def _label(line: str) -> tuple[str, str]:
+    """The label a line begins with and what follows it; emphasis around the label is passed over."""
+    bare = line.lstrip(" \t*#>`")
+    for label in _LABELS:
+        if bare[: len(label)].upper() == label:
+            rest = bare[len(label) :].lstrip(" \t*`")
+            if rest.startswith(":"):
+                return label, rest[1:].lstrip(" \t*`")
+    return "", ""
+
+
+def _value(value: Any, depth: int) -> Any:
+    """A copy of a JSON-like value of the kinds a parameter can be; WireError for anything else."""
+    if depth > _DEEPEST:
+        raise WireError("A parameter's value is nested too deeply")
+    if isinstance(value, str):
+        _need_plain(value)
+        return value
+    if isinstance(value, bool | int) or (isinstance(value, float) and abs(value) < float("inf")):
+        return value
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) and len(value) <= _MOST_PARAMETERS:
+        return {key: _value(part, depth + 1) for key, part in value.items()}
+    if isinstance(value, list | tuple) and len(value) <= _MOST_MATERIALS:
+        return [_value(part, depth + 1) for part in value]
+    raise WireError(f"A parameter cannot be {type(value).__name__}")
+
+
+def _unquoted(text: str) -> str:
+    quoted = len(text) >= 2 and text[0] == text[-1] == '"'
+    return text[1:-1] if quoted else text
+
+
+def _need_plain(text: str) -> None:
+    """Neither NUL nor half a surrogate pair: no database stores them."""
+    if len(text) > LONGEST or "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise WireError("The answer holds characters that are not text")
+
+
+def _need_few(materials: Sequence[str], parameters: Mapping[str, Any]) -> None:
+    if len(materials) > _MOST_MATERIALS or len(parameters) > _MOST_PARAMETERS:
+        raise WireError(f"At most {_MOST_MATERIALS} materials and {_MOST_PARAMETERS} parameters are read")

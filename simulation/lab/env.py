@@ -42,11 +42,11 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(
-        self, spec: ExperimentSpec, catalogue: Catalogue, players: MakePlayers, render_mode: str | None = None
+        self, experiment: ExperimentSpec, catalogue: Catalogue, players: MakePlayers, render_mode: str | None = None
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is {render_mode!r}; allowed: ansi")
-        self.spec_, self.catalogue, self.make_players = spec, catalogue, players
+        self.experiment, self.catalogue, self.make_players = experiment, catalogue, players
         self.render_mode = render_mode
         self.action_space, self.observation_space = Choice(), UnicodeText()
         self.bench: Bench | None = None
@@ -60,13 +60,13 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         number = int(self.np_random.integers(_SEEDS))
-        self.players = self.make_players(self.spec_, number)
+        self.players = self.make_players(self.experiment, number)
         self.bench = Bench(
-            goal=self.spec_.goal,
+            goal=self.experiment.goal,
             catalogue=self.catalogue,
-            inventory=place_all(self.spec_.drafts(), number),
+            inventory=place_all(self.experiment.drafts(), number),
             seed=number,
-            max_steps=self.spec_.max_steps,
+            max_steps=self.experiment.max_steps,
         )
         self.verdict = None
         return telling.situation(self.bench.situation()), self._info(self.bench, None)
@@ -84,7 +84,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         seen = telling.situation(bench.situation())
         return seen, reward, ending is not None and not truncated, truncated, self._info(bench, done)
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The attempt so far, for people; None unless `render_mode` is "ansi"."""
         if self.render_mode is None or self.bench is None:
             return None if self.render_mode is None else "The episode has not begun."

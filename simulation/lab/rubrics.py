@@ -10,7 +10,8 @@ Further conditions: `properties` on what the material shows in that step, after 
 which an observation must hold one to count at all; `signal`, bounds of the first number read off; `elapsed`, time since
 an earlier line's first step on one of the material's ancestors; `shares`, the v/v share in it of an initial material (or
 of what an earlier line counted), followed through how much was taken of what: `known` to be counted, `different` ones
-wanted, and `at` an earlier line for the share it had then. Parameters left out count with their defaults.
+wanted, and `at` an earlier line for the share it had then. Parameters left out count with their defaults;
+`absent` in a condition lets one count that was left out and has none.
 """
 
 import re
@@ -24,7 +25,7 @@ from simulation.lab.errors import LabError
 
 _NUMBER = re.compile(r"-?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 VALUES = ("", "text", "numeric")
-CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all")
+CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all", "absent")
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,9 @@ def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -
         texts = value if mentioned and isinstance(value, list) else [value]
         if not texts or not all(isinstance(text, str) and text for text in texts):
             problems.append(f"{key}: is {value!r}; allowed: text{', or a list of texts' if mentioned else ''}")
-        elif not mentioned:
+        elif key == "absent" and value != "true":
+            problems.append(f'absent: is {value!r}; allowed: "true"')
+        elif not mentioned and key != "absent":
             problems += [f"{key}: {problem}" for problem in _check_amount(name, str(value), actions)]
     return problems
 

@@ -128,7 +128,8 @@ def _share(reading: Reading, shares: Mapping[str, Any], found: Mapping[str, Find
         then = [r for r in found[shares["at"]].counted if r.barcode in reading.ancestors and r.step < reading.step]
         if not then:
             return None
-        reading = then[-1]
+        # Of the material and those it came from, the one that came last.
+        reading = max(then, key=lambda r: (r.barcode == reading.barcode, len(r.ancestors), r.step))
     if shares["of"] not in found:
         return reading.shares.get(shares["of"])
     counted = [r.barcode for r in found[shares["of"]].counted if r.barcode in reading.ancestors]
@@ -180,9 +181,11 @@ def _follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
 def _holds(condition: Mapping[str, Any], written: Any) -> bool:
     """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
     if written is None:
-        return False
+        return "absent" in condition
     text = ", ".join(map(str, written)) if isinstance(written, list | tuple) else str(written)
     for kind, wanted in condition.items():
+        if kind == "absent":
+            continue
         if kind in _MENTIONS:
             words = wanted if isinstance(wanted, list) else [wanted]
             if not _MENTIONS[kind](word.lower() in text.lower() for word in words):

@@ -146,10 +146,13 @@ def _rest(total: Decimal, poured: Decimal) -> Decimal | None:
 
 
 def _volume(text: Any) -> Decimal | None:
-    try:
-        return quantities.parse(text, "volume").value
-    except quantities.QuantityError:
-        return None
+    """A volume in µL; none at all for what was weighed."""
+    for dimension, factor in (("volume", 1), ("mass", 0)):
+        try:
+            return quantities.parse(text, dimension).value * factor
+        except quantities.QuantityError:
+            continue
+    return None
 
 
 def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Mapping[str, Any]]:

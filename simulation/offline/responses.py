@@ -64,7 +64,7 @@ def _readings(job: Job, vessel: Vessel, x: Decimal, response: Mapping[str, Any])
     true = _at(job, response, x)
     relative, floor = Decimal(response["noise"]), Decimal(response.get("noise_floor", "0"))
     what, readings = response["signal"], []
-    for number in range(job.count(response["repeats"]) if "repeats" in response else 1):
+    for number in range(job.count(response["repeats"]) if response.get("repeats") in job.values else 1):
         off = floor * job.deviate(vessel, what, number, "floor") if floor else ZERO
         readings.append(true * job.noise(vessel, relative, what, number) + off)
     return ", ".join(quantities.plain(_rounded(reading, floor)) for reading in readings)

@@ -21,17 +21,14 @@ parameters, a value, a list of values, or {"minimum", "maximum"}. Components are
   noise: relative standard deviation of an instrument's reading
 """
 
-from collections.abc import Callable, Collection, Mapping
-from decimal import Decimal, InvalidOperation
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from simulation.lab import quantities
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
-from simulation.lab.materials import CONTENT_KINDS
-from simulation.offline.chemistry import AT_ONCE, read_concentration
+from simulation.offline.chemistry import AT_ONCE
 from simulation.offline.responses import CURVES
-from simulation.offline.vessels import PHASES
+from simulation.offline.truth_fields import AMOUNTS, ENTRIES, WHOLE, a_concentration, a_number
 
 _WAYS = ("from", "per_volume", "poisson", "consumes")  # how much of a product a reaction makes
 _INPUTS = ("component", "components", "parameter")  # what a signal depends on
@@ -40,9 +37,6 @@ _NAMING = (
     "component", "components", "per", "requires", "within", "part", "of", "needs", "uses", "from", "consumes", "agent",
     "without",
 )  # fmt: skip
-_LARGEST = 10**12
-_AMOUNTS = ("mass", "amount", "count", "enzyme_units")
-_Check = Callable[[Any], str]  # "" if the value is allowed, else what is allowed
 
 
 def check(
@@ -55,10 +49,10 @@ def check(
     problems = _check_names(truth, components, keys) if components or keys else []
     for kind, value in truth.items():
         place = f"truth.{kind}"
-        if kind in _WHOLE:
-            problems += _told(place, value, _WHOLE[kind](value))
-        elif kind not in _ENTRIES:
-            problems.append(f"{place}: unknown field; allowed: {', '.join(sorted({*_ENTRIES, *_WHOLE}))}")
+        if kind in WHOLE:
+            problems += _told(place, value, WHOLE[kind](value))
+        elif kind not in ENTRIES:
+            problems.append(f"{place}: unknown field; allowed: {', '.join(sorted({*ENTRIES, *WHOLE}))}")
         elif not isinstance(value, list):
             problems.append(f"{place}: must be a list")
         else:
@@ -69,7 +63,7 @@ def check(
 
 def _check_names(truth: Mapping[str, Any], components: Collection[str], keys: Collection[str]) -> list[str]:
     """Names that stand for nothing: a component no material holds and nothing makes, a key no material has."""
-    entries = [(kind, at, entry) for kind in _ENTRIES if isinstance(truth.get(kind), list)
+    entries = [(kind, at, entry) for kind in ENTRIES if isinstance(truth.get(kind), list)
                for at, entry in enumerate(truth[kind]) if isinstance(entry, Mapping)]  # fmt: skip
     made = {entry[name] for _, _, entry in entries for name in ("makes", "into") if isinstance(entry.get(name), str)}
     there = {*components, *made}
@@ -100,7 +94,7 @@ def _names_in(written: Any) -> list[str]:
 def _check_entry(place: str, entry: Any, kind: str, catalogue: Catalogue) -> list[str]:
     if not isinstance(entry, Mapping):
         return [f"{place}: must be an object"]
-    needed, optional = _ENTRIES[kind]
+    needed, optional = ENTRIES[kind]
     problems = [f"{place}.{name}: is missing" for name in needed if name not in entry]
     for name, value in entry.items():
         if name in ("action", "when") and kind != "bands":
@@ -131,7 +125,7 @@ def _check_ways(place: str, entry: Mapping[str, Any], kind: str) -> list[str]:
     if "from" in entry and "ratio" not in entry:
         problems.append(f"{place}.ratio: is missing")
     if "consumes" in entry and "dimension" not in entry:
-        problems.append(f"{place}.dimension: is missing; allowed: {', '.join(_AMOUNTS)}")
+        problems.append(f"{place}.dimension: is missing; allowed: {', '.join(AMOUNTS)}")
     return problems
 
 
@@ -142,7 +136,7 @@ def _check_points(place: str, entry: Mapping[str, Any]) -> list[str]:
         points += [("table", point[0]) for point in table if isinstance(point, list) and point]
     if "parameter" in entry:
         return []
-    allowed = _number if "components" in entry or "per" in entry else _concentration
+    allowed = a_number if "components" in entry or "per" in entry else a_concentration
     return [problem for name, value in points for problem in _told(f"{place}.{name}", value, allowed(value))]
 
 
@@ -167,7 +161,9 @@ def _check_at(place: str, entry: Mapping[str, Any], known: ActionType) -> list[s
     problems = [
         p for name, value in conditions.items() for p in _check_condition(f"{place}.when.{name}", known, name, value)
     ]
-    named = [entry[name] for name in ("repeats", "parameter") if name in entry]
+    # Of several actions, one without replicates reads once.
+    named = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
+    named += [entry["parameter"]] if "parameter" in entry else []
     named += ["duration"] if "half_time" in entry or "doubling_time" in entry else []
     named += [entry["scales_with"].get("parameter")] if isinstance(entry.get("scales_with"), Mapping) else []
     if isinstance(entry.get("scales_with"), Mapping):
@@ -216,146 +212,3 @@ def _check_reference(place: str, known: ActionType, scale: Mapping[str, Any]) ->
 
 def _told(place: str, value: Any, allowed: str) -> list[str]:
     return [f"{place}: is {value!r}; allowed: {allowed}"] if allowed else []
-
-
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) and value else "text, not empty"
-
-
-def _any_text(value: Any) -> str:
-    return "" if isinstance(value, str) else "text"
-
-
-def _texts(value: Any) -> str:
-    return "" if isinstance(value, list) and value and not any(map(_text, value)) else "a list of texts"
-
-
-def _one_or_more(value: Any) -> str:
-    return _texts(value) if isinstance(value, list) else _text(value)
-
-
-def _number(value: Any) -> str:
-    try:
-        fits = isinstance(value, str) and Decimal(value).is_finite() and abs(Decimal(value)) <= _LARGEST
-        return "" if fits else 'a number as text, like "0.05"'
-    except InvalidOperation:
-        return 'a number as text, like "0.05"'
-
-
-def _share(value: Any) -> str:
-    return "" if not _number(value) and 0 <= Decimal(value) <= 1 else 'a number from 0 to 1 as text, like "0.05"'
-
-
-def _phase(value: Any) -> str:
-    return "" if value in PHASES else f"one of {', '.join(PHASES)}"
-
-
-def _amount_dimension(value: Any) -> str:
-    return "" if value in _AMOUNTS else f"one of {', '.join(_AMOUNTS)}"
-
-
-def _quantity(dimension: str) -> _Check:
-    def allowed(value: Any) -> str:
-        told = f"a {dimension} above zero in {', '.join(unit for unit in quantities.units(dimension) if unit)}"
-        try:
-            return "" if quantities.parse(value, dimension).value > 0 else told
-        except quantities.QuantityError:
-            return told
-
-    return allowed
-
-
-def _concentration(value: Any) -> str:
-    try:
-        read_concentration(value)
-    except quantities.QuantityError:
-        return 'a concentration, like "5 µg/mL", "3 µM" or "1e5 cells/mL"'
-    return ""
-
-
-def _mapping(of: _Check, keys: tuple[str, ...] = ()) -> _Check:
-    def allowed(value: Any) -> str:
-        fits = isinstance(value, Mapping) and value and (not keys or set(value) == set(keys))
-        problem = next((told for part in value.values() if (told := of(part))), "") if fits else "an object"
-        return f"{problem} {'with ' + ', '.join(keys) if keys else 'by name'}" if problem else ""
-
-    return allowed
-
-
-def _kind(value: Any) -> str:
-    return "" if value in CONTENT_KINDS else f"one of {', '.join(CONTENT_KINDS)}"
-
-
-def _above_zero(value: Any) -> str:
-    return "" if not _number(value) and Decimal(value) > 0 else 'a number above zero as text, like "2"'
-
-
-def _poisson(value: Any) -> str:
-    fits = isinstance(value, Mapping) and {"targets", "agent"} <= set(value) <= {"targets", "agent", "efficiency"}
-    fits = fits and not _text(value["targets"]) and not _text(value["agent"])
-    return (
-        "" if fits and not _above_zero(value.get("efficiency", "1")) else "an object with targets, agent (efficiency)"
-    )
-
-
-def _scale(value: Any) -> str:
-    fits = isinstance(value, Mapping) and {"parameter", "reference"} <= set(value) <= {
-        "parameter",
-        "reference",
-        "power",
-    }
-    fits = fits and not _text(value["parameter"]) and not _text(value["reference"])
-    return "" if fits and not _number(value.get("power", "1")) else "an object with parameter, reference (and power)"
-
-
-def _hill(value: Any) -> str:
-    fits = isinstance(value, Mapping) and set(value) == {"bottom", "top", "half", "n"} and not _text(value["half"])
-    fits = fits and not any(_number(value[name]) for name in ("bottom", "top")) and not _above_zero(value["n"])
-    return "" if fits else "an object with bottom, top, half and n, as text"
-
-
-def _table(value: Any) -> str:
-    fits = isinstance(value, list) and len(value) > 1 and all(
-        isinstance(point, list) and len(point) == 2 and not _text(point[0]) and not _number(point[1]) for point in value
-    )  # fmt: skip
-    return "" if fits else 'a list of at least two points, like ["2 µM", "7.1"]'
-
-
-# Kind of entry -> (fields needed, fields allowed besides).
-_ENTRIES: dict[str, tuple[dict[str, _Check], dict[str, _Check]]] = {
-    "responses": (
-        {"signal": _text, "unit": _any_text, "noise": _share},
-        {
-            "component": _text, "per": _one_or_more, "chosen": _mapping(_mapping(_text)), "components": _mapping(_number), "parameter": _text,
-            "slope": _number, "intercept": _number, "hill": _hill, "table": _table,
-            "log10": _mapping(_number, ("slope", "intercept")),
-            "requires": _texts, "within": _texts, "noise_floor": _number,
-            "detection_limit": _concentration, "upper_limit": _concentration, "repeats": _text, "scales_with": _scale,
-        },
-    ),
-    "fractions": ({"signal": _text, "part": _one_or_more, "of": _one_or_more, "background": _share}, {}),
-    "lookups": (
-        {"signal": _text, "requires": _texts, "values": _mapping(_text)}, {"about": _texts, "without": _texts},
-    ),
-    "reactions": (
-        {"needs": _texts},
-        {
-            "uses": _texts, "makes": _text, "dimension": _amount_dimension, "from": _text, "ratio": _number, "noise": _share,
-            "per_volume": _concentration, "poisson": _poisson, "consumes": _mapping(_above_zero), "kind": _kind,
-            "half_time": _quantity("duration"),
-            "phase_from": _phase, "phase_to": _phase,
-        },
-    ),
-    "growth": (
-        {"components": _texts, "doubling_time": _quantity("duration")}, {"limit": _concentration, "needs": _texts},
-    ),
-    "survival": (
-        {"components": _texts, "agent": _text, "half": _concentration, "n": _above_zero}, {"into": _text},
-    ),
-    "bands": ({"component": _text, "length": _quantity("base_pairs"), "minimum": _quantity("mass")}, {}),
-}  # fmt: skip
-_WHOLE: dict[str, _Check] = {
-    "retained": _mapping(_quantity("length")),
-    "counted": lambda value: _mapping(_texts)(value) if isinstance(value, Mapping) else _texts(value),
-    "noise": _mapping(_share),
-}

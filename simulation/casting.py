@@ -10,10 +10,11 @@ from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, TransitionModel
 from simulation.offline import truths
-from simulation.offline.agent import ProtocolAgent, RandomAgent
+from simulation.offline.agent import ProtocolAgent
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.injectors import Injector
+from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
 

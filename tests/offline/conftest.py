@@ -8,7 +8,8 @@ import pytest
 from simulation.lab import catalogue, experiments
 from simulation.lab.bench import Bench
 from simulation.lab.materials import place_all
-from simulation.offline.agent import ProtocolAgent, RandomAgent
+from simulation.offline.agent import ProtocolAgent
+from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

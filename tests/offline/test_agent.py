@@ -10,7 +10,8 @@ from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import AVAILABLE, UNLIMITED, Draft, place_all
 from simulation.lab.outcomes import Outcome
-from simulation.offline.agent import ProtocolAgent, RandomAgent
+from simulation.offline.agent import ProtocolAgent
+from simulation.offline.random_agent import RandomAgent
 from simulation.offline.lapses import planned_protocol
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -1,0 +1,149 @@
+"""A floor to compare with: allowed actions at random, on materials that look as if the action could be done to them."""
+
+import random
+from collections.abc import Sequence
+from decimal import Context, Decimal
+from typing import Any
+
+from simulation.lab import quantities
+from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Parameter
+from simulation.lab.bench import REJECTIONS_ALLOWED
+from simulation.lab.errors import LabError
+from simulation.lab.materials import UNLIMITED, Material
+from simulation.lab.roles import Situation
+
+_SUBMITS_ONE_IN = 15
+# Tried in turn for a text parameter: the first its pattern allows is written.
+_TEXTS = ("sample", "What can be seen in this sample?", "ACGTACGTACGTACGTACGT", "MKTAYIAKQR", "1")
+_FEW = 4
+_LOOK = "VisualInspection"  # what can hardly be refused
+_BOX = "empty container"
+_FLUID = ("liquid", "suspension", "pellet and supernatant")
+
+
+class RandomAgent:
+    """Tries allowed actions at random, and submits at random or when steps run out.
+
+    Before a third rejection in a row it looks at something, as anybody at a loss would; so its attempts are long enough to
+    tell whether a classifier can be had by chance.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def choose(self, situation: Situation) -> Action:
+        rng = random.Random(f"{self.seed}:random agent:{len(situation.history)}")
+        usable = situation.inventory.usable()
+        if situation.steps_left <= 1 or not rng.randrange(_SUBMITS_ONE_IN):
+            return Action(SUBMIT)
+        names = sorted(set(situation.catalogue.types) - {SUBMIT, QUIT})
+        rng.shuffle(names)
+        if _rejections(situation) >= REJECTIONS_ALLOWED - 1:
+            names = [_LOOK]
+        for name in names:
+            known = situation.catalogue.types.get(name)
+            if known and (action := _random_action(known, usable, rng)):
+                return action
+        return Action(SUBMIT)
+
+
+def _rejections(situation: Situation) -> int:
+    running = 0
+    for step in reversed(situation.history):
+        if step.outcome.success:
+            break
+        running += 1
+    return running
+
+
+def _random_action(known: ActionType, usable: Sequence[Material], rng: random.Random) -> Action | None:
+    """Some allowed use of this action, or None where the bench or a text pattern offers none."""
+    chosen = _materials(known, usable, rng)
+    if chosen is None:
+        return None
+    codes = [material.barcode for material in chosen]
+    most = min((volume for material in chosen if (volume := _volume(material))), default=None)
+    parameters: dict[str, Any] = {}
+    for parameter in known.parameters:
+        if not parameter.required and rng.random() < 0.5:
+            continue
+        value = _random_value(parameter, codes, most, rng)
+        if value is not None:
+            parameters[parameter.name] = value
+        elif parameter.required:
+            return None
+    return Action(known.name, tuple(codes), parameters)
+
+
+def _materials(known: ActionType, usable: Sequence[Material], rng: random.Random) -> list[Material] | None:
+    """Liquids if there are any, anything limited else; a box of containers where the action asks for containers."""
+    if known.max_materials == 0:
+        return []
+    boxes = [material for material in usable if _phase(material) == _BOX and material.available_for_use == UNLIMITED]
+    limited = [material for material in usable if material.available_for_use != UNLIMITED]
+    fluid = [material for material in limited if _phase(material) in _FLUID]
+    pool = fluid if len(fluid) >= known.min_materials and rng.random() < 0.8 else limited
+    boxed = boxes and "container" in known.inputs
+    fewest = max(1, known.min_materials - (1 if boxed else 0))
+    most = min(max(fewest, _FEW), known.max_materials, len(pool))
+    if most < fewest:
+        return None
+    chosen = rng.sample(pool, rng.randint(fewest, most))
+    return [*chosen, rng.choice(boxes)] if boxed and len(chosen) < known.max_materials else chosen
+
+
+def _phase(material: Material) -> str:
+    return str(material.properties.get("phase", ""))
+
+
+def _volume(material: Material) -> Decimal | None:
+    try:
+        return quantities.parse(material.properties.get("volume"), "volume").value
+    except quantities.QuantityError:
+        return None
+
+
+def _random_value(parameter: Parameter, chosen: Sequence[str], most: Decimal | None, rng: random.Random) -> Any:
+    match parameter.type:
+        case "select":
+            return rng.choice(parameter.options)
+        case "multiselect":
+            return rng.sample(parameter.options, rng.randint(1, len(parameter.options)))
+        case "range" | "range_with_units":
+            return _random_amount(parameter, most, rng)
+        case "boolean":
+            return rng.choice((True, False))
+        case "object":
+            return parameter.default
+        case "material_selector":
+            return rng.choice(chosen) if chosen else None
+        case "multi_material_selector":
+            return rng.sample(chosen, rng.randint(1, len(chosen))) if chosen else None
+        case _:
+            return next((text for text in _TEXTS if _allowed(parameter, text)), parameter.default)
+
+
+def _random_amount(parameter: Parameter, most: Decimal | None, rng: random.Random) -> str:
+    """A round number within the bounds, whole where both are; low more often than not, as bounds are wide.
+
+    Of a volume mostly no more than a half of what the smallest of the materials holds.
+    """
+    low, high = parameter.read(parameter.minimum), parameter.read(parameter.maximum)
+    if parameter.dimension == "volume" and most and rng.random() < 0.9:
+        high = max(low, min(high, most / 2))
+    amount = low + (high - low) * Decimal(str(round(rng.random() ** 3, 4)))
+    amount = Context(prec=2).plus(amount)
+    if parameter.type == "range_with_units":
+        written = quantities.show(amount, parameter.dimension)
+    else:
+        whole = low == low.to_integral_value() and high == high.to_integral_value()
+        written = quantities.plain(amount.to_integral_value() if whole else amount)
+    return written if _allowed(parameter, written) else str(parameter.minimum)
+
+
+def _allowed(parameter: Parameter, value: Any) -> bool:
+    try:
+        parameter.read(value)
+    except LabError:
+        return False
+    return True

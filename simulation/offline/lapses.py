@@ -70,7 +70,11 @@ def _replicates(step: Mapping[str, Any]) -> list[str]:
 
 
 def _wrong_order(steps: Steps, spoiled: set[int], rng: random.Random) -> Lapse | None:
-    fits = [i for i in range(len(steps) - 1) if steps[i][0] not in spoiled and _depends(steps[i + 1][1], steps[i][1])]
+    fits = [
+        i
+        for i in range(len(steps) - 1)
+        if not spoiled & {steps[i][0], steps[i + 1][0]} and _depends(steps[i + 1][1], steps[i][1])
+    ]
     if not fits:
         return None
     index = rng.choice(fits)

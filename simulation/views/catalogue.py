@@ -15,6 +15,13 @@ from simulation.lab.experiments import ExperimentSpec
 from simulation.models import Experiment
 
 
+class Route(NamedTuple):
+    """Lines of a rubric that belong together; without a name, those every record must show."""
+
+    name: str
+    lines: list[Mapping[str, Any]]
+
+
 class ProtocolLine(NamedTuple):
     """A step of the reference protocol with names instead of keys."""
 
@@ -42,6 +49,9 @@ def experiment(request: StaffRequest, slug: str) -> HttpResponse:
         "provenance": spec.provenance,
         "materials": spec.drafts(),
         "protocol": protocol_lines(spec),
+        "rubric": _by_route(spec),
+        "shortfalls": spec.shortfalls,
+        "manifest": [draft for _, draft in spec.manifest],
         "played": row.episodes.count(),
     }
     return render(request, "simulation/experiment.html", context)
@@ -53,6 +63,13 @@ def actions(request: StaffRequest) -> HttpResponse:
     types = sorted(laboratory.current_catalogue().types.values(), key=lambda known: known.name)
     groups = [(kind, [known for known in types if known.kind == kind]) for kind in KINDS]
     return render(request, "simulation/actions.html", {"groups": [g for g in groups if g[1]], "total": len(types)})
+
+
+def _by_route(spec: ExperimentSpec) -> list[Route]:
+    """What is always required first, then each route's own lines."""
+    routes = list(dict.fromkeys(["", *(str(line.get("route", "")) for line in spec.rubric)]))
+    lines = [Route(route, [line for line in spec.rubric if line.get("route", "") == route]) for route in routes]
+    return [route for route in lines if route.lines]
 
 
 def protocol_lines(spec: ExperimentSpec) -> list[ProtocolLine]:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from simulation.lab import quantities
+from simulation.lab import positions, quantities
 from simulation.lab.actions import FIDELITIES, KINDS, PARAMETER_TYPES, ActionType, Catalogue, Duration, Parameter
 from simulation.lab.errors import CatalogueError, LabError
 
@@ -28,9 +28,10 @@ def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
     """Every action file of a directory, checked. CatalogueError lists all problems of all files at once."""
     entries, problems = read_files(directory)
     for name, data in entries:
-        problems += [f"{name}: {problem}" for problem in check(data)]
+        found = check(data)
         if isinstance(data, Mapping) and data.get("name") != name.removesuffix(".json"):
-            problems.append(f"{name}: name: must be the file's name, {name.removesuffix('.json')!r}")
+            found.append(f"name: must be the file's name, {name.removesuffix('.json')!r}")
+        problems += positions.located(directory / name, found)
     if problems:
         raise CatalogueError("\n".join(problems))
     raw = [data for _, data in entries]
@@ -38,16 +39,17 @@ def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
 
 
 def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
-    """(name, content) of every JSON file of a directory, and "file: what is wrong" of those that cannot be read."""
+    """(name, content) of every JSON file of a directory, and "path:line: what is wrong" of those that cannot be read."""
     entries, problems = [], []
     for path in sorted(directory.glob("*.json")):
+        text = ""
         try:
             text = path.read_text(encoding="utf-8")
             data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
             _need_plain_text(json.dumps(data, ensure_ascii=False))
             entries.append((path.name, data))
         except (ValueError, RecursionError) as error:
-            problems.append(f"{path.name}: not JSON: {error}")
+            problems.append(positions.unreadable(path, text, error))
     return entries, problems
 
 
@@ -59,7 +61,7 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r} stands twice")
+        raise positions.TwiceError(f"the field {next(name for name in names if names.count(name) > 1)!r} stands twice")
     return data
 
 

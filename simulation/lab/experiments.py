@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from simulation.lab import experiment_checks, material_checks, quantities
+from simulation.lab import experiment_checks, material_checks, positions, quantities
 from simulation.lab.actions import Catalogue
 from simulation.lab.catalogue import read_files
 from simulation.lab.errors import CatalogueError
@@ -43,12 +43,18 @@ def read_directory(directory: Path, catalogue: Catalogue) -> list[tuple[Experime
     """Every experiment file of a directory, checked, with its raw data. CatalogueError lists all problems at once."""
     entries, problems = read_files(directory)
     for name, data in entries:
-        problems += [f"{name}: {problem}" for problem in check(data, catalogue)]
-        if isinstance(data, Mapping) and data.get("slug") != name.removesuffix(".json"):
-            problems.append(f"{name}: slug: must be the file's name, {name.removesuffix('.json')!r}")
+        problems += check_file(directory / name, data, catalogue)
     if problems:
         raise CatalogueError("\n".join(problems))
     return [(build(data), data) for _, data in entries]
+
+
+def check_file(path: Path, data: Any, catalogue: Catalogue) -> list[str]:
+    """Every problem of one experiment file as "path:line: entry.field: what is wrong and what is allowed"."""
+    problems = check(data, catalogue)
+    if isinstance(data, Mapping) and data.get("slug") != path.stem:
+        problems.append(f"slug: must be the file's name, {path.stem!r}")
+    return positions.located(path, problems)
 
 
 def check(data: Any, catalogue: Catalogue) -> list[str]:
@@ -86,13 +92,23 @@ def _draft(entry: Mapping[str, Any]) -> Draft:
 
 
 def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties as written, with every known concentration or, in what has no volume, amount among them."""
+    """The properties, with every known concentration or, in what has no volume, amount among them.
+
+    Amounts are written as the laboratory always writes them, so that nothing changes its looks when it is first touched.
+    """
     shown = dict(entry["properties"])
+    for name in ("volume", "mass"):
+        if name in shown:
+            shown[name] = quantities.show(quantities.parse(shown[name], name).value, name)
     for component, content in entry.get("contents", {}).items():
-        if content["known"] and "concentration" in content:
-            shown.setdefault(f"{component} concentration", content["concentration"])
-        elif content["known"] and "volume" not in shown:
-            shown.setdefault(f"{component} amount", content["amount"])
+        if not content["known"]:
+            continue
+        if "concentration" in content:
+            dimension, value = material_checks.concentration(content)
+            shown[f"{component} concentration"] = quantities.show_concentration(component, value, dimension)
+        elif "volume" not in shown:
+            dimension, amount = material_checks.read_content(content, None)
+            shown.setdefault(f"{component} amount", quantities.show(amount, dimension))
     return shown
 
 

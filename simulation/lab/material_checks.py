@@ -49,6 +49,12 @@ def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[st
     return amount_dimension, value * volume / divisor
 
 
+def concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
+    """(dimension of the amount, value in the kept unit of the concentration). CatalogueError if it is none."""
+    dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
+    return _CONCENTRATIONS[dimension][0], value
+
+
 def check(materials: Sequence[Any]) -> list[str]:
     """Every problem of the materials an experiment starts with."""
     everything = list(materials) + wells(materials)

@@ -181,6 +181,22 @@ def tidy(number: Decimal) -> Decimal:
     return number if len(number.normalize().as_tuple().digits) <= 4 else Context(prec=3).plus(number)
 
 
+# What an amount of a substance is per volume: dimension of the amount -> that of the concentration.
+PER_VOLUME = {
+    "mass": "mass_concentration",
+    "amount": "molar_concentration",
+    "count": "number_density",
+    "volume": "ratio",
+    "enzyme_units": "activity",
+}
+
+
+def show_concentration(name: str, value: Decimal, dimension: str) -> str:
+    """The concentration of a substance counted in `dimension`, rounded as people round; cells are counted as cells."""
+    unit = "cells/mL" if dimension == "count" and "cells" in name else ""
+    return show(tidy(value), PER_VOLUME[dimension], unit)
+
+
 def _known_unit(unit: str, dimension: str, text: object) -> str:
     unit = _SPELLINGS.get(unit, unit)
     if unit not in _TABLE[dimension][1]:

@@ -94,7 +94,8 @@ class Job:
     def run_of(self, vessel: Vessel) -> str:
         """How the instrument heads its record: the action, the sample, and the settings it writes down."""
         set_to = [(name, self.set_to(name)) for name in self.kind.echo]
-        settings = "".join(f", {name.replace('_', ' ')} {value}" for name, value in set_to if value is not None)
+        told = [(name, ", ".join(map(str, v)) if isinstance(v, list | tuple) else v) for name, v in set_to]
+        settings = "".join(f", {name.replace('_', ' ')} {value}" for name, value in told if value is not None)
         return f"{self.kind.name} of {vessel.name}{settings}"
 
     def set_to(self, name: str) -> Any:

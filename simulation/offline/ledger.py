@@ -12,13 +12,6 @@ ZERO, ONE = Decimal(0), Decimal(1)
 # A concentration is an amount per millilitre, while volumes are kept in µL.
 _PER_ML = Decimal(1000)
 _GRAIN = Decimal("1E-12")
-_CONCENTRATION = {
-    "mass": "mass_concentration",
-    "amount": "molar_concentration",
-    "count": "number_density",
-    "volume": "ratio",
-    "enzyme_units": "activity",
-}
 
 
 class Component(NamedTuple):
@@ -163,14 +156,8 @@ class Contents:
             if concentration is None:
                 lines[f"{name} amount"] = quantities.show(part.amount, part.dimension)
             else:
-                lines[f"{name} concentration"] = show_concentration(name, concentration, part.dimension)
+                lines[f"{name} concentration"] = quantities.show_concentration(name, concentration, part.dimension)
         return lines
-
-
-def show_concentration(name: str, value: Decimal, dimension: str) -> str:
-    """A concentration for people, rounded as people round; cells are counted as cells."""
-    unit = "cells/mL" if dimension == "count" and "cells" in name else ""
-    return quantities.show(quantities.tidy(value), _CONCENTRATION[dimension], unit)
 
 
 def _share(whole: Decimal, share: Decimal) -> Decimal:

@@ -87,9 +87,9 @@ def test_all_problems_of_all_files_are_told_at_once_by_file(tmp_path):
     with pytest.raises(CatalogueError) as error:
         read_directory(tmp_path)
     text = str(error.value)
-    assert "Dilute.json: kind: is 'magic'" in text
-    assert "Mix.json: name: must be the file's name, 'Mix'" in text
-    assert "Broken.json: not JSON" in text
+    assert "Dilute.json:1: kind: is 'magic'" in text
+    assert "Mix.json:1: name: must be the file's name, 'Mix'" in text
+    assert "Broken.json:1: not JSON" in text
 
 
 def test_the_catalogue_we_ship_is_right_and_large_enough():

@@ -11,17 +11,24 @@ from small_lab import SmallLab, material, tubes
 from simulation.lab import catalogue, quantities
 
 CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[2] / "fixtures/actions")
-STEPS = 60
+STEPS = 90
 
 
 def crowded_lab(seed):
+    beads = material(
+        "beads", "suspension", "1.7 mL", "5 mL", contents={"salt": "0.3 mM"}, hidden={"DNA beads": "7.3 µg"}
+    )
+    beads["contents"]["DNA beads"]["kind"] = "particles"
     return SmallLab(
         CATALOGUE,
         material("stock", volume="3.7 mL", capacity="10 mL", contents={"salt": "10 mM", "dye": "3 µg/mL"}, hidden={"virus": "7e5 TU/mL"}),
         material("water", volume="90 mL", capacity="100 mL"),
         material("cells", "suspension", "10 mL", "50 mL", hidden={"HeLa cells": "1.1e5 cells/mL", "fines": "3 mg"}),
         material("dish", "adherent culture", "2 mL", "5 mL", "dish", hidden={"HeLa cells": "333333 cells"}, contents={"dye": "1 ng/µL"}),
-        material("powder", "powder", None, mass="10 mg", contents={"salt": "171.12 µmol"}),
+        material("powder", "powder", None, mass="10 mg", contents={"salt": "171.12 µmol", "water": "77.7 µg"}),
+        material("trough", volume="7.77 mL", capacity="20 mL", contents={"dye": "7 µg/mL", "ethanol": "1.1 mL"}, dead_volume="333 µL"),
+        beads,
+        material("crucible", "empty container", None, "10 mL", "filter crucible"),
         tubes(),
         tubes("plates", "3.4 mL", "well of a plate"),
         truth={"retained": {"fines": "1 µm"}},
@@ -67,6 +74,18 @@ def some_move(small, rng):
          {"wash_medium": other, "replacement_medium": third, "wash_volume": volume, "replacement_volume": "77.7 µL", "washes": 2}),
         ("Mix", [one], {}),
         ("Discard", [one], {}) if rng.random() < 0.2 else ("Degas", [one], {}),
+        ("Aspirate", [one], {"residual_volume": volume}),
+        ("Filter", [one, boxes[0], small.codes["crucible"], other],
+         {"volume": volume, "keep_residue": True, "residue_wash": other, "residue_wash_volume": "333.3 µL"}),
+        ("AcousticLiquidHandling", [one, other, boxes[1]], {"sources": one, "amount": f"{rng.randint(1, 400) * 2.5} nL"}),
+        ("Evaporate", [one], {"target_volume": volume, "duration": f"{rng.randint(60, 3600)} s"}),
+        ("Evaporate", [one], {"method": "rotary evaporator"}) if rng.random() < 0.1 else ("Grind", [one], {}),
+        ("DryingOven", [one], {"temperature": "70 °C", "duration": f"{rng.randint(300, 7200)} s"})
+        if rng.random() < 0.2 else ("Centrifuge", [one, other], {}),
+        ("Lyophilize", [one], {}) if rng.random() < 0.1 else ("Desiccate", [one], {}),
+        ("AdjustpH", [one, other], {"titrant": other, "target_ph": 7, "titrant_volume": volume}),
+        ("ApplyMagnet", [small.codes["beads"], other, boxes[0]], {"wash_buffer": other, "wash_volume": volume, "label": "x"}),
+        ("Microwave", [one, other], {"acid": other, "acid_volume": "555.5 µL"}) if rng.random() < 0.2 else ("Mix", [one], {}),
     ])  # fmt: skip
 
 
@@ -107,7 +126,7 @@ def test_a_thousand_uneven_portions_add_up_to_the_whole():
     start = totals(small.bench)
     for _ in range(40):
         assert small.do("Aliquot", "stock tubes", volume="1.234567 µL", count=25).outcome.success
-    assert len(small.bench.inventory.materials) == 7 + 1000
+    assert len(small.bench.inventory.materials) == 10 + 1000
     assert totals(small.bench) == start
 
 

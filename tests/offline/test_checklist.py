@@ -225,7 +225,9 @@ def test_played_without_the_steps_of_one_line_the_protocol_is_insufficient(lab, 
     rubric = [one for one in spec.rubric if one.get("route", "") in ("", line.get("route", ""))]
     lines = ChecklistClassifier(rubric).judge(spec.goal, bench.transcript()).lines
     gone = lines[rubric.index(line)]["steps"]
-    assert gone
+    if not gone:
+        assert line["route"], "a line of a route that the reference protocol does not take"
+        return
     # every step of the reference attempt was accepted, so the nth step is the nth of the protocol
     kept = tuple(one for number, one in enumerate(spec.protocol, start=1) if number not in gone)
     shorter = replace(spec, protocol=kept)
@@ -264,54 +266,27 @@ def test_the_verdict_tells_nothing_of_the_hidden_truth(lab, slug):
     assert "0.412" not in repr(verdict)
 
 
-VIRUS, CELLS, MEDIUM = (
-    "Lentivirus preparation, GFP reporter, concentrated",
-    "HEK293T cell suspension, freshly detached",
-    "DMEM with 10 % FBS",
-)
-
-
-def met(lab, transcript):
-    classifier = ChecklistClassifier(lab.specs["lentivirus-moi-optimization"].rubric)
-    return {finding.line.line: finding.met for finding in classifier.findings(transcript)}
-
-
-def test_virus_poured_undiluted_into_three_tubes_is_not_three_dilutions(lab):
-    virus, medium = material("V", VIRUS), material("M", MEDIUM)
-    pure = [poured(n, f"P{n}", f"Tube {n}", virus) for n in (1, 2, 3)]
-    mixed = [poured(n, f"P{n}", f"Tube {n}", virus, medium) for n in (1, 2, 3)]
-    assert (met(lab, pure)["dilutions"], met(lab, mixed)["dilutions"]) == (False, True)
-
-
 @pytest.mark.parametrize(
     ("amounts", "enough"),
-    [(("1 µL", "5 µL", "25 µL"), True), (("5 µL", "5 µL", "25 µL"), False), (("5 µL", "0.005 mL", "5.0 µL"), False)],
+    [
+        (("50 µL", "20 µL", "5 µL", "1 µL"), True),
+        (("5 µL", "5 µL", "5 µL", "0.005 mL"), False),
+        (("5 µL", "5 µL", "5 µL", "1 µL"), False),
+    ],
 )
-def test_three_volumes_of_virus_on_the_wells_are_a_second_route(lab, amounts, enough):
-    virus, cells = material("V", VIRUS), material("C", CELLS)
-    seeded = [poured(n, f"W{n}", f"Well {n}", cells) for n in (1, 2, 3)]
-    dosed = [
-        step(3 + n, "Transfer", [virus, vial(f"W{n}", f"Well {n}")],
-             [output("V", VIRUS, replaces="V"), output(f"W{n}", f"Well {n}", replaces=f"W{n}", derived_from=["V"])],
-             parameters={"source": "V", "amount": amount})
-        for n, amount in enumerate(amounts, start=1)
-    ]  # fmt: skip
-    assert met(lab, [*seeded, *dosed])["volumes"] is enough
-
-
-def test_a_protocol_that_doses_wells_from_the_stock_is_sufficient_by_the_second_route(lab):
+def test_wells_dosed_from_the_stock_do_as_well_as_dilutions_if_the_doses_differ(lab, amounts, enough):
     spec = lab.specs["lentivirus-moi-optimization"]
-    amounts = {"@dilution_5": "50 µL", "@dilution_25": "20 µL", "@dilution_125": "5 µL", "@dilution_625": "1 µL"}
+    doses = dict(zip(("@dilution_5", "@dilution_25", "@dilution_125", "@dilution_625"), amounts, strict=True))
     steps = []
     for planned in spec.protocol:
         source = planned.get("parameters", {}).get("source")
-        if source in amounts:
+        if source in doses:
             materials = ["virus", *planned["materials"][1:]]
-            planned = {**planned, "materials": materials, "parameters": {"source": "@virus", "amount": amounts[source]}}
+            planned = {**planned, "materials": materials, "parameters": {"source": "@virus", "amount": doses[source]}}
         if planned["action"] != "SerialDilute":
             steps.append(planned)
-    doses = replace(spec, protocol=tuple(steps))
-    bench = lab.play(doses, ProtocolAgent(doses, 11), 11)
+    changed = replace(spec, protocol=tuple(steps))
+    bench = lab.play(changed, ProtocolAgent(changed, 11), 11)
+    assert all(step.outcome.success for step in bench.history)
     verdict = ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
-    assert verdict.sufficient, verdict.reasoning
-    assert {line["route"] for line in verdict.lines if not line["met"]} == {"virus dilutions"}
+    assert verdict.sufficient is enough, verdict.reasoning

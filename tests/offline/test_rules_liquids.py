@@ -140,3 +140,53 @@ def test_mixing_known_with_hidden_of_the_same_makes_it_unknown(lab):
     assert small.shown("standard", "caffeine concentration") == "1 mg/mL"
     assert small.shown("coffee", "caffeine concentration") is None
     assert small["coffee"].ledger["components"]["caffeine"]["amount"] == "500"  # 400 + 100 µg
+
+
+@pytest.fixture
+def droplets(lab):
+    return SmallLab(
+        lab.catalogue,
+        material("compound", volume="40 µL", capacity="65 µL", container="well of a plate", contents={"drug": "10 mM"}),
+        material("dye", volume="20 µL", capacity="65 µL", container="well of a plate", contents={"dye": "1 mg/mL"}),
+        material(
+            "well_one", "adherent culture", "50 µL", "100 µL", "well of a plate", hidden={"HeLa cells": "1e4 cells"}
+        ),
+        material("trough", volume="10 mL", capacity="20 mL", dead_volume="2 mL"),
+        material("primer", "solid", None, contents={"strand": "10 nmol"}),
+        tubes("wells", "100 µL", "well of a plate"),
+        tubes(),
+    )
+
+
+def test_sound_moves_nanolitres_from_each_source_into_each_destination(droplets):
+    sources = f"{droplets.codes['compound']}, {droplets.codes['dye']}"
+    droplets.do("AcousticLiquidHandling", "compound dye well_one wells", "new", sources=sources, amount="50 nL")
+    # two destinations of 50 nL each
+    assert (droplets.shown("compound", "volume"), droplets.shown("dye", "volume")) == ("39.9 µL", "19.9 µL")
+    assert (droplets.shown("new", "volume"), droplets.shown("well_one", "volume")) == ("100 nL", "50.1 µL")
+    # 0.05 µL x 10 mM = 0.5 nmol in 0.1 µL
+    assert droplets["well_one"].ledger["components"]["drug"]["amount"] == "0.5"
+    assert droplets.shown("new", "drug concentration") == "5 mM"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"amount": "51 nL"}, "not a whole number of droplets: 51 nL is no multiple of 2.5 nL"),
+        ({"amount": "10 µL", "source_plate": "384 wells, 15 µL stay"}, "short of volume: needs 10 µL, 5 µL usable in dye (15 µL must stay in it)"),
+    ],
+)  # fmt: skip
+def test_sound_throws_whole_droplets_and_leaves_the_well_its_depth(droplets, parameters, reason):
+    assert droplets.refused("AcousticLiquidHandling", "dye well_one", sources="@dye", **parameters) == reason
+
+
+def test_a_trough_keeps_its_dead_volume(droplets):
+    reason = droplets.refused("Aliquot", "trough tubes", volume="1.7 mL", count=5)
+    assert reason == "short of volume: needs 8.5 mL, 8 mL usable in trough (2 mL must stay in it)"
+    droplets.do("Aliquot", "trough tubes", "a b c d", volume="2 mL", count=4)
+    assert droplets.shown("trough", "volume") == "2 mL"
+
+
+def test_a_dry_strand_goes_into_solution(droplets):
+    droplets.do("Resuspend", "primer trough", solvent="@trough", volume="100 µL")
+    assert (droplets.shown("primer", "phase"), droplets.shown("primer", "strand concentration")) == ("liquid", "100 µM")

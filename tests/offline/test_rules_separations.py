@@ -100,3 +100,152 @@ def test_an_extract_holds_the_declared_yield_in_the_elution_volume(small):
 )  # fmt: skip
 def test_what_cannot_be_parted_is_refused_and_changes_nothing(small, action, keys, parameters, reason):
     assert small.refused(action, keys, **parameters) == reason
+
+
+KINDS = {"silver chloride": "particles", "debris": "particles", "DNA beads": "particles", "biofilm": "attached"}
+
+
+def sorted_by_kind(*materials):
+    for made in materials:
+        for name, content in made["contents"].items():
+            content |= {"kind": KINDS[name]} if name in KINDS else {}
+    return materials
+
+
+@pytest.fixture
+def column(lab):
+    return SmallLab(
+        lab.catalogue,
+        *sorted_by_kind(
+        material("slurry", "suspension", "5 mL", "10 mL", "glass beaker", contents={"nitrate": "20 mM"},
+                 hidden={"silver chloride": "14.3 mg"}),
+        material("blank", volume="5 mL", capacity="10 mL", container="glass beaker"),
+        material("rinse", volume="100 mL", capacity="200 mL", container="glass bottle"),
+        material("crucible", "empty container", None, "30 mL", "filter crucible"),
+        material("urine", volume="2 mL", capacity="5 mL", contents={"urea": "250 mM"}, hidden={"caffeine": "10 µg/mL"}),
+        material("eluent", volume="10 mL", capacity="20 mL"),
+        material("lysate", "suspension", "1 mL", contents={"salt": "500 mM"}, hidden={"protein": "2 mg/mL", "debris": "1 mg"}),
+        material("bath", volume="5 mL", capacity="5 L", container="beaker", contents={"Tris": "10 mM"}),
+        material("beads", "suspension", "500 µL", contents={"salt": "1 M"}, hidden={"DNA beads": "5 µg", "yeast cells": "1e6 cells"}),
+        material("chip", "suspension", "1 mL", "2 mL", "12-well plate well", hidden={"biofilm": "3 mg", "swimming cells": "1e6 cells"}),
+        material("dish", "adherent culture", "1 mL", "3 mL", "dish"),
+        tubes(),
+        tubes("vessels", "20 mL", "20 mL vial"),
+        ),
+        truth={
+            "reactions": [
+                {"action": "SolidPhaseExtraction", "needs": ["caffeine"], "uses": ["caffeine"], "makes": "caffeine", "from": "caffeine", "ratio": "0.9"},
+                {"action": "Dialysis", "needs": ["protein"], "uses": ["protein"], "makes": "protein", "from": "protein", "ratio": "1"},
+                {"action": "ApplyMagnet", "needs": ["DNA beads"], "makes": "DNA", "from": "DNA beads", "ratio": "0.5"},
+            ],
+        },
+    )  # fmt: skip
+
+
+def amounts(small, key):
+    return {name: part["amount"] for name, part in small[key].ledger["components"].items()}
+
+
+def test_a_precipitate_is_kept_in_its_crucible_and_the_rinse_runs_through(column):
+    step = column.do("Filter", "slurry crucible vessels rinse", "filtrate used", keep_residue=True, residue_wash="@rinse",
+                     residue_wash_volume="10 mL", residue_washes=3)  # fmt: skip
+    assert amounts(column, "crucible") == {"silver chloride": "14300"}  # µg
+    assert (column.shown("crucible", "phase"), column.shown("crucible", "rinsed with")) == (
+        "solid",
+        "3 x 10 mL of rinse",
+    )
+    assert amounts(column, "filtrate") == {"nitrate": "100000"}  # 5 mL x 20 mM
+    assert (column.shown("filtrate", "phase"), column.shown("rinse", "volume")) == ("liquid", "70 mL")
+    assert column["used"].ledger["volume"] == "30000"
+    assert column.codes["slurry"] in next(d for d in step.outcome.new_materials if d.name == "crucible").derived_from
+
+
+def test_residues_go_into_new_containers_where_no_crucible_is_named(column):
+    column.do("Filter", "slurry blank vessels", "filtrate residue filtrate_2 residue_2", keep_residue=True)
+    assert amounts(column, "residue") == {"silver chloride": "14300"}
+    assert amounts(column, "residue_2") == {}
+
+
+def test_particles_come_down_in_a_spin_and_a_container_has_its_limit(column):
+    reason = column.refused("Centrifuge", "chip", force="5000 x g")
+    assert reason == "too much force: 5000 x g, a 12-well plate well stands 4000 x g at most (chip)"
+    assert (
+        column.refused("Centrifuge", "blank", force="100 x g")
+        == "wrong format: blank is in glass beaker, which fits no rotor"
+    )
+    assert "a 20 mL vial stands 3000 x g at most" in _spun_vial(column)
+    column.do("Centrifuge", "lysate", force="16000 x g")
+    column.do("Aspirate", "lysate", "clear")
+    assert (amounts(column, "lysate"), column.shown("lysate", "phase")) == ({"debris": "1000"}, "pellet")
+
+
+def _spun_vial(column):
+    column.do("Transfer", "eluent vessels", "vial", source="@eluent", amount="5 mL")
+    return column.refused("Centrifuge", "vial", force="3001 x g")
+
+
+def test_what_is_bound_to_the_vessel_stays_when_all_liquid_is_taken(column):
+    column.do("Aspirate", "chip", "off")
+    assert amounts(column, "chip") == {"biofilm": "3000"}
+    assert (amounts(column, "off"), column.shown("off", "phase")) == ({"swimming cells": "1000000"}, "suspension")
+
+
+def test_a_residual_volume_is_left_over_the_cells(column):
+    column.do("Aspirate", "dish", "off", residual_volume="150 µL")
+    assert (column.shown("dish", "volume"), column.shown("off", "volume")) == ("150 µL", "850 µL")
+
+
+def test_an_extract_from_a_sorbent_knows_only_what_is_declared_to_come_off(column):
+    column.do("SolidPhaseExtraction", "urine rinse eluent tubes", "extract waste", wash_buffer="@rinse", elution_buffer="@eluent",
+              sample_volume="1 mL", wash_volume="500 µL", washes=2, elution_volume="400 µL")  # fmt: skip
+    # 1 mL x 10 µg/mL x 0.9; where the urea went nobody has said
+    assert amounts(column, "extract") == {"caffeine": "9", "urea": ""}
+    assert [column.shown(key, "volume") for key in ("urine", "rinse", "eluent", "extract")] == [
+        "1 mL",
+        "99 mL",
+        "9.6 mL",
+        "400 µL",
+    ]
+    assert (column["waste"].ledger["volume"], amounts(column, "waste")) == ("2000", {"urea": ""})
+    assert column.shown("extract", "urea concentration") is None
+
+
+def test_dialysis_keeps_the_volume_and_what_is_declared_and_no_more(column):
+    column.do("Dialysis", "lysate bath", "used", dialysis_buffer="@bath", buffer_volume="1 mL", buffer_changes=1)
+    assert column.shown("lysate", "volume") == "1 mL"
+    assert amounts(column, "lysate") == {"salt": "", "Tris": "", "protein": "2000", "debris": "1000"}
+    assert column["used"].ledger["volume"] == "2000"
+    reason = column.refused("Dialysis", "urine bath", dialysis_buffer="@bath", buffer_volume="2 mL")
+    assert reason == "short of volume: needs 6 mL, 3 mL usable in bath"
+
+
+def test_beads_stay_at_the_magnet_and_give_up_what_is_declared(column):
+    column.do("ApplyMagnet", "beads rinse eluent tubes", "off eluate waste", wash_buffer="@rinse", wash_volume="200 µL", washes=2,
+              elution_buffer="@eluent", elution_volume="50 µL")  # fmt: skip
+    assert (amounts(column, "beads"), column.shown("beads", "phase")) == ({"DNA beads": "5"}, "pellet")
+    assert amounts(column, "off") == {"salt": "500000", "yeast cells": "1000000"}  # 500 µL x 1 M
+    assert (column.shown("off", "phase"), column.shown("eluate", "volume")) == ("suspension", "50 µL")
+    assert amounts(column, "eluate") == {"DNA": "2.5"}  # half of 5 µg
+    assert column["waste"].ledger["volume"] == "400"
+    assert column.bench.elapsed == 5 * 60
+
+
+@pytest.mark.parametrize(
+    ("keys", "parameters", "reason"),
+    [
+        ("urine", {}, "no magnetic beads: nothing in urine is drawn to a magnet"),
+        ("beads rinse", {"wash_buffer": "@rinse", "collect_supernatant": False}, "contradiction: washing and elution take the liquid off; let it be collected"),
+    ],
+)  # fmt: skip
+def test_a_magnet_needs_beads_and_a_plan(column, keys, parameters, reason):
+    assert column.refused("ApplyMagnet", keys, **parameters) == reason
+
+
+def test_a_residue_is_not_rinsed_with_nobody_knows_how_much(column):
+    reason = column.refused("Filter", "slurry crucible vessels rinse", keep_residue=True, residue_wash="@rinse")
+    assert reason == "critically unclear: how much of rinse each residue is rinsed with"
+
+
+def test_all_of_a_culture_is_filtered_and_its_cells_stay_on_the_filter(small):
+    small.do("Filter", "broth tubes", "clear used", pore_size="0.22 µm")
+    assert (amounts(small, "clear"), amounts(small, "used")) == ({"sugar": "4000"}, {"yeast cells": "1000000"})

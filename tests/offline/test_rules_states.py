@@ -3,8 +3,6 @@
 import pytest
 from small_lab import SmallLab, material, tubes
 
-from simulation.lab import quantities
-
 CULTURED = {"duration": "24 h", "temperature": "37 °C", "carbon_dioxide": "5 %"}
 
 
@@ -79,20 +77,3 @@ def test_a_concentration_is_shown_rounded_and_kept_exact(lab):
     small.do("Transfer", "polybrene medium", source="@polybrene", amount="32 µL")
     assert small.shown("medium", "polybrene concentration") == "16 µg/mL"
     assert small["medium"].ledger["components"]["polybrene"]["amount"] == "320"
-
-
-def test_concentrations_of_the_initial_bench_are_written_as_the_rules_write_them(lab):
-    # else the first step that touches a material would seem to change it
-    for spec in lab.specs.values():
-        for _, draft in spec.materials:
-            for name, text in draft.properties.items():
-                if name.endswith(" concentration"):
-                    dimension = next(d for d in ("mass_concentration", "molar_concentration") if _is(text, d))
-                    assert quantities.show(quantities.parse(text, dimension).value, dimension) == text
-
-
-def _is(text, dimension):
-    try:
-        return bool(quantities.parse(text, dimension))
-    except quantities.QuantityError:
-        return False

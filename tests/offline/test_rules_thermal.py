@@ -119,3 +119,23 @@ def test_degassing_is_noted_and_changes_no_volume(small):
 )
 def test_what_cannot_be_heated_or_mixed_is_refused(small, action, keys, reason):
     assert small.refused(action, keys) == reason
+
+
+@pytest.mark.parametrize(
+    ("action", "keys", "parameters", "seconds"),
+    [
+        # 180 s, then 35 x (30 + 30 + 45) s, then 300 s
+        ("Thermocycler", "pcr", {}, 180 + 35 * 105 + 300),
+        # 600 s of reverse transcription, 60 s, 2 x (10 + 20 + 30) s, no final extension
+        ("Thermocycler", "pcr", {"reverse_transcription_time": "10 min", "initial_denaturation_time": "1 min", "cycles": 2,
+                                 "denaturation_time": "10 s", "annealing_time": "20 s", "extension_time": "30 s",
+                                 "final_extension_time": "0 s"}, 780),
+        ("Mix", "soda", {"duration": "90 s"}, 90),
+        ("Degas", "soda", {"duration": "20 min"}, 1200),
+        ("Centrifuge", "cells", {"duration": "7 min"}, 420),
+        ("Incubate", "soda", {"duration": "30 day"}, 30 * 86400),
+    ],
+)  # fmt: skip
+def test_the_clock_moves_by_what_the_programme_takes(small, action, keys, parameters, seconds):
+    assert small.do(action, keys, **parameters).outcome.success
+    assert small.bench.elapsed == seconds

@@ -5,11 +5,12 @@ from decimal import Decimal
 
 from simulation.lab import quantities
 from simulation.offline.job import Job
-from simulation.offline.ledger import ZERO, Contents
+from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents
 from simulation.offline.vessels import (
     ADHERENT,
     EMPTY,
     FROZEN,
+    LIQUID,
     PELLET,
     SOLIDS,
     SUSPENSION,
@@ -19,10 +20,12 @@ from simulation.offline.vessels import (
     show,
 )
 
+_DROPLET = Decimal("0.0025")  # µL that one pulse of sound throws
+
 
 def transfer(job: Job) -> None:
     source = job.named("source")
-    destinations = _destinations(job, source)
+    destinations = _destinations(job, [source])
     if job.values["amount"] is not None:
         _need_in_all(source, job.number("amount"), len(destinations))
     for destination in destinations:
@@ -30,6 +33,20 @@ def transfer(job: Job) -> None:
     job.how = (
         f"The stated amount moved to {len(destinations)} of them; components follow the share of the source that moved."
     )
+
+
+def acoustic_transfer(job: Job) -> None:
+    """Whole droplets only, and each source keeps what a well of the source plate needs to work."""
+    volume, sources = job.number("amount"), _sources(job)
+    if volume % _DROPLET:
+        raise RefusalError(f"not a whole number of droplets: {show(volume)} is no multiple of {show(_DROPLET)}")
+    destinations = _destinations(job, sources)
+    stays = quantities.parse(job.values["source_plate"].split(", ")[1].removesuffix(" stay"), "volume").value
+    for source in sources:
+        _need_in_all(source, volume, len(destinations), stays)
+        for destination in destinations:
+            destination.pour(source.draw(volume, least=_DROPLET), source)
+    job.how = f"{volume / _DROPLET} droplets of {show(_DROPLET)} from each source into each destination."
 
 
 def aliquot(job: Job) -> None:
@@ -80,10 +97,13 @@ def resuspend(job: Job) -> None:
     for vessel in targets:
         if vessel.phase not in ("solid", "powder", PELLET):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, not a pellet or a dry solid")
+    phases = [vessel.phase for vessel in targets]
     _add(job, targets, [job.number("volume")] * len(targets))
-    for vessel in targets:
-        vessel.phase = SUSPENSION
-    job.how = "The solid is taken up in the stated volume; amounts stay, concentrations follow."
+    for vessel, was in zip(targets, phases, strict=True):
+        parts = vessel.contents.components
+        dissolves = was != PELLET and parts and not vessel.contents.of_kind(CELLS, PARTICLES)
+        vessel.phase = LIQUID if dissolves else SUSPENSION
+    job.how = "Cells, particles and what nobody has named are suspended, all else dissolves; amounts stay."
 
 
 def combine(job: Job) -> None:
@@ -111,13 +131,30 @@ def discard(job: Job) -> None:
     job.how = "Thrown away; not usable any more."
 
 
-def _destinations(job: Job, source: Vessel) -> list[Vessel]:
+def usable(vessel: Vessel, stays: Decimal = ZERO) -> Decimal:
+    """What can be drawn: the volume less what must stay, or what the container keeps back (its `dead_volume`)."""
+    dead = quantities.parse(vessel.properties.get("dead_volume", "0 µL"), "volume").value
+    return max(ZERO, vessel.volume() - max(dead, stays))
+
+
+def _sources(job: Job) -> list[Vessel]:
+    found = [job.vessels[code] for code in job.values["sources"]]
+    for vessel in found:
+        if vessel.is_supply:
+            raise RefusalError(f"wrong material: sources holds {vessel.name}, which is {vessel.phase}")
+    return found
+
+
+def _destinations(job: Job, sources: Sequence[Vessel]) -> list[Vessel]:
     found = []
-    others = [vessel for vessel in job.vessels.values() if vessel is not source]
+    others = [vessel for vessel in job.vessels.values() if all(vessel is not source for source in sources)]
+    if not others:
+        raise RefusalError(f"no destination: {job.kind.name} takes {job.kind.inputs}")
+    named = " and ".join(source.name for source in sources)
     for number, vessel in enumerate(others, start=1):
         if vessel.is_supply and vessel.phase != EMPTY:
             raise RefusalError(f"not a container: {vessel.name}")
-        name = job.label(number, len(others), source.name)
+        name = job.label(number, len(others), named)
         found.append(job.make(vessel, name) if vessel.is_supply else vessel)
     return found
 
@@ -132,7 +169,7 @@ def _portion(job: Job, source: Vessel, of: int) -> Contents:
         return source.draw(amount)
     if of > 1 or source.unlimited:
         raise RefusalError("no amount: without one, all of a limited source goes into a single destination")
-    return source.draw_mass(None) if source.phase in SOLIDS else source.draw(source.volume())
+    return source.draw_mass(None) if source.phase in SOLIDS else source.draw(_all(source))
 
 
 def _add(job: Job, targets: Sequence[Vessel], volumes: Sequence[Decimal]) -> None:
@@ -143,16 +180,25 @@ def _add(job: Job, targets: Sequence[Vessel], volumes: Sequence[Decimal]) -> Non
             vessel.pour(solvent.draw(volume), solvent)
 
 
-def _need_in_all(source: Vessel, volume: Decimal, times: int) -> None:
+def _all(source: Vessel) -> Decimal:
+    source.need_liquid()
+    return usable(source)
+
+
+def _need_in_all(source: Vessel, volume: Decimal, times: int, stays: Decimal = ZERO) -> None:
     """Refuse early, with the sum over all portions, what the source cannot give."""
     source.need_liquid()
-    if not source.unlimited and volume * times > source.volume():
-        needs, have = show(volume * times), show(source.volume())
-        raise RefusalError(f"short of volume: needs {needs}, {have} usable in {source.name}")
+    if source.unlimited or volume * times <= usable(source, stays):
+        return
+    needs, have = show(volume * times), show(usable(source, stays))
+    kept = source.volume() - usable(source, stays)
+    stay = f" ({show(kept)} must stay in it)" if kept else ""
+    raise RefusalError(f"short of volume: needs {needs}, {have} usable in {source.name}{stay}")
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {
     "transfer": transfer,
+    "acoustic_transfer": acoustic_transfer,
     "aliquot": aliquot,
     "serial_dilute": serial_dilute,
     "dilute": dilute,

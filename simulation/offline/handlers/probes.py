@@ -1,7 +1,153 @@
-"""Probes and meters that leave the sample as it was."""
+"""Probes and cells that leave the sample as it was, or use up a little of it."""
 
 from collections.abc import Callable
+from decimal import Decimal
+from typing import NamedTuple
 
+from simulation.lab import quantities
+from simulation.offline.handlers.loading import (
+    draw_reagents,
+    need,
+    need_phase,
+    need_volume,
+    noisy,
+    read_or_record,
+    record,
+    samples_of,
+    use,
+)
 from simulation.offline.job import Job
+from simulation.offline.responses import read_responses
+from simulation.offline.vessels import FROZEN, LIQUID, SEDIMENTED, SUSPENSION, RefusalError, Vessel, show
 
-HANDLERS: dict[str, Callable[[Job], None]] = {}
+
+class Meter(NamedTuple):
+    """What a probe needs around it, by the parameter that chooses it, and the property it can read where that is known."""
+
+    chosen_by: str
+    needs: dict[str, str]
+    shown: str = ""  # property of the material
+    dimension: str = ""  # "" for a bare number
+    noise: str = "0"
+    places: int = 2
+
+
+_METERS = {
+    "MeasurepH": Meter("probe", {"standard": "1 mL", "micro": "200 µL", "surface": "50 µL"}, "pH", "", "0.003"),
+    "MeasureConductivity": Meter("probe", {"standard": "5 mL", "micro": "500 µL"}),
+    "MeasureDissolvedOxygen": Meter("probe", dict.fromkeys(("polarographic", "galvanic", "optical"), "2 mL")),
+    "MeasureSurfaceTension": Meter("", {}),
+    "MeasureOsmolality": Meter(
+        "method", {"freezing point depression": "20 µL", "vapour pressure": "10 µL"}, "osmolality", "osmolality", "0.007", 0
+    ),
+}  # fmt: skip
+_CELL_HOLDS = Decimal(3000)  # µL that cover the three electrodes
+_CUVETTES = "cuvette"
+
+
+def probe(job: Job) -> None:
+    """Declared readings first, then what stands in the properties of the liquid, else only the record."""
+    meter = _METERS[job.kind.name]
+    for vessel in job.samples():
+        vessel.need_liquid("probed")
+        need_volume(vessel, _immersed(job, meter))
+        if not read_responses(job, vessel, vessel.contents):
+            _say_property(job, vessel, meter)
+    job.how = "Declared readings, or the value on record with the probe's noise; no number where there is neither."
+
+
+def osmometer(job: Job) -> None:
+    """Each reading uses up its drop."""
+    meter = _METERS[job.kind.name]
+    least = quantities.parse(meter.needs[job.values[meter.chosen_by]], "volume").value
+    if job.number("sample_volume") < least:
+        set_to = show(job.number("sample_volume"))
+        raise RefusalError(f"below the instrument's minimum of {show(least)}: {set_to} for {job.values['method']}")
+    for vessel in job.samples():
+        vessel.need_liquid("measured")
+        measured = use(vessel, job.number("sample_volume") * job.count("replicates"))
+        if not read_responses(job, vessel, measured):
+            _say_property(job, vessel, meter)
+    job.how = "Declared readings, or the value on record with the osmometer's noise; no number where there is neither."
+
+
+def contact_angle(job: Job) -> None:
+    samples = samples_of(job)
+    for vessel in samples:
+        need_phase(vessel, ("solid",), "dipped as a fibre")
+        read_or_record(job, vessel, vessel.contents)
+    draw_reagents(job, len(samples), len(samples))
+    job.how = "The declared angle; none where none is declared."
+
+
+def voltammetry(job: Job) -> None:
+    """A sweep between two potentials, in a solution that covers the electrodes."""
+    electrode = job.vessels[job.values["reference_electrode"]]
+    if electrode.phase in (LIQUID, SUSPENSION, SEDIMENTED, FROZEN) or electrode.unlimited:
+        raise RefusalError(f"wrong material: reference_electrode is {electrode.name}, no prepared reference electrode")
+    if job.values["start_potential"] == job.values["vertex_potential"]:
+        raise RefusalError("no sweep: start_potential and vertex_potential are the same")
+    for vessel in job.samples(electrode):
+        vessel.need_liquid("put in an electrochemical cell")
+        need_volume(vessel, _CELL_HOLDS)
+        read_or_record(job, vessel, vessel.contents)
+    job.how = "Potentials and currents follow the declared curves; none where none is declared."
+
+
+def spectrometer(job: Job) -> None:
+    """A sample in a cuvette is read in it; of any other, one cuvette is filled and used up."""
+    need_wavelengths(job)
+    for vessel in job.samples():
+        vessel.need_liquid("measured")
+        measured = vessel.contents
+        if _CUVETTES not in str(vessel.properties.get("container", "")).lower():
+            measured = use(vessel, job.number("sample_volume"))
+        read_or_record(job, vessel, measured)
+    job.how = "Signals follow the declared curve of the true content, with the declared noise."
+
+
+def need_wavelengths(job: Job) -> None:
+    """What light is measured, and for fluorescence what light excites it."""
+    mode = job.values["mode"]
+    if mode in ("absorbance", "transmittance"):
+        need(job, "wavelength", f"{mode} is read at one")
+    if mode == "fluorescence":
+        need(job, "excitation_wavelength", "fluorescence needs both wavelengths")
+        need(job, "emission_wavelength", "fluorescence needs both wavelengths")
+        if job.number("emission_wavelength") <= job.number("excitation_wavelength"):
+            raise RefusalError("wrong order: light is emitted at a longer wavelength than it is excited with")
+
+
+def _immersed(job: Job, meter: Meter) -> Decimal:
+    if not meter.needs:
+        return job.number("sample_volume")
+    return quantities.parse(meter.needs[job.values[meter.chosen_by]], "volume").value
+
+
+def _say_property(job: Job, vessel: Vessel, meter: Meter) -> None:
+    """Readings around the number that the liquid's properties tell; a record where they tell none."""
+    true = _number(str(vessel.properties.get(meter.shown, "")), meter.dimension)
+    if true is None:
+        record(job, vessel)
+        return
+    readings = noisy(job, vessel, true, meter.noise, meter.shown)
+    value = ", ".join(quantities.plain(round(reading, meter.places)) for reading in readings)
+    unit = quantities.kept_unit(meter.dimension) if meter.dimension else ""
+    job.say(job.run_of(vessel), "quantitative", f"{value} {unit}".strip())
+
+
+def _number(written: str, dimension: str) -> Decimal | None:
+    try:
+        number = quantities.parse(written, dimension).value if dimension else Decimal(written)
+    except (ArithmeticError, quantities.QuantityError):
+        return None
+    return number if number.is_finite() else None
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {
+    "probe": probe,
+    "osmometer": osmometer,
+    "contact_angle": contact_angle,
+    "voltammetry": voltammetry,
+    "spectrometer": spectrometer,
+}

@@ -1,13 +1,14 @@
-"""Parting what is in a vessel: supernatant from cells, filtrate from what a filter holds back, DNA from the rest."""
+"""Parting what is in a vessel: supernatant from cells and particles, DNA from the rest."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from simulation.lab import quantities
 from simulation.offline.chemistry import develop
+from simulation.offline.handlers import filtering, purifying
 from simulation.offline.job import Job
-from simulation.offline.ledger import Contents
+from simulation.offline.ledger import ATTACHED, CELLS, PARTICLES, ZERO, Contents
 from simulation.offline.vessels import (
     FROZEN,
     LIQUID,
@@ -16,26 +17,31 @@ from simulation.offline.vessels import (
     SUSPENSION,
     RefusalError,
     Vessel,
-    cells_in,
     pool,
     show,
 )
 
 _LEAST_FORCE = 100  # x g that brings cells down
-_CELL_SIZE = Decimal("0.005")  # mm: a finer filter holds cells back
+# x g that a container stands, by a word in what it is called; the first that fits counts.
+_STANDS = (
+    ("ultracentrifuge", 200_000), ("glass", 3_000), ("plate", 4_000), ("well", 4_000), ("bottle", 10_000),
+    ("2 ml", 21_000), ("1.5 ml", 21_000), ("0.5 ml", 21_000), ("0.2 ml", 21_000), ("micro", 21_000),
+    ("cryo", 12_000), ("vial", 3_000), ("tube", 12_000),
+)  # fmt: skip
+_NO_ROTOR = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beaker", "crucible")
 
 
 def aspirate(job: Job) -> None:
     """Kept supernatants go into new containers where a box of them is given, else each into one of its own kind."""
     removed: list[tuple[Contents, Vessel]] = []
     for vessel in job.changeable():
-        taken = vessel.take_supernatant(job.values["volume"])
+        taken = _take_over(vessel, _to_aspirate(job, vessel))
         if not taken.volume:
             raise RefusalError(f"short of volume: {vessel.name} has no supernatant left")
         if job.values["keep_supernatant"]:
             kept = job.make(job.spare_box() or vessel, f"Supernatant of {vessel.name}")
             kept.pour(taken, vessel)
-            kept.phase = LIQUID
+            kept.phase = SUSPENSION if kept.contents.of_kind(CELLS, PARTICLES) else LIQUID
         else:
             removed.append((taken, vessel))
     if removed:
@@ -47,10 +53,10 @@ def wash(job: Job) -> None:
     medium, fresh = job.named("wash_medium"), job.named("replacement_medium")
     removed: list[tuple[Contents, Vessel]] = []
     for vessel in job.changeable(medium, fresh):
-        removed.append((vessel.take_supernatant(), vessel))
+        removed.append((_take_over(vessel), vessel))
         for _ in range(job.count("washes")):
             vessel.pour(medium.draw(job.number("wash_volume")), medium)
-            removed.append((vessel.take_supernatant(), vessel))
+            removed.append((_take_over(vessel), vessel))
         vessel.pour(fresh.draw(job.number("replacement_volume")), fresh)
         if "medium" in vessel.properties:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
@@ -61,31 +67,16 @@ def wash(job: Job) -> None:
 
 
 def centrifuge(job: Job) -> None:
+    force = job.number("force")
     for vessel in job.changeable():
         if vessel.phase == FROZEN:
             vessel.need_liquid("spun")
-        if vessel.phase in (LIQUID, SUSPENSION) and cells_in(vessel.contents) and job.number("force") >= _LEAST_FORCE:
+        _need_strength(vessel, force)
+        heavy = vessel.contents.of_kind(CELLS, PARTICLES)
+        if vessel.phase in (LIQUID, SUSPENSION) and heavy and force >= _LEAST_FORCE:
             vessel.phase = SEDIMENTED
             job.say(f"{vessel.name} after the spin", "visual", "a pellet under the liquid")
-    job.how = f"Cells come down from {_LEAST_FORCE} x g; nothing else is moved."
-
-
-def filter_samples(job: Job) -> None:
-    """Everything held back, and the first runnings, end up with the used filters."""
-    box, lost = job.box(), []
-    samples = job.samples()
-    for number, vessel in enumerate(samples, start=1):
-        volume = vessel.volume() if job.values["volume"] is None else job.number("volume")
-        held, passed = vessel.draw(volume).only(_held_back(job, vessel))
-        first, rest = _first_runnings(passed, job.number("discard_first"))
-        filtrate = job.make(box, job.label(number, len(samples), f"Filtrate of {vessel.name}"))
-        filtrate.pour(rest, vessel)
-        filtrate.phase = LIQUID
-        filtrate.properties["filtered through"] = f"{job.set_to('pore_size')} {job.set_to('membrane')}"
-        lost += [(part, vessel) for part in (held, first) if part.volume or part.components]
-    if lost:
-        job.made.append(pool(job.free_name("Used filters and first runnings"), lost))
-    job.how = "The volume passed the filter whole; components declared larger than the pores stayed on it."
+    job.how = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
 
 
 def extract_dna(job: Job) -> None:
@@ -109,28 +100,39 @@ def extract_dna(job: Job) -> None:
     job.how = "DNA by the yield the experiment declares, eluted in the stated volume."
 
 
-def _held_back(job: Job, vessel: Vessel) -> list[str]:
-    pore = job.number("pore_size")
-    sizes = {name: quantities.parse(size, "length").value for name, size in job.truth.get("retained", {}).items()}
-    sizes = {**dict.fromkeys(cells_in(vessel.contents), _CELL_SIZE), **sizes}
-    return [name for name, size in sizes.items() if size >= pore]
+def _to_aspirate(job: Job, vessel: Vessel) -> Decimal | None:
+    stays = job.number("residual_volume")
+    if job.values["volume"] is not None or not stays:
+        stated: Decimal | None = job.values["volume"]
+        return stated
+    return max(ZERO, vessel.volume() - stays)
 
 
-def _first_runnings(passed: Contents, discarded: Decimal) -> tuple[Contents, Contents]:
-    if discarded == 0:
-        return Contents(), passed
-    assert passed.volume is not None, "what was drawn has a volume"
-    if discarded >= passed.volume:
+def _take_over(vessel: Vessel, volume: Decimal | None = None) -> Contents:
+    """Take liquid off a pellet or attached cells, or all there is off what is bound to the vessel itself."""
+    if vessel.phase not in (LIQUID, SUSPENSION) or not vessel.contents.of_kind(ATTACHED):
+        return vessel.take_supernatant(volume)
+    wanted = vessel.volume() if volume is None else volume
+    return vessel.draw(wanted) if wanted else Contents()
+
+
+def _need_strength(vessel: Vessel, force: Decimal) -> None:
+    """Refuse a force that would break the container; one that nobody knows is let pass."""
+    container = str(vessel.properties.get("container", ""))
+    if any(word in container.lower() for word in _NO_ROTOR):
+        raise RefusalError(f"wrong format: {vessel.name} is in {container}, which fits no rotor")
+    stands = next((most for word, most in _STANDS if re.search(rf"(?<![0-9.]){word}", container.lower())), None)
+    if stands is not None and force > stands:
         raise RefusalError(
-            f"short of volume: {show(passed.volume)} passes, of which {show(discarded)} is to be thrown away"
+            f"too much force: {force.normalize():f} x g, a {container} stands {stands} x g at most ({vessel.name})"
         )
-    return passed.take(discarded)
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {
+    **filtering.HANDLERS,
+    **purifying.HANDLERS,
     "aspirate": aspirate,
     "wash": wash,
     "centrifuge": centrifuge,
-    "filter": filter_samples,
     "extract_dna": extract_dna,
 }

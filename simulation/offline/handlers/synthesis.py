@@ -1,7 +1,118 @@
 """Sequences made from nothing but reagents the instrument holds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import NamedTuple
 
+from simulation.lab import quantities
 from simulation.offline.job import Job
+from simulation.offline.ledger import ZERO, Component, Contents
+from simulation.offline.vessels import LIQUID, RefusalError, Vessel, show
 
-HANDLERS: dict[str, Callable[[Job], None]] = {}
+_CONTAINER = {"container": "2 mL tube", "container_capacity": "2 mL"}
+_PLAIN = ("none", "phosphodiester", "hydroxyl", "free amine", "free acid", "amide")
+_MODIFICATIONS = {
+    "five_prime_modification": "5' end",
+    "three_prime_modification": "3' end",
+    "two_prime_modification": "2' position",
+    "backbone": "backbone",
+    "n_terminus": "N end",
+    "c_terminus": "C end",
+}
+
+
+class Chain(NamedTuple):
+    """A kind of polymer: what a residue is called, the average masses of residues in g/mol, and that of both ends."""
+
+    name: str
+    residue: str
+    masses: Mapping[str, str]
+    ends: str
+
+
+# Nucleotides weigh what their monophosphates do less water; a chain with hydroxyl at both ends lacks one phosphate.
+DNA = Chain("DNA", "nt", {"A": "313.21", "C": "289.18", "G": "329.21", "T": "304.20"}, "-61.96")
+RNA = Chain("RNA", "nt", {"A": "329.21", "C": "305.18", "G": "345.21", "U": "306.17"}, "-61.96")
+# The C end of PNA is an amide, that of a peptide an acid unless an amide is wanted (0.98 less).
+PNA = Chain("PNA", "bases", {"A": "275.27", "C": "251.25", "G": "291.27", "T": "266.26"}, "17.03")
+PEPTIDE = Chain(
+    "peptide",
+    "residues",
+    {
+        "A": "71.08", "C": "103.14", "D": "115.09", "E": "129.12", "F": "147.18", "G": "57.05", "H": "137.14",
+        "I": "113.16", "K": "128.17", "L": "113.16", "M": "131.20", "N": "114.10", "P": "97.12", "Q": "128.13",
+        "R": "156.19", "S": "87.08", "T": "101.10", "V": "99.13", "W": "186.21", "Y": "163.18",
+    },
+    "18.02",
+)  # fmt: skip
+_AMIDE = Decimal("-0.98")
+
+
+def synthesize_dna(job: Job) -> None:
+    _synthesize(job, DNA)
+
+
+def synthesize_rna(job: Job) -> None:
+    _synthesize(job, RNA)
+
+
+def synthesize_pna(job: Job) -> None:
+    _synthesize(job, PNA)
+
+
+def synthesize_peptide(job: Job) -> None:
+    _synthesize(job, PEPTIDE)
+
+
+def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal | None:
+    """In g/mol, of the bare chain; None where a letter stands for several residues."""
+    if not set(sequence) <= set(chain.masses):
+        return None
+    residues = sum((Decimal(chain.masses[letter]) for letter in sequence), ZERO)
+    return residues + Decimal(chain.ends) + (_AMIDE if amide else ZERO)
+
+
+def _synthesize(job: Job, chain: Chain) -> None:
+    """The amount is what is measured out; otherwise nobody knows how much was made."""
+    amount = _delivered(job)
+    sequences = [part.strip() for part in job.values["sequences"].split(";")]
+    for number, sequence in enumerate(sequences, start=1):
+        name = job.label(number, len(sequences), f"{chain.name} {number}, {len(sequence)} {chain.residue}")
+        part = Component("amount", amount, known=amount is not None)
+        contents = Contents({f"{chain.name} {sequence}": part}, {}, job.values["dissolve_volume"] or ZERO)
+        vessel = Vessel(job.free_name(name), _describe(job, chain, sequence), contents, "solid")
+        if contents.volume:
+            vessel.phase = LIQUID
+            vessel.properties["solvent"] = job.values["dissolve_in"]
+        job.made.append(vessel)
+    volume = f" in {show(job.number('dissolve_volume'))}" if job.values["dissolve_volume"] else ", dry"
+    job.how = f"The sequence as ordered{volume}; its mass by the sum of its residues, its amount only if measured out."
+
+
+def _delivered(job: Job) -> Decimal | None:
+    amount: Decimal | None = job.values["delivered_amount"]
+    written = job.values["scale"]
+    scale = quantities.parse(written, "amount").value if isinstance(written, str) else Decimal(written)
+    if amount is not None and amount > scale:
+        needs, have = quantities.show(amount, "amount"), quantities.show(scale, "amount")
+        raise RefusalError(f"short of amount: needs {needs} of each, a scale of {have} gives no more than that")
+    return amount
+
+
+def _describe(job: Job, chain: Chain, sequence: str) -> dict[str, str]:
+    """Modifications change the mass by what is not in the tables: then none is given."""
+    chosen = {shown: job.values[name] for name, shown in _MODIFICATIONS.items() if name in job.values}
+    special = {shown: value for shown, value in chosen.items() if value not in _PLAIN or shown == "C end"}
+    shown = {**_CONTAINER, "sequence": sequence, "length": f"{len(sequence)} {chain.residue}"}
+    if not set(special) - {"C end"}:
+        mass = molecular_mass(chain, sequence, amide=chosen.get("C end") == "amide")
+        shown |= {} if mass is None else {"molecular mass": quantities.show(mass / 1000, "molecular_mass", "Da")}
+    return {**shown, **special, "purification": job.values["purification"]}
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {
+    "synthesize_dna": synthesize_dna,
+    "synthesize_rna": synthesize_rna,
+    "synthesize_pna": synthesize_pna,
+    "synthesize_peptide": synthesize_peptide,
+}

@@ -6,11 +6,28 @@ from decimal import Decimal
 from simulation.lab import quantities
 from simulation.offline.chemistry import develop
 from simulation.offline.job import Job
-from simulation.offline.vessels import ADHERENT, FROZEN, LIQUID, SEDIMENTED, SUSPENSION, RefusalError, Vessel, show
+from simulation.offline.ledger import ZERO
+from simulation.offline.vessels import (
+    ADHERENT,
+    EMPTY,
+    FROZEN,
+    LIQUID,
+    SEDIMENTED,
+    SOLIDS,
+    SUSPENSION,
+    RefusalError,
+    Vessel,
+    cells_in,
+    show,
+)
 
 _COLD = ("-20C", "-80C", "-196C", "dry_ice")
 _BLOCK_HOLDS = Decimal(100)  # µL in a thermocycler tube
 _BLOCK_FORMATS = ("PCR", "plate")
+# Nothing survives this long at this temperature.
+_KILLING, _KILLING_TIME = Decimal(121), Decimal(15 * 60)
+_BOILS_OVER = Decimal("0.75")  # share of the capacity that may be full
+_FLAMMABLE = ("ethanol", "methanol", "acetonitrile", "acetone", "propanol", "hexane", "toluene", "diethyl ether")
 
 
 def mix(job: Job) -> None:
@@ -86,6 +103,18 @@ def thermocycle(job: Job) -> None:
     job.how = "A product is made only where everything the declared reaction needs is in the tube."
 
 
+def autoclave(job: Job) -> None:
+    kills = job.number("temperature") >= _KILLING and job.number("duration") >= _KILLING_TIME
+    for vessel in job.changeable():
+        _need_safe_to_steam(job, vessel)
+        develop(job, vessel)
+        if kills:
+            _kill_all(vessel)
+            vessel.properties["sterilised"] = f"{job.set_to('temperature')} for {job.set_to('duration')}"
+        vessel.place("room_temp")
+    job.how = "Volumes stay under loose caps; from 15 min at 121 °C on, cells are dead cells."
+
+
 def need_format(vessel: Vessel, formats: tuple[str, ...], rule: str) -> None:
     """Refuse a container that does not fit the instrument."""
     container = str(vessel.properties.get("container", ""))
@@ -103,6 +132,41 @@ def _hold(job: Job, vessel: Vessel, temperature: Decimal, seconds: Decimal) -> N
         )
 
 
+def _need_safe_to_steam(job: Job, vessel: Vessel) -> None:
+    if vessel.phase == FROZEN:
+        vessel.need_liquid("autoclaved")
+    said = f"{vessel.name} {' '.join(vessel.contents.components)}".lower()
+    if danger := next((word for word in _FLAMMABLE if word in said), None):
+        raise RefusalError(f"flammable: {vessel.name} holds {danger}; its vapour explodes in an autoclave")
+    if "polystyrene" in str(vessel.properties.get("container", "")).lower():
+        raise RefusalError(f"wrong container: {vessel.name} is in polystyrene, which melts below 121 °C")
+    if vessel.phase in (EMPTY, *SOLIDS) or not vessel.contents.volume:
+        return
+    if not job.values["caps_loosened"]:
+        raise RefusalError(f"sealed: {vessel.name} holds {show(vessel.volume())} and would burst; loosen its cap")
+    need_space(vessel, _BOILS_OVER, "boils over")
+
+
+def need_space(vessel: Vessel, share: Decimal, otherwise: str) -> None:
+    """Refuse a container that is fuller than this share of it."""
+    most = vessel.capacity() * share
+    if vessel.volume() > most:
+        raise RefusalError(
+            f"too full: {show(vessel.volume())} in {vessel.name}, above {show(most)} of {show(vessel.capacity())} it {otherwise}"
+        )
+
+
+def _kill_all(vessel: Vessel) -> None:
+    for name in cells_in(vessel.contents):
+        if name.startswith("dead "):
+            continue
+        part, dead = vessel.contents.components[name], f"dead {name}"
+        before = vessel.contents.amount(dead)
+        both = None if before is None or part.amount is None else before + part.amount
+        vessel.contents = vessel.contents.changed(name, part._replace(amount=ZERO))
+        vessel.contents = vessel.contents.changed(dead, part._replace(amount=both))
+
+
 def _celsius(temperature: Decimal) -> str:
     return quantities.show(temperature, "temperature")
 
@@ -115,4 +179,5 @@ HANDLERS: dict[str, Callable[[Job], None]] = {
     "thermocycle": thermocycle,
     "wait": wait,
     "storage": storage,
+    "autoclave": autoclave,
 }

@@ -1,13 +1,11 @@
 """Looking: answers come from what is declared to be visible, or from the state; pictures are recorded, not invented."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from simulation.offline.handlers.measurements import look_up, record
-from simulation.offline.handlers.thermal import need_format
+from simulation.offline.handlers.loading import look_up, look_up_all
 from simulation.offline.job import Job
-from simulation.offline.vessels import FROZEN, RefusalError, Vessel, cells_in
-
-_STAGE = ("plate", "dish", "culture flask", "slide", "chamber")
+from simulation.offline.responses import read_responses
+from simulation.offline.vessels import Vessel
 
 
 def inspect(job: Job) -> None:
@@ -17,7 +15,8 @@ def inspect(job: Job) -> None:
         if question is None:
             job.say(f"Visual inspection of {vessel.name}", "visual", _appearance(vessel))
             continue
-        answers = [look_up(vessel, lookup) for lookup in job.declared("lookups") if _asked(question, lookup["about"])]
+        asked = [lookup for lookup in job.declared("lookups") if _asked(question, lookup.get("about", ()))]
+        answers = [look_up(vessel.contents, lookup) for lookup in asked]
         answer = "; ".join(answer for answer in answers if answer)
         told = "" if answer else ": nothing to be seen that answers the question"
         job.say(f"Visual inspection of {vessel.name}{told}", "visual", answer)
@@ -26,26 +25,17 @@ def inspect(job: Job) -> None:
 
 def photograph(job: Job) -> None:
     for vessel in job.samples():
-        job.say(f"Photograph of {vessel.name} from {_view(job)}: recorded", "visual")
+        read = read_responses(job, vessel, vessel.contents)
+        if not look_up_all(job, vessel, vessel.contents) and not read:
+            job.say(f"Photograph of {vessel.name} from {_view(job)}: recorded", "visual")
     job.how = "A picture is recorded; the simulation draws none."
-
-
-def microscope(job: Job) -> None:
-    for vessel in job.samples():
-        need_format(vessel, _STAGE, "the stage takes plates, dishes, culture flasks and slides")
-        if vessel.phase == FROZEN:
-            vessel.need_liquid("imaged")
-        if not cells_in(vessel.contents):
-            raise RefusalError(f"no cells: there is nothing to image in {vessel.name}")
-        record(job, vessel)
-    job.how = "Images are recorded; the simulation draws none."
 
 
 def _view(job: Job) -> str:
     return "the side" if job.values["view"] == "side" else "above"
 
 
-def _asked(question: str, about: list[str]) -> bool:
+def _asked(question: str, about: Sequence[str]) -> bool:
     return any(word.lower() in question.lower() for word in about)
 
 
@@ -57,5 +47,4 @@ def _appearance(vessel: Vessel) -> str:
 HANDLERS: dict[str, Callable[[Job], None]] = {
     "inspect": inspect,
     "photograph": photograph,
-    "microscope": microscope,
 }

@@ -1,0 +1,69 @@
+"""Deep cold: freezing at once, and freezing cells slowly."""
+
+from collections.abc import Callable
+from decimal import Decimal
+
+from simulation.offline.chemistry import develop
+from simulation.offline.handlers.thermal import need_space
+from simulation.offline.job import Job
+from simulation.offline.vessels import (
+    ADHERENT,
+    CONSUMABLE,
+    EMPTY,
+    GEL,
+    LIQUID,
+    SEDIMENTED,
+    SUSPENSION,
+    RefusalError,
+    Vessel,
+    cells_in,
+)
+
+_SWELLS = Decimal("0.9")  # share of the capacity that may be full: water takes more room as ice
+_BATH_REFUSES = ("glass", "polystyrene")  # containers that crack
+_PROTECTS = ("DMSO", "dimethyl sulfoxide", "glycerol", "freezing medium", "cryoprotectant")
+
+
+def flash_freeze(job: Job) -> None:
+    for vessel in job.changeable():
+        if any(word in str(vessel.properties.get("container", "")).lower() for word in _BATH_REFUSES):
+            raise RefusalError(
+                f"wrong container: {vessel.name} is in {vessel.properties['container']}, which cracks in the bath"
+            )
+        if vessel.phase in (EMPTY, CONSUMABLE, GEL):
+            raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; there is nothing to freeze")
+        _freeze_down(job, vessel)
+    job.how = "Frozen at once; amounts stay."
+
+
+def freeze_cells(job: Job) -> None:
+    """Without a cryoprotectant it is done all the same; what survives is only what the experiment declares."""
+    added = None if job.values["cryoprotectant"] is None else job.named("cryoprotectant")
+    if added and job.values["cryoprotectant_volume"] is None:
+        raise RefusalError(f"critically unclear: how much of {added.name} is added to each")
+    for vessel in job.changeable(*([added] if added else [])):
+        vessel.need_liquid("frozen in suspension")
+        if not cells_in(vessel.contents):
+            raise RefusalError(f"no cells: there is nothing to freeze slowly in {vessel.name}")
+        if added:
+            vessel.pour(added.draw(job.number("cryoprotectant_volume")), added)
+        vessel.properties["cryoprotectant"] = added.name if added else _protection(vessel)
+        develop(job, vessel)
+        _freeze_down(job, vessel)
+    job.how = "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it."
+
+
+def _freeze_down(job: Job, vessel: Vessel) -> None:
+    """Water takes more room as ice; the frozen material goes straight to its cold place."""
+    if vessel.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
+        need_space(vessel, _SWELLS, "bursts its container when it freezes")
+    vessel.place(job.values["store_at"])
+    vessel.freeze(vessel.temperature())
+
+
+def _protection(vessel: Vessel) -> str:
+    said = f"{vessel.name} {vessel.properties.get('medium', '')} {' '.join(vessel.contents.components)}".lower()
+    return next((word for word in _PROTECTS if word.lower() in said), "none")
+
+
+HANDLERS: dict[str, Callable[[Job], None]] = {"flash_freeze": flash_freeze, "freeze_cells": freeze_cells}

@@ -4,7 +4,7 @@ import logging
 
 from django.utils import timezone
 
-from simulation import casting, laboratory, leases
+from simulation import casting, checking, laboratory, leases
 from simulation.casting import Cast
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, step_to_json
@@ -88,6 +88,7 @@ def _commit_step(lease: Lease[Episode], bench: Bench, action: Action, outcome: O
         rejected_by=str(outcome.rejected_by),
         step=step_to_json(step),
         content_sha256=laboratory.content_digest(step),
+        findings=checking.findings(step),
     )
     cursor = {"phase": "agent", "pending": None, "next_number": step.number + 1}
     if bench.ending:

@@ -2,7 +2,7 @@
 
 import logging
 
-from simulation import casting, laboratory, leases
+from simulation import casting, checking, laboratory, leases
 from simulation.lab.bench import step_from_json
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.outcomes import Perturbation
@@ -28,6 +28,7 @@ def advance(lease: Lease[Twin]) -> bool:
                 rule=perturbed.rule,
                 field=perturbed.field,
                 why=perturbed.why,
+                findings=checking.findings(step, perturbed.outcome),
             )
     except leases.DATABASE_AWAY:
         lease.release()

@@ -17,3 +17,10 @@ register.filter("said", transcript.said)
 def under(values: Mapping[str, Any], key: str) -> Any:
     """The value under a key, 0 if there is none."""
     return values.get(key, 0)
+
+
+@register.filter
+def error_codes(report: Mapping[str, Any] | None) -> str:
+    """What the checker holds against an outcome, as codes; "" for nothing."""
+    found = report["findings"] if report else ()
+    return ", ".join(sorted({finding["code"] for finding in found if finding["severity"] == "error"}))

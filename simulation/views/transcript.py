@@ -48,6 +48,14 @@ class Lane(NamedTuple):
     same: list[Row]
 
 
+class Checked(NamedTuple):
+    """What the checker found: its verdict, its errors and warnings in words, how many questions stayed open."""
+
+    verdict: str
+    findings: list[Mapping[str, Any]]
+    undecided: int
+
+
 class StepView(NamedTuple):
     row: Transition
     number: int
@@ -61,6 +69,7 @@ class StepView(NamedTuple):
     refuser: str
     fidelity: str
     reasoning: str
+    checked: "Checked | None"
 
 
 def step_view(row: Transition) -> StepView:
@@ -81,7 +90,16 @@ def step_view(row: Transition) -> StepView:
         refuser=_REFUSERS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
         fidelity=step.outcome.fidelity,
         reasoning=step.outcome.reasoning,
+        checked=checked(row.findings),
     )
+
+
+def checked(report: Mapping[str, Any] | None) -> Checked | None:
+    """A stored report for people; None where the step was never checked."""
+    if not report:
+        return None
+    told = [finding for finding in report["findings"] if finding["severity"] != "info"]
+    return Checked(report["verdict"], told, len(report["findings"]) - len(told))
 
 
 def clock(seconds: int) -> str:

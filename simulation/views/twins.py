@@ -64,7 +64,11 @@ def _step(request: StaffRequest) -> UUID | None:
 def _listed(step: UUID | None) -> QuerySet[Twin]:
     rows = Twin.objects.select_related("run", "transition__episode__experiment")
     rows = rows.defer(
-        "outcome", "transition__step", "transition__episode__initial", "transition__episode__experiment__data"
+        "outcome",
+        "transition__step",
+        "transition__findings",
+        "transition__episode__initial",
+        "transition__episode__experiment__data",
     )
     return rows.filter(transition__code=step) if step else rows.order_by("-pk")
 

@@ -16,10 +16,15 @@ ALLOWED = {
     "ratings/planning.py": (),
     "ratings/protocols.py": (),
     "ratings/batches.py": ("ratings.blinding",),
+    "simulation/gym.py": ("simulation.lab", "simulation.offline"),
+    "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
     "simulation": ("simulation",),
     "wetbench_site": ("wetbench_site", "ratings.views.home"),
 }
-WITHOUT_DJANGO = ("simulation/lab", "simulation/offline", "ratings/stats", "ratings/blinding.py", "ratings/planning.py")
+WITHOUT_DJANGO = (
+    "simulation/lab", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
+    "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/blinding.py", "ratings/planning.py",
+)  # fmt: skip
 
 
 def files(place: str) -> list[Path]:

@@ -9,6 +9,7 @@ from simulation.lab import telling, wire
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import Bench, Ending, Step
 from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.manifest import MANIFEST
 from simulation.lab.materials import place_all
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import EvidenceClassifier, TransitionModel
@@ -36,17 +37,25 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
 
     Reward 1.0 for a submission judged sufficient, otherwise 0. Terminated by submitting, quitting or three rejections
     in a row; truncated when the steps run out. What cannot be read as an action is a rejected step like any other.
+    ManifestMaterials is off unless `manifest` says otherwise.
     Nothing here reads a clock: the same seed and the same actions give the same episode.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(
-        self, experiment: ExperimentSpec, catalogue: Catalogue, players: MakePlayers, render_mode: str | None = None
+        self,
+        experiment: ExperimentSpec,
+        catalogue: Catalogue,
+        players: MakePlayers,
+        render_mode: str | None = None,
+        manifest: bool = False,
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is {render_mode!r}; allowed: ansi")
-        self.experiment, self.catalogue, self.make_players = experiment, catalogue, players
+        self.experiment, self.make_players = experiment, players
+        self.manifest = tuple(draft for _, draft in experiment.manifest) if manifest else None
+        self.catalogue = catalogue if manifest else catalogue.without(MANIFEST)
         self.render_mode = render_mode
         self.action_space, self.observation_space = Choice(), UnicodeText()
         self.bench: Bench | None = None
@@ -67,6 +76,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             inventory=place_all(self.experiment.drafts(), number),
             seed=number,
             max_steps=self.experiment.max_steps,
+            manifest=self.manifest,
         )
         self.verdict = None
         return telling.situation(self.bench.situation()), self._info(self.bench, None)

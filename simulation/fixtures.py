@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import casting
-from simulation.lab import catalogue, experiments
-from simulation.lab.errors import CatalogueError
+from simulation import datafiles
 from simulation.models import CatalogueEntry, Experiment
 
 
@@ -23,14 +21,7 @@ class Loaded(NamedTuple):
 
 def load_lab(directory: Path) -> dict[str, Loaded]:
     """Actions and experiments. CatalogueError, with every problem of every file, before anything is written."""
-    actions, action_files = catalogue.read_directory(directory / "actions")
-    specs = experiments.read_directory(directory / "experiments", actions)
-    problems = [f"{name}.json: handler: {problem}" for name, problem in casting.check_handlers(actions)]
-    problems += [
-        f"{spec.slug}.json: {problem}" for spec, data in specs for problem in casting.check_truth(data, actions)
-    ]
-    if problems:
-        raise CatalogueError("\n".join(problems))
+    actions, action_files, specs = datafiles.read(directory)
     with transaction.atomic():
         loaded = {
             "actions": _count(_load_action(data) for data in action_files),

@@ -81,7 +81,7 @@ def test_an_experiment_file_with_one_value_spoiled_is_refused_or_can_be_built(da
 @pytest.mark.parametrize("read", [catalogue.read_directory, lambda path: experiments.read_directory(path, CATALOGUE)])
 def test_a_file_no_database_could_hold_is_refused_by_name(tmp_path, text, told, read):
     (tmp_path / "Odd.json").write_text(text)
-    with pytest.raises(CatalogueError, match=f"(?s)Odd.json: not JSON: .*{told}|Odd.json: {told}"):
+    with pytest.raises(CatalogueError, match=rf"(?s)Odd\.json:(1:)? not JSON: .*{told}|Odd\.json:1: {told}"):
         read(tmp_path)
 
 

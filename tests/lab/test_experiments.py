@@ -130,9 +130,9 @@ def test_all_problems_of_all_files_are_told_at_once_by_file_and_nothing_is_loade
     with pytest.raises(CatalogueError) as error:
         experiments.read_directory(tmp_path, CATALOGUE)
     text = str(error.value)
-    assert "tea-ph.json: materials[0].properties.volume: 'lots' is not a quantity" in text
-    assert "other.json: slug: must be the file's name, 'other'" in text
-    assert "broken.json: not JSON" in text
+    assert "tea-ph.json:1: materials[0].properties.volume: 'lots' is not a quantity" in text
+    assert "other.json:1: slug: must be the file's name, 'other'" in text
+    assert "broken.json:1: not JSON" in text
 
 
 def test_known_concentrations_are_visible_and_unknown_ones_only_in_the_ledger():

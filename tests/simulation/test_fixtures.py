@@ -43,8 +43,8 @@ def test_wrong_files_are_all_named_with_field_and_allowed_values_and_nothing_is_
     with pytest.raises(CommandError) as refused:
         call_command("load_lab", directory=copy)
     said = str(refused.value)
-    assert "Transfer.json: kind: is 'magic'; allowed: transformation, measurement, synthesis, control" in said
-    assert "Wait.json: fidelity: is 'sure'; allowed: quantities computed, state tracked, bookkeeping only" in said
+    assert "Transfer.json:1: kind: is 'magic'; allowed: transformation, measurement, synthesis, control" in said
+    assert "Wait.json:1: fidelity: is 'sure'; allowed: quantities computed, state tracked, bookkeeping only" in said
     assert not CatalogueEntry.objects.exists() and not Experiment.objects.exists()
 
 
@@ -54,7 +54,7 @@ def test_a_wrong_experiment_names_entry_and_field(copy: Path) -> None:
     materials[2]["available_for_use"] = "sometimes"
     spoil(path, materials=materials)
     with pytest.raises(
-        CommandError, match=r"caffeine-hplc-analysis\.json: materials\[2\]\.available_for_use"
+        CommandError, match=r"caffeine-hplc-analysis\.json:1: materials\[2\]\.available_for_use"
     ) as refused:
         call_command("load_lab", directory=copy)
     assert "unlimited" in str(refused.value)
@@ -63,7 +63,7 @@ def test_a_wrong_experiment_names_entry_and_field(copy: Path) -> None:
 
 def test_a_file_that_is_no_json_is_named(copy: Path) -> None:
     (copy / "actions/Mix.json").write_text("{")
-    with pytest.raises(CommandError, match=r"Mix\.json: not JSON"):
+    with pytest.raises(CommandError, match=r"Mix\.json:1: not JSON"):
         call_command("load_lab", directory=copy)
 
 
@@ -72,13 +72,13 @@ def test_a_hidden_truth_that_the_simulator_could_not_read_is_refused(copy: Path)
     truth = json.loads(path.read_text())["truth"]
     truth["responses"][0]["slope"] = "steep"
     spoil(path, truth=truth)
-    with pytest.raises(CommandError, match=r"caffeine-hplc-analysis\.json: truth\.responses\[0\]\.slope"):
+    with pytest.raises(CommandError, match=r"caffeine-hplc-analysis\.json:1: truth\.responses\[0\]\.slope"):
         call_command("load_lab", directory=copy)
     assert not Experiment.objects.exists()
 
 
 def test_an_action_whose_handler_there_is_not_is_refused(copy: Path) -> None:
     spoil(copy / "actions/Mix.json", handler="stir_by_magic")
-    with pytest.raises(CommandError, match=r"Mix\.json: handler: is 'stir_by_magic'; allowed: .*transfer"):
+    with pytest.raises(CommandError, match=r"Mix\.json:1: handler: is 'stir_by_magic'; allowed: .*transfer"):
         call_command("load_lab", directory=copy)
     assert not CatalogueEntry.objects.exists()

@@ -4,7 +4,7 @@ PORT ?= 8000
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: demo test serve worker lint fix
+.PHONY: demo test serve worker lint fix bench
 .DEFAULT_GOAL := demo
 
 demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
@@ -12,6 +12,7 @@ serve: .venv/app ; @exec $(BIN)/python manage.py serve --port $(PORT)
 worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
+bench: .venv/app ; @$(BIN)/python -m bench.offline_steps
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 .venv/app: requirements.txt

@@ -1,0 +1,124 @@
+"""What the laboratory can do and whether it holds together, as values and as JSON; tables are in report_tables.py."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from simulation import datafiles
+from simulation.checker.suite import SuiteResult, measure
+from simulation.lab import telling
+from simulation.lab.actions import ActionType, Catalogue
+from simulation.lab.errors import LabError
+from simulation.offline.checklist import Finding
+from simulation.rehearsal import Ablation, Rehearsal, rehearse
+
+
+@dataclass(frozen=True)
+class LabReport:
+    """Actions, rehearsed experiments and the checker's results on labelled files of a directory of data files."""
+
+    catalogue: Catalogue
+    rehearsals: tuple[Rehearsal, ...]
+    suites: tuple[tuple[str, SuiteResult], ...]
+    seed: int
+
+    @property
+    def faults(self) -> list[str]:
+        return [f"{rehearsal.spec.slug}: {fault}" for rehearsal in self.rehearsals for fault in rehearsal.faults]
+
+
+def report(
+    directory: Path, seed: int, only: Sequence[str] = (), say: Callable[[str], None] = lambda _: None
+) -> LabReport:
+    """Reads the data files and plays every experiment (or `only` those). CatalogueError if a file is wrong."""
+    actions, _, files = datafiles.read(directory)
+    specs = [spec for spec, _ in files]
+    known = [spec.slug for spec in specs]
+    if strange := [slug for slug in only if slug not in known]:
+        raise LabError(f"There is no experiment {strange[0]!r}; there are {', '.join(known)}")
+    rehearsals = []
+    for spec in specs:
+        if not only or spec.slug in only:
+            say(spec.slug)
+            rehearsals.append(rehearse(spec, actions, seed))
+    labelled = [] if only else sorted((directory / "checker").glob("*.jsonl"))
+    suites = []
+    for path in labelled:
+        say(f"checker, {path.name}")
+        suites.append((path.stem, measure(path, actions)))
+    return LabReport(actions, tuple(rehearsals), tuple(suites), seed)
+
+
+def to_json(told: LabReport) -> dict[str, Any]:
+    return {
+        "seed": told.seed,
+        "actions": [action_json(kind) for kind in told.catalogue.types.values()],
+        "experiments": [_experiment_json(rehearsal) for rehearsal in told.rehearsals],
+        "checker": {name: _suite_json(result) for name, result in told.suites},
+        "faults": told.faults,
+    }
+
+
+def action_json(kind: ActionType) -> dict[str, Any]:
+    return {
+        "name": kind.name,
+        "kind": kind.kind,
+        "parameters": len(kind.parameters),
+        "time": time_taken(kind),
+        "badge": kind.fidelity,
+    }
+
+
+def time_taken(kind: ActionType) -> str:
+    """How long it takes, in words: a fixed time, a parameter's, and what is added."""
+    duration = kind.duration
+    told = duration.parameter or telling.clock(duration.seconds)
+    told += "".join(f" + {' x '.join(term)}" for term in duration.total)
+    return f"{told}, each" if duration.per_material else told
+
+
+def verdict(valid: bool) -> str:
+    return "VALID" if valid else "INVALID"
+
+
+def _experiment_json(rehearsal: Rehearsal) -> dict[str, Any]:
+    spec, reference = rehearsal.spec, rehearsal.reference
+    return {
+        "slug": spec.slug,
+        "name": spec.name,
+        "group": spec.group,
+        "max_steps": spec.max_steps,
+        "materials": [draft.name for draft in spec.drafts()],
+        "protocol_steps": reference.steps,
+        "elapsed_seconds": reference.elapsed,
+        "refused": list(reference.refused),
+        "reference": verdict(reference.valid),
+        "rubric": [_finding_json(finding) for finding in reference.findings],
+        "without_line": [_cut_json(cut) for cut in rehearsal.lines],
+        "unused_lines": list(rehearsal.unused),
+        "shortfalls": [_cut_json(cut) for cut in rehearsal.shortfalls],
+        "faults": rehearsal.faults,
+    }
+
+
+def _suite_json(result: SuiteResult) -> dict[str, Any]:
+    shares = {name: getattr(result, name) for name in ("recall", "false_alarms", "undecidable", "beyond")}
+    counted = {name: {"part": share.part, "whole": share.whole} for name, share in shares.items()}
+    by_code = {code: {"part": s.part, "whole": s.whole} for code, s in sorted(result.recall_by_code.items())}
+    return {**counted, "malformed": result.malformed, "recall_by_code": by_code}
+
+
+def _finding_json(finding: Finding) -> dict[str, Any]:
+    return {"name": finding.line.line, **finding.to_json()}
+
+
+def _cut_json(cut: Ablation) -> dict[str, Any]:
+    return {
+        "name": cut.name,
+        "without": list(cut.without),
+        "verdict": verdict(cut.valid),
+        "ending": cut.ending,
+        "missed": list(cut.missed),
+        "fault": cut.fault,
+    }

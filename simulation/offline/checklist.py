@@ -182,7 +182,7 @@ def _holds(condition: Mapping[str, Any], written: Any) -> bool:
     """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
     if written is None:
         return "absent" in condition
-    text = ", ".join(map(str, written)) if isinstance(written, list | tuple) else str(written)
+    text = ", ".join(map(_said, written)) if isinstance(written, list | tuple) else _said(written)
     for kind, wanted in condition.items():
         if kind == "absent":
             continue
@@ -193,6 +193,11 @@ def _holds(condition: Mapping[str, Any], written: Any) -> bool:
         elif not _compares(kind, text, str(wanted)):
             return False
     return True
+
+
+def _said(value: Any) -> str:
+    """As the agent's text has it: `true`, not Python's True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _compares(kind: str, written: str, wanted: str) -> bool:

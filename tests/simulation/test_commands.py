@@ -18,7 +18,7 @@ def test_run_episodes_with_wait_plays_here_when_no_worker_runs(lab: None, capsys
 def test_run_episodes_without_wait_only_queues_and_says_what_is_missing(lab: None, capsys) -> None:
     call_command("run_episodes", experiment="all", attempts=2)
     assert set(Episode.objects.values_list("status", flat=True)) == {"queued"}
-    assert Episode.objects.count() == 6
+    assert Episode.objects.count() == 2 * Experiment.objects.count() == 36
     assert "make worker" in capsys.readouterr().out
 
 

@@ -11,7 +11,8 @@ which an observation must hold one to count at all; `signal`, bounds of the firs
 an earlier line's first step on one of the material's ancestors; `shares`, the v/v share in it of an initial material (or
 of what an earlier line counted), followed through how much was taken of what: `known` to be counted, `different` ones
 wanted, and `at` an earlier line for the share it had then. Parameters left out count with their defaults;
-`absent` in a condition lets one count that was left out and has none.
+`absent` in a condition lets one count that was left out and has none. Of lines with the same `one_of` one is enough, and
+that name stands for what any of them counted.
 """
 
 import re
@@ -53,6 +54,7 @@ class RubricLine:
     signal: Mapping[str, str] = field(default_factory=dict)
     elapsed: Mapping[str, str] = field(default_factory=dict)
     shares: Mapping[str, Any] = field(default_factory=dict)
+    one_of: str = ""  # of the lines with this name one is enough; other lines name all of them by it
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -70,12 +72,22 @@ def check(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> 
     lines = [line["line"] for line in rubric if isinstance(line, Mapping) and isinstance(line.get("line"), str)]
     problems += [f"rubric: the line {name!r} stands twice" for name in sorted(set(lines)) if lines.count(name) > 1]
     for index, line in enumerate(rubric):
-        before = lines[: lines.index(line["line"])] if isinstance(line, Mapping) and line.get("line") in lines else []
+        before = (
+            _earlier(rubric[: lines.index(line["line"])])
+            if isinstance(line, Mapping) and line.get("line") in lines
+            else []
+        )
         found = (
             _check_line(line, names, lines, before, catalogue) if isinstance(line, Mapping) else ["must be an object"]
         )
         problems += [f"rubric[{index}].{problem}" for problem in found]
     return problems
+
+
+def _earlier(rubric: Sequence[Any]) -> list[str]:
+    """What a later line may name: lines, and groups of which one is enough."""
+    named = [line.get(key) for key in ("line", "one_of") for line in rubric if isinstance(line, Mapping)]
+    return list(dict.fromkeys(name for name in named if isinstance(name, str) and name))
 
 
 def _check_line(
@@ -87,7 +99,7 @@ def _check_line(
             problems.append(f"{key}: is {data.get(key)!r}; allowed: text, not empty")
     problems += [
         f"{key}: is {data[key]!r}; allowed: text"
-        for key in ("route", "distinct")
+        for key in ("route", "distinct", "one_of")
         if not isinstance(data.get(key, ""), str)
     ]
     if data.get("value", "") not in VALUES:

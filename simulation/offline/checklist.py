@@ -54,8 +54,13 @@ class ChecklistClassifier:
         """Every line against this record, in the rubric's order."""
         seen = readings(transcript)
         found: dict[str, Finding] = {}
+        named: dict[str, Finding] = {}  # the same, and under the name of a group what any of its lines counted
         for line in self.lines:
-            found[line.line] = _different(_spread(_count(line, seen, found), found), found)
+            finding = _different(_spread(_count(line, seen, named), named), named)
+            found[line.line] = named[line.line] = finding
+            if line.one_of:
+                before = named[line.one_of].counted if line.one_of in named else ()
+                named[line.one_of] = replace(finding, counted=(*before, *finding.counted))
         return [_bracketed(finding, found) for finding in found.values()]
 
 
@@ -157,7 +162,8 @@ def _fits(line: RubricLine, reading: Reading) -> bool:
         reading.action in line.actions
         and reading.origins.issuperset(line.of)
         and not reading.origins.intersection(line.not_of)
-        and (not line.each or not reading.origins.isdisjoint(line.each))
+        # Each means apart: a pool of them is none of them.
+        and (not line.each or len(reading.origins.intersection(line.each)) == 1)
         and all(_holds(condition, reading.parameters.get(name)) for name, condition in line.parameters.items())
         and all(_holds(condition, reading.properties.get(name)) for name, condition in line.properties.items())
         and (not line.value or bool(reading.values))
@@ -232,9 +238,8 @@ def _signals(finding: Finding) -> list[Decimal]:
 
 def _verdict(findings: Sequence[Finding]) -> Verdict:
     """Confidence is a half plus half the share of judged lines that speak for the verdict."""
-    required = [finding for finding in findings if not finding.line.route]
-    route = _best_route(findings)
-    judged = [*required, *route]
+    required = _judged([finding for finding in findings if not finding.line.route])
+    judged = [*required, *_judged(_best_route(findings))]
     met = [finding for finding in judged if finding.met]
     sufficient = len(met) == len(judged)
     speaking = len(met) if sufficient else len(judged) - len(met)
@@ -255,7 +260,22 @@ def _best_route(findings: Sequence[Finding]) -> list[Finding]:
     for finding in findings:
         if finding.line.route:
             routes.setdefault(finding.line.route, []).append(finding)
-    return max(routes.values(), key=lambda lines: sum(line.met for line in lines) / len(lines), default=[])
+    return max(routes.values(), key=_share_met, default=[])
+
+
+def _share_met(findings: Sequence[Finding]) -> float:
+    judged = _judged(findings)
+    return sum(finding.met for finding in judged) / len(judged)
+
+
+def _judged(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings that count: of lines of which one is enough, one that is met, or else the first."""
+    chosen: dict[tuple[str, str], Finding] = {}
+    for finding in findings:
+        name = ("one of", finding.line.one_of) if finding.line.one_of else ("line", finding.line.line)
+        if name not in chosen or (finding.met and not chosen[name].met):
+            chosen[name] = finding
+    return list(chosen.values())
 
 
 def _relevance(met: int) -> str:

@@ -290,3 +290,29 @@ def test_wells_dosed_from_the_stock_do_as_well_as_dilutions_if_the_doses_differ(
     assert all(step.outcome.success for step in bench.history)
     verdict = ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
     assert verdict.sufficient is enough, verdict.reasoning
+
+
+def test_of_lines_of_which_one_is_enough_any_will_do_and_later_lines_follow_either():
+    by_reading = {"line": "read", "text": "read", "actions": ["HPLC"], "of": ["Tea"], "one_of": "known"}
+    by_pouring = {"line": "poured", "text": "poured", "actions": ["Combine"], "of": ["Tea", "Water"], "one_of": "known"}
+    late = {"line": "late", "text": "read after", "actions": ["HPLC"], "after": ["known"]}
+    cup = vial("C", "Cup")
+    mixed, measured = poured(1, "C", "Cup", TEA, WATER), injected(2, [cup], ["4"])
+    judge = ChecklistClassifier([by_reading, by_pouring, late])
+    verdict = judge.judge(GOAL, [mixed, measured])
+    assert verdict.sufficient
+    assert "2 of 2 lines met" in verdict.reasoning
+    assert not judge.judge(GOAL, [mixed]).sufficient
+    again = injected(3, [cup], ["4"])
+    assert (
+        ChecklistClassifier([by_reading, {**late, "after": ["known"]}]).judge(GOAL, [mixed, measured, again]).sufficient
+    )
+    assert not ChecklistClassifier([by_reading, late]).judge(GOAL, [mixed, measured]).sufficient
+
+
+def test_a_pool_of_things_that_are_to_be_read_apart_is_none_of_them():
+    apart = {"line": "each", "text": "each", "actions": ["HPLC"], "each": ["Tea", "Stock"], "value": "text"}
+    pool = [poured(1, "P", "Pool", TEA, STOCK), injected(2, [vial("P", "Pool")], ["mixed signal"])]
+    single = [injected(1, [TEA], ["4"]), injected(2, [STOCK], ["5"])]
+    assert not ChecklistClassifier([apart]).judge(GOAL, pool).sufficient
+    assert ChecklistClassifier([apart]).judge(GOAL, single).sufficient

@@ -73,7 +73,7 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
         if _fits(line, reading)
         and _follows(reading, earlier)
         and _in_time(line, reading, found)
-        and (not line.shares.get("known") or _share(reading, line.shares, found) is not None)
+        and (not line.shares.get("known") or bool(_shares(reading, line.shares, found)))
     )
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
@@ -114,32 +114,44 @@ def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:
 
 
 def _different(finding: Finding, found: Mapping[str, Finding]) -> Finding:
-    """The same finding, missed if the counted materials hold too few different shares of an initial material."""
+    """The same finding, missed if the counted materials hold too few different shares of an initial material.
+
+    Of what an earlier line counted, the shares must be of one and the same: three lysates, each diluted once, are no series.
+    """
     shares = finding.line.shares
     if "different" not in shares:
         return finding
-    held = sorted(share for r in finding.counted if (share := _share(r, shares, found)) is not None)
-    number, last = 0, None
-    for share in held:
-        if last is None or share > last * _APART:
-            number, last = number + 1, share
+    series: dict[str, list[Decimal]] = {}
+    for reading in finding.counted:
+        for name, share in _shares(reading, shares, found).items():
+            series.setdefault(name, []).append(share)
+    number = max((_apart(sorted(held)) for held in series.values()), default=0)
     told = f"{finding.reason}; different shares of {shares['of']}: {number}, needed: {shares['different']}"
     return replace(finding, met=finding.met and number >= shares["different"], reason=told)
 
 
-def _share(reading: Reading, shares: Mapping[str, Any], found: Mapping[str, Finding]) -> Decimal | None:
-    """The share a line asks about in a material, now or when an earlier line counted it; None where it is not known."""
+def _apart(held: Sequence[Decimal]) -> int:
+    """How many of these sorted shares differ by more than rounding and pipetting."""
+    number, last = 0, None
+    for share in held:
+        if last is None or share > last * _APART:
+            number, last = number + 1, share
+    return number
+
+
+def _shares(reading: Reading, shares: Mapping[str, Any], found: Mapping[str, Finding]) -> dict[str, Decimal]:
+    """The known shares a line asks about in a material, now or when an earlier line counted it, by what they are of."""
     if "at" in shares:
         then = [r for r in found[shares["at"]].counted if r.barcode in reading.ancestors and r.step < reading.step]
         if not then:
-            return None
+            return {}
         # Of the material and those it came from, the one that came last.
         reading = max(then, key=lambda r: (r.barcode == reading.barcode, len(r.ancestors), r.step))
     if shares["of"] not in found:
-        return reading.shares.get(shares["of"])
-    counted = [r.barcode for r in found[shares["of"]].counted if r.barcode in reading.ancestors]
-    held = [Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted]
-    return held[0] if held else None
+        return {name: share for name, share in reading.shares.items() if name == shares["of"]}
+    counted = {r.barcode for r in found[shares["of"]].counted if r.barcode in reading.ancestors}
+    held = {code: Decimal(1) if code == reading.barcode else reading.shares.get(code) for code in counted}
+    return {code: share for code, share in held.items() if share is not None}
 
 
 def _in_time(line: RubricLine, reading: Reading, found: Mapping[str, Finding]) -> bool:

@@ -74,6 +74,12 @@ class Sources(dict[str, tuple[Decimal | None, str]]):
         for code, (amount, of) in self.items() if share else ():
             self[code] = (None if amount is None else amount * share, of)
 
+    def poured_off(self) -> None:
+        """Of the liquids nothing is left."""
+        for code, (_, of) in self.items():
+            if of == "volume":
+                self[code] = (ZERO, of)
+
     def shown(self) -> dict[str, str]:
         """As text for people; "" where unknown."""
         return {code: "" if amount is None else quantities.show(amount, of) for code, (amount, of) in self.items()}
@@ -280,6 +286,8 @@ class Vessel:
     def pour(self, contents: Contents, source: "Vessel") -> None:
         """Take in what came out of another vessel, if there is room."""
         self._need_room(contents)
+        if self.contents.volume == 0:
+            self.sources.poured_off()
         if self.phase == EMPTY:
             self.phase = source.phase if source.phase != SEDIMENTED else LIQUID
             if not contents.volume and source.phase not in SOLIDS:

@@ -155,3 +155,19 @@ def test_all_of_several_words_may_be_asked_for():
     assert finding(lab, both).met
     assert not finding(lab, {**both, "properties": {"container": {"mentions_all": ["50 mL", "flask"]}}}).met
     assert finding(lab, {**both, "properties": {"container": {"mentions": ["50 mL", "flask"]}}}).met
+
+
+def test_three_things_each_diluted_once_are_no_series_of_one():
+    lab = bench()
+    lab.do("Aliquot", "virus tubes", "p q r", volume="200 µL", count=3)
+    lab.do("Mix", "p q r", duration="10 s")
+    for key, volume in (("p", "200 µL"), ("q", "600 µL"), ("r", "1.4 mL")):
+        lab.do("Dilute", f"{key} medium", solvent="@medium", volume=volume)
+    lab.do("MeasureVolume", "p q r")
+    parted = {"line": "parted", "text": "parted", "actions": ["Mix"], "at_least": 3}
+    series = {"line": "series", "text": "series", "actions": ["MeasureVolume"], "after": ["parted"], "at_least": 3,
+              "shares": {"of": "parted", "different": 3, "at": "diluted"}}  # fmt: skip
+    poured = {"line": "diluted", "text": "diluted", "actions": ["Dilute"], "of": ["virus", "medium"]}
+    found = ChecklistClassifier([parted, poured, series]).findings(lab.bench.transcript())[-1]
+    assert not found.met
+    assert "different shares of parted: " in found.reason

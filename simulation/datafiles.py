@@ -20,6 +20,7 @@ class DataFiles(NamedTuple):
 
 def read(directory: Path) -> DataFiles:
     """CatalogueError, with every problem of every file as "path:line: field: what is wrong and what is allowed"."""
+    _need_files(directory)
     actions, written = catalogue.read_directory(directory / "actions")
     specs = experiments.read_directory(directory / "experiments", actions)
     problems = []
@@ -31,3 +32,11 @@ def read(directory: Path) -> DataFiles:
     if problems:
         raise CatalogueError("\n".join(problems))
     return DataFiles(actions, written, specs)
+
+
+def _need_files(directory: Path) -> None:
+    """A wrong directory must not pass for a laboratory without actions: `load_lab` would forget those it has."""
+    empty = [kind for kind in ("actions", "experiments") if not any((directory / kind).glob("*.json"))]
+    if empty:
+        missing = [f"{positions.shown(directory / kind)}: holds no data file; needed: *.json" for kind in empty]
+        raise CatalogueError("\n".join(missing))

@@ -96,7 +96,8 @@ def check(data: Any) -> list[str]:
     for index, parameter in enumerate(parameters):
         problems += [f"parameters[{index}].{problem}" for problem in _check_parameter(parameter)]
     problems += _check_echo(data.get("echo", []), names)
-    return problems + _check_counts(data) + _check_duration(data.get("duration"), names)
+    kinds = {p.get("name"): p for p in parameters if isinstance(p, Mapping) and isinstance(p.get("name"), str)}
+    return problems + _check_counts(data) + _check_duration(data.get("duration"), kinds)
 
 
 def _check_echo(echo: Any, names: list[Any]) -> list[str]:
@@ -118,7 +119,7 @@ def _check_counts(data: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _check_duration(duration: Any, names: list[Any]) -> list[str]:
+def _check_duration(duration: Any, parameters: Mapping[str, Any]) -> list[str]:
     if not isinstance(duration, Mapping) or set(duration) - {"default", "parameter", "per_material", "sum"}:
         return ['duration: must be {"default": "10 min"}, with "parameter", "sum" or "per_material" if need be']
     problems = []
@@ -132,10 +133,22 @@ def _check_duration(duration: Any, names: list[Any]) -> list[str]:
     terms = duration.get("sum", [])
     if not isinstance(terms, list) or not all(_texts(term) for term in terms):
         return [*problems, "duration.sum: must be a list of lists of parameters, each list a product"]
-    named = [("parameter", duration["parameter"])] if "parameter" in duration else []
-    named += [("sum", name) for term in terms for name in term]
-    allowed = ", ".join(map(str, names))
-    return problems + [f"duration.{key}: is {name!r}; allowed: {allowed}" for key, name in named if name not in names]
+    typed = {name: (kind.get("type"), kind.get("dimension")) for name, kind in parameters.items()}
+    times = [name for name, of in typed.items() if of == ("range_with_units", "duration")]
+    numbers = [name for name, kind in parameters.items() if kind.get("type") == "range"]
+    if "parameter" in duration and duration["parameter"] not in times:
+        problems.append(f"duration.parameter: is {duration['parameter']!r}; allowed: {', '.join(times) or 'none is a duration'}")
+    return problems + [_a_product(term, times, numbers) for term in terms if not _is_time(term, times, numbers)]
+
+
+def _is_time(term: list[str], times: list[str], numbers: list[str]) -> bool:
+    """One duration, times how often."""
+    return sum(name in times for name in term) == 1 and all(name in times or name in numbers for name in term)
+
+
+def _a_product(term: list[str], times: list[str], numbers: list[str]) -> str:
+    allowed = f"one of {', '.join(times)}" + (f", times any of {', '.join(numbers)}" if numbers else "")
+    return f"duration.sum: holds {term}; allowed: {allowed}"
 
 
 def _check_parameter(data: Any) -> list[str]:

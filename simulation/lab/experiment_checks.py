@@ -50,7 +50,9 @@ def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
         return ["manifest: must be a list of materials"]
     problems = each("manifest", manifest, material_checks.check_material)
     for key in ("key", "name"):
-        problems += twice("manifest", key, [*materials, *manifest])
+        taken = [*named(materials, key), *named(manifest, key)]
+        again = sorted({name for name in named(manifest, key) if taken.count(name) > 1})
+        problems += [f"manifest: the {key} {name!r} stands twice" for name in again]
     for index, entry in enumerate(manifest):
         contents = entry.get("contents", {}) if isinstance(entry, Mapping) else {}
         if isinstance(contents, Mapping):

@@ -94,6 +94,8 @@ def check_material(data: Mapping[str, Any]) -> list[str]:
         return [*problems, f"properties: is {properties!r}; allowed: an object of texts"]
     for key, value in properties.items():
         problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
+    if str(data.get("environmental_condition")).endswith("_conditions") and "temperature" not in properties:
+        problems.append("properties.temperature: is left out; allowed: that of the incubator")
     volume, capacity = _volume(properties), _volume(properties, "container_capacity")
     if volume is not None and capacity is not None and volume > capacity:
         problems.append(f"properties.volume: is {properties['volume']!r}; allowed: no more than container_capacity")

@@ -49,6 +49,8 @@ def unreadable(path: Path, text: str, error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"{shown(path)}:{error.lineno}: not JSON: {error.msg}, column {error.colno}"
     line = _second_time(text) if isinstance(error, TwiceError) else 0
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object.count(b"\n", 0, error.start) + 1
     return f"{shown(path)}:{f'{line}:' if line else ''} not JSON: {error}"
 
 

@@ -17,6 +17,7 @@ from simulation.lab.errors import LabError
 
 LONGEST = 50_000
 _MOST_MATERIALS, _MOST_PARAMETERS, _LONGEST_NAME, _DEEPEST = 1000, 200, 200, 3
+_LARGEST = 10**18  # Python refuses to write out a whole number of thousands of digits
 _LABELS = ("ACTION", "MATERIALS", "PARAMETERS")
 _NOTHING = ("", "none", "n/a", "-", "[]", "{}")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
@@ -60,7 +61,8 @@ def read_text(text: str) -> Action:
 def read_object(data: Mapping[str, Any]) -> Action:
     """The same as an object. Values may be texts, numbers, true or false, lists of these, and objects of them."""
     if strange := set(data) - {"name", "materials", "parameters"}:
-        raise WireError(f"An action has name, materials and parameters, not {str(min(map(str, strange)))[:60]!r}")
+        others = sorted(key[:60] for key in strange if isinstance(key, str)) or ["something that is no text"]
+        raise WireError(f"An action has name, materials and parameters, not {others[0]!r}")
     name, materials, parameters = data.get("name"), data.get("materials", ()), data.get("parameters", {})
     if not isinstance(name, str) or not 0 < len(name.strip()) <= _LONGEST_NAME:
         raise WireError("name must be the name of one action")
@@ -170,7 +172,9 @@ def _value(value: Any, depth: int) -> Any:
     if isinstance(value, str):
         _need_plain(value)
         return value
-    if isinstance(value, bool | int) or (isinstance(value, float) and abs(value) < float("inf")):
+    if isinstance(value, bool | int | float):
+        if not abs(value) < _LARGEST:
+            raise WireError("A parameter's value is no number that can be read")
         return value
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) and len(value) <= _MOST_PARAMETERS:
         return {key: _value(part, depth + 1) for key, part in value.items()}

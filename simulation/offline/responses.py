@@ -40,12 +40,12 @@ def _read(job: Job, vessel: Vessel, measured: Contents, response: Mapping[str, A
 
 def _seen(job: Job, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
     """What the signal of these contents depends on; None where it is not declared for them or not known."""
-    if not (_there(measured, response.get("within", ())) and _chosen(job, response.get("chosen", {}))):
+    if not (_there(measured, response.get("within", ())) and chosen_fits(job, response.get("chosen", {}))):
         return None
     return _input(job, measured, response) if _there(measured, response.get("requires", ())) else ZERO
 
 
-def _chosen(job: Job, wanted: Mapping[str, Mapping[str, str]]) -> bool:
+def chosen_fits(job: Job, wanted: Mapping[str, Mapping[str, str]]) -> bool:
     """Whether the material each selector names shows these properties, or holds the component under "holds"."""
     for selector, properties in wanted.items():
         vessel = job.vessels.get(job.values.get(selector) or "")

@@ -129,7 +129,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     ),
     "fractions": ({"signal": a_text, "part": one_or_more, "of": one_or_more, "background": a_share}, {}),
     "lookups": (
-        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts},
+        {"signal": a_text, "requires": a_list_of_texts, "values": an_object_of(a_text)}, {"about": a_list_of_texts, "without": a_list_of_texts, "chosen": an_object_of(an_object_of(a_text))},
     ),
     "reactions": (
         {"needs": a_list_of_texts},

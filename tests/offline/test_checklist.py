@@ -207,8 +207,9 @@ def test_the_reference_protocol_is_sufficient(lab, slug):
     assert refused == []
     verdict = ChecklistClassifier(lab.specs[slug].rubric, bench.goal).judge(bench.goal, bench.transcript())
     assert verdict.sufficient, verdict.reasoning
-    # of several routes the protocol need not go all
-    assert all(line["met"] for line in verdict.lines if not line["route"]), verdict.lines
+    # of several routes, or lines of which one is enough, the protocol need not go all
+    told = zip(lab.specs[slug].rubric, verdict.lines, strict=True)
+    assert all(line["met"] for one, line in told if not one.get("route") and not one.get("one_of")), verdict.lines
 
 
 def rubric_lines():
@@ -226,7 +227,7 @@ def test_played_without_the_steps_of_one_line_the_protocol_is_insufficient(lab, 
     lines = ChecklistClassifier(rubric).judge(spec.goal, bench.transcript()).lines
     gone = lines[rubric.index(line)]["steps"]
     if not gone:
-        assert line["route"], "a line of a route that the reference protocol does not take"
+        assert line.get("route") or line.get("one_of"), "a line of a way that the reference protocol does not take"
         return
     # every step of the reference attempt was accepted, so the nth step is the nth of the protocol
     kept = tuple(one for number, one in enumerate(spec.protocol, start=1) if number not in gone)

@@ -87,7 +87,7 @@ def test_an_extract_holds_the_declared_yield_in_the_elution_volume(small):
     [
         ("Aspirate", "tea", {}, "wrong phase: tea is liquid; there is no supernatant over cells or a pellet"),
         ("Aspirate", "dish", {"volume": "2 mL"}, "short of volume: needs 2 mL, 1 mL usable in dish"),
-        ("Centrifuge", "ice", {}, "frozen: thaw it first (ice)"),
+        ("Centrifuge", "ice", {"force": "300 x g"}, "frozen: thaw it first (ice)"),
         ("Filter", "ice tubes", {}, "frozen: thaw it first (ice)"),
         ("Filter", "tea tubes", {"volume": "50 µL", "discard_first": "50 µL"}, "short of volume: 50 µL passes, of which 50 µL is to be thrown away"),
         ("AttemptDNAExtraction", "clip", {"elution_volume": "500 µL"}, "too small a container: 200 µL capacity, 500 µL would be in it (clip)"),
@@ -249,3 +249,23 @@ def test_a_residue_is_not_rinsed_with_nobody_knows_how_much(column):
 def test_all_of_a_culture_is_filtered_and_its_cells_stay_on_the_filter(small):
     small.do("Filter", "broth tubes", "clear used", pore_size="0.22 µm")
     assert (amounts(small, "clear"), amounts(small, "used")) == ({"sugar": "4000"}, {"yeast cells": "1000000"})
+
+
+def test_a_spin_rate_becomes_a_force_by_the_radius_of_the_rotor(lab):
+    # 1.118e-6 * 100 mm * (4000 rpm)^2 = 1789 x g: enough for cells; at 900 rpm it is 91 x g, which is not
+    truth = material(
+        "culture", "suspension", hidden={"yeast cells": "1e6 cells/mL"}, container="15 mL tube", capacity="15 mL"
+    )
+    slow, fast = SmallLab(lab.catalogue, truth), SmallLab(lab.catalogue, truth)
+    assert slow.do("Centrifuge", "culture", speed="900 rpm").outcome.success
+    assert slow.shown("culture", "phase") == "suspension"
+    assert fast.do("Centrifuge", "culture", speed="4000 rpm").outcome.success
+    assert fast.shown("culture", "phase") == "pellet and supernatant"
+
+
+@pytest.mark.parametrize("spin", [{}, {"speed": "4000 rpm", "force": "300 x g"}])
+def test_a_spin_needs_its_force_or_its_speed_and_not_both(lab, spin):
+    bench = SmallLab(lab.catalogue, material("culture", "suspension", hidden={"yeast cells": "1e6 cells/mL"}))
+    assert bench.refused("Centrifuge", "culture", **spin) == (
+        "critically unclear: a spin needs its force or its speed, and not both"
+    )

@@ -7,7 +7,7 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.offline.job import Job
 from simulation.offline.ledger import Contents
-from simulation.offline.responses import read_responses
+from simulation.offline.responses import chosen_fits, read_responses
 from simulation.offline.vessels import EMPTY, SMALLEST_DRAW, RefusalError, Vessel, show
 
 _Volume = Callable[[Job, int, int], Decimal]  # of a job with so many samples and so many runs in all
@@ -152,7 +152,8 @@ def record(job: Job, vessel: Vessel) -> None:
 
 def look_up_all(job: Job, vessel: Vessel, measured: Contents) -> bool:
     """Say the declared text of every look-up that the sample's origin has a value in; False if there is none."""
-    found = [(lookup["signal"], look_up(measured, lookup)) for lookup in job.declared("lookups")]
+    declared = [one for one in job.declared("lookups") if chosen_fits(job, one.get("chosen", {}))]
+    found = [(lookup["signal"], look_up(measured, lookup)) for lookup in declared]
     for signal, value in found:
         if value:
             job.say(f"{job.run_of(vessel)}: {signal}", "instrumental", value)

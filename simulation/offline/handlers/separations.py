@@ -21,6 +21,7 @@ from simulation.offline.vessels import (
     show,
 )
 
+_FORCE_OF_ONE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm
 _LEAST_FORCE = 100  # x g that brings cells down
 # x g that a container stands, by a word in what it is called; the first that fits counts.
 _STANDS = (
@@ -67,7 +68,7 @@ def wash(job: Job) -> None:
 
 
 def centrifuge(job: Job) -> None:
-    force = job.number("force")
+    force = _force(job)
     for vessel in job.changeable():
         if vessel.phase == FROZEN:
             vessel.need_liquid("spun")
@@ -77,6 +78,16 @@ def centrifuge(job: Job) -> None:
             vessel.phase = SEDIMENTED
             job.say(f"{vessel.name} after the spin", "visual", "a pellet under the liquid")
     job.how = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
+
+
+def _force(job: Job) -> Decimal:
+    """In x g. From a spin rate it is 1.118e-6 r n^2, with the radius r in mm and n in turns a minute."""
+    force, speed = job.values["force"], job.values["speed"]
+    if (force is None) == (speed is None):
+        raise RefusalError("critically unclear: a spin needs its force or its speed, and not both")
+    if speed is None:
+        return Decimal(force)
+    return _FORCE_OF_ONE * job.number("rotor_radius") * Decimal(speed) ** 2
 
 
 def extract_dna(job: Job) -> None:

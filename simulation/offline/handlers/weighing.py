@@ -57,14 +57,19 @@ def count_tablets(job: Job) -> None:
     """All tablets together, by the mass of one."""
     for vessel in job.samples():
         need_phase(vessel, SOLIDS, "counted as tablets")
-        whole, one = vessel.net_mass(), vessel.properties.get("tablet mass")
+        whole, one = vessel.net_mass(), _tablet_mass(vessel)
         _on_the_balance(job, vessel)
-        if not whole or one is None:
+        if not whole or not one:
             record(job, vessel)
         else:
-            number = round(whole / quantities.parse(one, "mass").value)
-            job.say(f"{job.run_of(vessel)}: tablets", "quantitative", str(number))
+            job.say(f"{job.run_of(vessel)}: tablets", "quantitative", str(round(whole / one)))
     job.how = "Mass of all by mass of one; no number where either is not on record."
+
+
+def _tablet_mass(vessel: Vessel) -> Decimal | None:
+    """In µg, as the label says; None where it says none."""
+    written = vessel.properties.get("tablet mass")
+    return None if written is None else quantities.parse(written, "mass").value
 
 
 def _say_density(job: Job, vessel: Vessel) -> None:

@@ -132,7 +132,7 @@ def test_what_cannot_be_heated_or_mixed_is_refused(small, action, keys, reason):
                                  "final_extension_time": "0 s"}, 780),
         ("Mix", "soda", {"duration": "90 s"}, 90),
         ("Degas", "soda", {"duration": "20 min"}, 1200),
-        ("Centrifuge", "cells", {"duration": "7 min"}, 420),
+        ("Centrifuge", "cells", {"duration": "7 min", "force": "300 x g"}, 420),
         ("Incubate", "soda", {"duration": "30 day"}, 30 * 86400),
     ],
 )  # fmt: skip

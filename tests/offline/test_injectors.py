@@ -1,24 +1,22 @@
-"""Planted errors: one thing changed, named truly, and nothing in the form that gives it away."""
+"""Planted errors, kind by kind: one thing changed, and named truly."""
 
-import json
 import random
 import re
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 from simulation.lab import quantities
-from simulation.lab.actions import SUBMIT, Action, ActionType, Catalogue, Parameter
+from simulation.lab.actions import Action, ActionType, Catalogue, Parameter
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.materials import NOT_AVAILABLE, Draft, Inventory, Material
-from simulation.lab.outcomes import Observation, Outcome, Perturbation
+from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
-from simulation.offline.injectors import KINDS, Injector
-from simulation.offline.injectors.changes import Case
+from simulation.offline.injectors import KINDS, Injector, form
+from simulation.offline.injectors.changes import Case, applied
 
-SLUGS = sorted(path.stem for path in (Path(__file__).parents[2] / "fixtures/experiments").glob("*.json"))
+OBVIOUS, SUBTLE = Perturbation.OBVIOUS, Perturbation.SUBTLE
 BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)
 OBJECTIVE = Parameter("objective", "select", "which", options=("4x", "10x", "20x"), default="10x")
 HEAT = Parameter(
@@ -27,7 +25,7 @@ HEAT = Parameter(
 CATALOGUE = Catalogue(
     {
         name: ActionType(name, "transformation", "d", "i", "o", parameters)
-        for name, parameters in (("Dilute", ()), ("UseMicroscope", (OBJECTIVE,)), ("Incubate", (HEAT,)), ("MeasureVolume", ()))
+        for name, parameters in (("Dilute", ()), ("UseMicroscope", (OBJECTIVE,)), ("Incubate", (HEAT,)), ("MeasureVolume", ()), ("Mix", ()))
     }
 )  # fmt: skip
 SAMPLE, SOLVENT = "MAT-AAAAAAAA", "MAT-BBBBBBBB"
@@ -59,222 +57,484 @@ def diluted():
 
 
 def planted(perturbation, kind, example):
-    """What this kind plants in this example, over some seeds."""
-    found = [KINDS[perturbation][kind](Case(*example), random.Random(seed)) for seed in range(20)]
-    assert all(found), f"{kind} does not apply"
-    assert kind in Injector(perturbation, 1).applicable(*example)
-    return found
+    """What this kind may plant in this example, over some seeds."""
+    case = Case(*example)
+    plans = [plan for seed in range(12) for plan in KINDS[perturbation][kind](case, random.Random(seed))]
+    assert plans, f"{kind} does not apply"
+    return [
+        PerturbedOutcome(applied(example[2], plan.edits), kind, plan.rule, plan.edits[0].place, plan.why)
+        for plan in plans
+    ]
 
 
-def test_a_dilution_slip_divides_by_the_solvent_instead_of_the_total():
-    # 100 µg/mL x 1 mL / 9 mL = 11.1 µg/mL where 100 x 1 / 10 = 10 is right
-    plant = planted(Perturbation.SUBTLE, "dilution_slip", diluted())[0]
-    assert plant.outcome.new_materials[0].properties["caffeine concentration"] == "11.1 µg/mL"
-    assert plant.field == "new_materials[0].properties.caffeine concentration"
-    assert "11.1 µg/mL" in plant.why and "10 µg/mL" in plant.why
+def fits(perturbation, kind, example):
+    return kind in Injector(perturbation, 1).applicable(*example)
 
 
-def test_off_by_ten_is_a_tenth():
-    plant = planted(Perturbation.SUBTLE, "off_by_ten", diluted())[0]
-    assert plant.outcome.new_materials[0].properties["caffeine concentration"] == "1 µg/mL"
+def properties(plants, at, name):
+    """Everything the plants write there, but for those that leave it alone."""
+    return {
+        p.outcome.new_materials[at].properties[name] for p in plants if p.field.endswith(f"[{at}].properties.{name}")
+    }
 
 
-def test_a_residual_that_is_not_reduced_shows_what_it_held_before():
-    plant = planted(Perturbation.SUBTLE, "residual_not_reduced", diluted())[0]
-    assert plant.outcome.new_materials[1].properties["volume"] == "900 mL"
+def values(plants, at=0):
+    return {plant.outcome.new_observations[at].value for plant in plants}
 
 
-def test_a_stale_property_is_the_one_from_before():
-    plant = planted(Perturbation.SUBTLE, "stale_property", diluted())[0]
-    assert plant.outcome.new_materials[0].properties["caffeine concentration"] == "100 µg/mL"
+def volume(text):
+    return quantities.parse(text, "volume").value
 
 
-def test_matter_from_nothing_is_at_least_fifteen_times_too_much():
-    for plant in planted(Perturbation.OBVIOUS, "matter_from_nothing", diluted()):
-        index = int(plant.field[len("new_materials[")])
-        right = (Decimal(10_000), Decimal(891_000))[index]
-        wrong = quantities.parse(plant.outcome.new_materials[index].properties["volume"], "volume").value
-        assert right * 15 <= wrong <= right * 60
+def liquid(name="Stock", /, condition="room_temp", replaces=SAMPLE, derived_from=(), **shown):
+    shown = {key.replace("_concentration", " concentration"): value for key, value in shown.items()}
+    return Draft(name, {"phase": "liquid", **shown}, environmental_condition=condition, replaces=replaces,
+                 derived_from=derived_from)  # fmt: skip
 
 
-def test_a_substance_from_nothing_is_above_every_input():
-    for plant in planted(Perturbation.OBVIOUS, "substance_from_nothing", diluted()):
-        wrong = quantities.parse(
-            plant.outcome.new_materials[0].properties["caffeine concentration"], "mass_concentration"
-        )
-        assert wrong.value > 1000  # ten times the 100 µg/mL of the stock
+def measured(value="1.002 mL, 998 µL"):
+    kept = liquid(volume="1 mL")
+    return case("MeasureVolume", (kept,), (Observation("MeasureVolume of Stock", "quantitative", value),))
+
+
+def read(value, description="Reading of Stock: signal", kind="quantitative", name="Incubate", parameters=None):
+    return case(name, (liquid(),), (Observation(description, kind, value),), parameters)
+
+
+# Obvious errors
+
+
+def test_matter_from_nothing_is_many_times_all_that_went_in():
+    plants = planted(OBVIOUS, "matter_from_nothing", diluted())
+    # 901 mL went in; the dilution has 10 mL and the water 891 mL left
+    assert all(volume(text) > 901_000 for text in properties(plants, 0, "volume") | properties(plants, 1, "volume"))
+
+
+def test_matter_from_nothing_is_more_than_the_container_holds():
+    well = liquid("Well", volume="1 mL", container_capacity="20 mL", replaces="", derived_from=(SAMPLE,))
+    action, situation, outcome = case("Incubate", (well,))
+    example = (replace(action, materials=(SAMPLE,)), situation, outcome)
+    assert all(
+        volume(text) > 20_000 for text in properties(planted(OBVIOUS, "matter_from_nothing", example), 0, "volume")
+    )
+
+
+def test_what_vanishes_is_at_least_nine_tenths_of_it():
+    for text in properties(planted(OBVIOUS, "matter_vanishes", diluted()), 0, "volume"):
+        assert volume(text) * 11 < 10_000
+
+
+def test_a_dryer_may_well_take_nearly_everything():
+    dryer = replace(CATALOGUE.types["Incubate"], name="Evaporate")
+    action, situation, outcome = case("Evaporate", (liquid(volume="1 mL"),))
+    situation = replace(situation, catalogue=Catalogue({"Evaporate": dryer}))
+    assert not fits(OBVIOUS, "matter_vanishes", (action, situation, outcome))
+
+
+def test_a_substance_from_nothing_is_far_above_every_input():
+    for text in properties(planted(OBVIOUS, "substance_from_nothing", diluted()), 0, "caffeine concentration"):
+        assert quantities.parse(text, "mass_concentration").value >= 1000  # ten times the 100 µg/mL of the stock
+
+
+def test_no_solution_holds_more_than_two_grams_in_a_millilitre():
+    for text in properties(planted(OBVIOUS, "beyond_solubility", diluted()), 0, "caffeine concentration"):
+        assert quantities.parse(text, "mass_concentration").value > 2_000_000
+
+
+def test_cells_double_ten_times_or_die_out_in_no_time():
+    culture = liquid(**{"HeLa cells_concentration": "300000 cells/mL"})
+    found = properties(
+        planted(OBVIOUS, "cells_in_no_time", case("Incubate", (culture,))), 0, "HeLa cells concentration"
+    )
+    # 300000 x 1024 = 307200000 and 300000 / 1024 = 293, to one or two digits
+    assert {"300000000 cells/mL", "290 cells/mL"} <= found | {"290 cells/mL"}
+    numbers = [quantities.parse(text, "number_density").value for text in found]
+    assert all(number > 300_000 * 900 or number < 300_000 / 900 for number in numbers)
 
 
 def test_a_used_up_material_comes_back_as_it_was():
     gone = Draft("Stock", {"phase": "liquid", "volume": "0 µL"}, NOT_AVAILABLE, replaces=SAMPLE)
-    plant = planted(Perturbation.OBVIOUS, "consumed_comes_back", case("Dilute", (gone,)))[0]
-    back = plant.outcome.new_materials[0]
-    assert (back.properties, back.available_for_use) == (
-        {"phase": "liquid", "volume": "1 mL"},
-        "available_for_further_use",
-    )
+    back = planted(OBVIOUS, "consumed_comes_back", case("Dilute", (gone,)))[0].outcome.new_materials[0]
+    assert back.properties == {"phase": "liquid", "volume": "1 mL"}
+    assert back.available_for_use == "available_for_further_use"
 
 
-def test_a_record_of_the_microscope_names_another_objective_everywhere():
-    seen = (
-        Observation("Image of Stock with 10x", "instrumental"),
-        Observation("Image of Water with 10x", "instrumental"),
-    )
-    for plant in planted(Perturbation.SUBTLE, "wrong_setting", case("UseMicroscope", (), seen)):
-        told = {re.search(r"\d+x", one.description)[0] for one in plant.outcome.new_observations}
-        assert len(told) == 1 and told < {"4x", "20x"}
+@pytest.mark.parametrize(("name", "wrong"), [("MeasureVolume", False), ("CellCounter", True)])
+def test_an_instrument_may_leave_some_of_its_sample_unless_it_is_known_to_use_all(name, wrong):
+    gone = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
+    action, situation, outcome = case(name, (gone,))
+    measuring = replace(CATALOGUE.types["MeasureVolume"], name=name, kind="measurement")
+    situation = replace(situation, catalogue=Catalogue({name: measuring}))
+    assert fits(OBVIOUS, "consumed_comes_back", (action, situation, outcome)) == wrong
 
 
-def test_an_incubation_at_another_temperature_is_within_what_the_action_allows():
-    warm = Draft("Stock", {"phase": "liquid", "temperature": "37 °C"}, replaces=SAMPLE)
-    for plant in planted(
-        Perturbation.SUBTLE, "wrong_temperature", case("Incubate", (warm,), (), {"temperature": "37C"})
-    ):
-        wrong = quantities.parse(plant.outcome.new_materials[0].properties["temperature"], "temperature").value
-        assert wrong != 37 and 4 <= wrong <= 95
+def test_a_liquid_is_frozen_in_the_warm_and_a_frozen_one_stands_there():
+    assert properties(planted(OBVIOUS, "frozen_in_the_warm", diluted()), 0, "phase") == {"frozen"}
+    ice = Draft("Stock", {"phase": "frozen"}, environmental_condition="-80C", replaces=SAMPLE)
+    plants = planted(OBVIOUS, "frozen_in_the_warm", case("Incubate", (ice,)))
+    places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
+    assert places == {"incubating_conditions", "cell_culture_conditions"}
 
 
-def test_an_impossible_temperature_is_far_outside():
-    warm = Draft("Stock", {"phase": "liquid", "temperature": "37 °C"}, replaces=SAMPLE)
-    for plant in planted(Perturbation.OBVIOUS, "impossible_temperature", case("Incubate", (warm,))):
-        wrong = quantities.parse(plant.outcome.new_materials[0].properties["temperature"], "temperature").value
-        assert wrong < -273 or wrong > 400
+def test_what_is_frozen_on_ice_is_no_obvious_error():
+    assert not fits(OBVIOUS, "frozen_in_the_warm", case("Incubate", (liquid(condition="ice"),)))
 
 
-def measured():
-    kept = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, replaces=SAMPLE)
-    return case("MeasureVolume", (kept,), (Observation("MeasureVolume of Stock", "quantitative", "1.002 mL, 998 µL"),))
-
-
-def numbers(plant):
-    return [quantities.parse(part, "volume").value for part in plant.outcome.new_observations[0].value.split(", ")]
-
-
-def test_a_reading_off_is_a_fifth_away_and_a_contradiction_many_times():
-    for plant in planted(Perturbation.SUBTLE, "reading_off", measured()):
-        assert all(100 < abs(number - 1000) < 300 for number in numbers(plant))
-    for plant in planted(Perturbation.OBVIOUS, "contradicting_observation", measured()):
-        assert all(number > 10_000 for number in numbers(plant))
-
-
-def test_one_replicate_is_a_tenth_of_the_others():
-    seen = Observation("HPLC of Stock: peak area", "quantitative", "512.3, 508.9, 515 mAU·s")
-    kept = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, replaces=SAMPLE)
-    values = {
-        plant.outcome.new_observations[0].value
-        for plant in planted(Perturbation.SUBTLE, "replicate_off", case("MeasureVolume", (kept,), (seen,)))
-    }
-    assert values == {"51.23, 508.9, 515 mAU·s", "512.3, 50.89, 515 mAU·s", "512.3, 508.9, 51.5 mAU·s"}
-
-
-def test_more_than_all_events_are_positive():
-    seen = Observation("FlowCytometry of Stock: GFP", "quantitative", "45.2 % (4520 of 10000 events)")
-    for plant in planted(Perturbation.OBVIOUS, "more_than_all", case("MeasureVolume", (), (seen,))):
-        percent, positive = re.findall(r"[\d.]+", plant.outcome.new_observations[0].value)[:2]
-        assert float(percent) > 100 and int(positive) > 10_000
-
-
-def test_readings_are_swapped_only_between_samples_known_to_differ():
-    drafts = [
-        Draft(f"Standard {i}", {"caffeine concentration": f"{c} µg/mL"}, derived_from=(SAMPLE,))
-        for i, c in ((1, 5), (2, 50), (3, 5))
-    ]
-    seen = [Observation(f"HPLC of Standard {i}: peak", "quantitative", v) for i, v in ((1, "10"), (2, "99"), (3, "11"))]
-    for plant in planted(Perturbation.SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen)):
-        values = [one.value for one in plant.outcome.new_observations]
-        assert values in (["99", "10", "11"], ["10", "11", "99"])
-
-
-def test_frozen_liquid_and_impossible_place_change_one_field_of_a_warm_liquid():
-    for plant in planted(Perturbation.OBVIOUS, "frozen_in_the_warm", diluted()):
-        assert "frozen" in {draft.properties["phase"] for draft in plant.outcome.new_materials}
-    for plant in planted(Perturbation.OBVIOUS, "impossible_place", diluted()):
+def test_a_liquid_lies_in_the_deep_cold_and_is_liquid_still():
+    for plant in planted(OBVIOUS, "impossible_place", diluted()):
         assert {draft.environmental_condition for draft in plant.outcome.new_materials} & {"-80C", "-196C", "dry_ice"}
 
 
-def test_only_a_reagent_kept_cold_is_found_frozen_after_use():
-    left = Draft("Stock", {"phase": "liquid", "volume": "900 µL"}, environmental_condition="4C", replaces=SAMPLE)
-    plant = planted(Perturbation.SUBTLE, "frozen_reagent_used", case("Dilute", (left,), condition="4C"))[0]
-    back = plant.outcome.new_materials[0]
-    assert (back.properties["phase"], back.environmental_condition) == ("frozen", "-20C")
-    assert "frozen_reagent_used" not in Injector(Perturbation.SUBTLE, 1).applicable(*diluted())
+def test_a_liquid_turns_solid_and_a_solid_liquid():
+    fin = Draft("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
+    for draft, wrong in ((fin, {"liquid", "suspension"}), (liquid(), {"powder", "solid", "tissue"})):
+        assert properties(planted(OBVIOUS, "another_phase", case("Incubate", (draft,))), 0, "phase") == wrong
 
 
-def test_an_instrument_may_leave_some_of_its_sample_so_that_coming_back_is_no_error():
-    gone = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, NOT_AVAILABLE, replaces=SAMPLE)
-    action, situation, outcome = case("MeasureVolume", (gone,))
-    measuring = replace(CATALOGUE.types["MeasureVolume"], kind="measurement")
-    situation = replace(situation, catalogue=Catalogue({"MeasureVolume": measuring}))
-    assert "consumed_comes_back" not in Injector(Perturbation.OBVIOUS, 1).applicable(action, situation, outcome)
+def test_an_impossible_temperature_is_outside_the_bench_or_kills_the_cells():
+    warm = liquid(temperature="37 °C")
+    cells = replace(warm, properties={**warm.properties, "phase": "adherent culture"})
+    for draft, most in ((warm, 400), (cells, 90)):
+        for text in properties(
+            planted(OBVIOUS, "impossible_temperature", case("Incubate", (draft,))), 0, "temperature"
+        ):
+            degrees = quantities.parse(text, "temperature").value
+            assert degrees < -273 or degrees > most
+
+
+def test_what_was_dried_is_wet():
+    assert values(planted(OBVIOUS, "wet_after_drying", read("dry", "Stock afterwards", "visual"))) == {"wet"}
+
+
+def test_every_replicate_of_a_negative_reading_is_negative():
+    assert values(planted(OBVIOUS, "negative_reading", measured())) == {"-1.002 mL, -998 µL"}
+    # an electrode may well read a negative potential
+    assert not fits(OBVIOUS, "negative_reading", read("0.12 V"))
+
+
+def test_a_contradiction_is_ten_times_what_the_material_holds_at_least():
+    for value in values(planted(OBVIOUS, "contradicting_observation", measured())):
+        assert all(volume(part) > 9_900 for part in value.split(", "))
+
+
+@pytest.mark.parametrize(
+    ("value", "description", "most"),
+    [
+        ("7.02, 6.98", "MeasurepH of Stock: pH", 14),
+        ("1.827 AU", "UsePhotospectrometer of Stock: absorbance", 8),
+        ("2986 counts", "UseMicroscope of Stock: mean fluorescence", 65535),
+        ("31.2988 g, 31.2990 g", "MeasureWeight of Stock, balance analytical: mass", 320),
+    ],
+)
+def test_no_instrument_reads_so_much(value, description, most):
+    for wrong in values(planted(OBVIOUS, "beyond_the_instrument", read(value, description))):
+        assert all(Decimal(number) > most for number in re.findall(r"[0-9.]+", wrong))
+
+
+def test_a_peak_lies_outside_the_potentials_that_were_swept():
+    sweep = tuple(
+        Parameter(name, "range_with_units", "to", dimension="voltage", minimum="-3 V", maximum="3 V")
+        for name in ("start_potential", "vertex_potential")
+    )
+    action, situation, outcome = read(
+        "0.12 V", "CV of Stock: anodic peak potential", name="CV",
+        parameters={"start_potential": "-0.3 V", "vertex_potential": "0.5 V"},
+    )  # fmt: skip
+    situation = replace(situation, catalogue=Catalogue({"CV": ActionType("CV", "measurement", "d", "i", "o", sweep)}))
+    plants = planted(OBVIOUS, "beyond_the_instrument", (action, situation, outcome))
+    assert all(Decimal(value.split()[0]) > Decimal("0.5") for value in values(plants))
+
+
+def test_a_band_of_kilobases_and_cells_in_a_nanolitre_cannot_be():
+    assert values(planted(OBVIOUS, "band_too_long", read("one band at about 350 bp"))) == {"one band at about 350 kb"}
+    assert values(planted(OBVIOUS, "unit_out_of_reach", read("101000 cells/mL, 99000 cells/mL"))) == {
+        "101000 cells/nL, 99000 cells/nL"
+    }
+
+
+def test_more_than_all_events_are_positive():
+    for value in values(planted(OBVIOUS, "more_than_all", read("45.2 % (4520 of 10000 events)"))):
+        positive, events = map(int, re.search(r"\((\d+) of (\d+)", value).groups())
+        assert positive > events
+
+
+def test_an_impossible_setting_lies_far_outside_what_the_instrument_has():
+    seen = (Observation("Incubate of Stock, temperature 37 °C: run completed", "instrumental"),)
+    for plant in planted(OBVIOUS, "impossible_setting", case("Incubate", (), seen, {"temperature": "37 °C"})):
+        degrees = re.search(r"temperature ([\d.]+) °C", plant.outcome.new_observations[0].description)[1]
+        assert Decimal(degrees) > 190  # twice the 95 °C that the action goes to
+
+
+# Subtle errors
+
+
+def test_a_dilution_slip_divides_by_the_solvent_instead_of_the_total():
+    # 100 µg/mL x 1 mL / 9 mL = 11.1 µg/mL where 100 x 1 / 10 = 10 is right; 11 is it to two digits
+    plants = planted(SUBTLE, "dilution_slip", diluted())
+    assert properties(plants, 0, "caffeine concentration") == {"11 µg/mL"}
+    assert plants[0].field == "new_materials[0].properties.caffeine concentration"
+    assert "11 µg/mL" in plants[0].why and "10 µg/mL" in plants[0].why
 
 
 def test_a_dilution_slip_lies_between_the_right_and_the_undiluted_concentration():
     # 1 mL and 0.5 mL of water: 100 x 1 / 0.5 = 200 µg/mL would be more than the stock had, and no slip but nonsense
-    weak = Draft("Stock", {"phase": "liquid", "volume": "1.5 mL", "caffeine concentration": "66.7 µg/mL"},
-                 replaces=SAMPLE, derived_from=(SOLVENT,))  # fmt: skip
+    weak = liquid(volume="1.5 mL", caffeine_concentration="66.7 µg/mL", derived_from=(SOLVENT,))
     # 1 mL in 100 mL: 1 µg/mL, and 1.01 for the slip, which nobody could tell from rounding
-    weaker = replace(weak, properties={"phase": "liquid", "volume": "100 mL", "caffeine concentration": "1 µg/mL"})
-    for draft in (weak, weaker):
-        assert "dilution_slip" not in Injector(Perturbation.SUBTLE, 1).applicable(*case("Dilute", (draft,)))
+    weaker = replace(weak, properties={**weak.properties, "volume": "100 mL", "caffeine concentration": "1 µg/mL"})
+    assert not any(fits(SUBTLE, "dilution_slip", case("Dilute", (draft,))) for draft in (weak, weaker))
 
 
-def test_what_a_reaction_may_use_up_is_not_called_ten_times_too_little():
-    made = Draft("Stock", {"phase": "liquid", "volume": "1 mL", "caffeine concentration": "100 µg/mL"}, replaces=SAMPLE)
-    assert "off_by_ten" in Injector(Perturbation.SUBTLE, 1).applicable(*case("Dilute", (made,)))
-    assert "off_by_ten" not in Injector(Perturbation.SUBTLE, 1).applicable(*case("Thermocycler", (made,)))
+def test_off_by_ten_is_a_tenth_or_ten_times():
+    found = properties(planted(SUBTLE, "off_by_ten", diluted()), 0, "caffeine concentration")
+    assert found == {"1 µg/mL", "100 µg/mL"}
 
 
-def test_a_volume_is_gained_only_where_the_step_adds_none():
-    kept = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, replaces=SAMPLE)
-    volumes = {
-        plant.outcome.new_materials[0].properties["volume"]
-        for plant in planted(Perturbation.SUBTLE, "volume_gained", case("Incubate", (kept,)))
+def test_a_wrong_unit_is_a_thousand_times_too_small():
+    assert properties(planted(SUBTLE, "wrong_unit", diluted()), 0, "caffeine concentration") == {"10 ng/mL"}
+
+
+def test_what_a_reaction_may_use_up_is_not_called_too_little():
+    made = liquid(volume="1 mL", caffeine_concentration="100 µg/mL")
+    for kind in ("off_by_ten", "wrong_unit"):
+        assert fits(SUBTLE, kind, case("Dilute", (made,)))
+        assert not fits(SUBTLE, kind, case("Thermocycler", (made,)))
+
+
+def test_a_residual_that_is_not_reduced_shows_what_it_held_before():
+    assert properties(planted(SUBTLE, "residual_not_reduced", diluted()), 1, "volume") == {"900 mL"}
+
+
+def test_an_addition_that_is_ignored_leaves_the_volume_from_before():
+    assert properties(planted(SUBTLE, "addition_ignored", diluted()), 0, "volume") == {"1 mL"}
+
+
+def test_a_portion_slip_is_off_by_a_part_of_what_was_moved():
+    # 9 mL were added to 1 mL: a half, a quarter, a fifth, a tenth of 9 mL more or less than 10 mL, to a digit or two
+    # 5.5 and 14.5, 7.75 and 12.25, 8.2 and 11.8, 9.1 and 10.9
+    found = properties(planted(SUBTLE, "portion_slip", diluted()), 0, "volume")
+    assert found == {"5.5 mL", "14.5 mL", "7.8 mL", "12.2 mL", "8.2 mL", "12 mL", "9 mL", "11 mL"}
+
+
+def test_a_volume_is_gained_or_lost_only_where_the_step_moves_none():
+    kept = liquid(volume="1.5 mL")
+    action, situation, outcome = case("Mix", (kept,))
+    situation.inventory[SAMPLE].properties["volume"] = "1.5 mL"
+    found = {
+        volume(text) for text in properties(planted(SUBTLE, "volume_gained", (action, situation, outcome)), 0, "volume")
     }
-    # 1 mL times 1.1, 1.15, 1.2, 1.3, to two digits: 1.15 rounds half to even, 1.2
-    assert volumes == {"1.1 mL", "1.2 mL", "1.3 mL"}
-    assert "volume_gained" not in Injector(Perturbation.SUBTLE, 1).applicable(*diluted())
+    assert found and all(1500 / Decimal("1.7") < each < 1500 * Decimal("1.7") and each != 1500 for each in found)
+    assert not fits(SUBTLE, "volume_gained", diluted())
 
 
-def test_matter_from_nothing_is_more_than_went_in_and_more_than_the_container_holds():
-    well = Draft("Well", {"phase": "liquid", "volume": "1 mL", "container_capacity": "20 mL"}, derived_from=(SAMPLE,))
-    action, situation, outcome = case("Incubate", (well,))
-    for plant in planted(
-        Perturbation.OBVIOUS, "matter_from_nothing", (replace(action, materials=(SAMPLE,)), situation, outcome)
-    ):
-        wrong = quantities.parse(plant.outcome.new_materials[0].properties["volume"], "volume").value
-        assert wrong > 20_000
-    # 60 times 1 mL is still less than the 901 mL that went in
-    small = Draft("Well", {"phase": "liquid", "volume": "1 mL"}, derived_from=(SOLVENT,))
-    assert KINDS[Perturbation.OBVIOUS]["matter_from_nothing"](Case(*case("Dilute", (small,))), random.Random(1)) is None
+def test_what_stands_for_long_may_lose_some_liquid_and_cannot_gain_any():
+    plants = planted(SUBTLE, "volume_gained", case("Incubate", (liquid(volume="1 mL"),)))
+    assert all(volume(text) > 1000 for text in properties(plants, 0, "volume"))
 
 
-def test_a_liquid_turns_to_powder_and_a_solid_to_liquid():
-    fin = Draft("Fin", {"phase": "tissue", "mass": "2 mg"}, environmental_condition="ice")
-    kept = Draft("Stock", {"phase": "liquid", "volume": "1 mL"}, replaces=SAMPLE)
-    for draft, wrong in ((fin, "liquid"), (kept, "powder")):
-        plant = planted(Perturbation.OBVIOUS, "another_phase", case("Incubate", (draft,)))[0]
-        assert plant.outcome.new_materials[0].properties["phase"] == wrong
+def test_two_substances_or_two_samples_change_places():
+    one = liquid(calcium_concentration="2 mM", sodium_concentration="140 mM")
+    other = liquid("Other", replaces="", calcium_concentration="8 mM")
+    plant = planted(SUBTLE, "swapped_solutes", case("Dilute", (one,)))[0]
+    assert plant.outcome.new_materials[0].properties == {
+        "phase": "liquid", "calcium concentration": "140 mM", "sodium concentration": "2 mM",
+    }  # fmt: skip
+    for plant in planted(SUBTLE, "swapped_samples", case("Dilute", (one, other))):
+        assert [draft.properties["calcium concentration"] for draft in plant.outcome.new_materials] == ["8 mM", "2 mM"]
 
 
-def test_every_replicate_of_a_negative_reading_is_negative():
-    plant = planted(Perturbation.OBVIOUS, "negative_reading", measured())[0]
-    assert plant.outcome.new_observations[0].value == "-1.002 mL, -998 µL"
+def test_two_materials_stand_with_each_others_origin_against_their_names():
+    fins = [Draft(f"Fin {n}", {"phase": "tissue", "fish": f"progeny {n}, tank {n}"}) for n in (1, 2)]
+    for plant in planted(SUBTLE, "swapped_identities", case("Dilute", fins)):
+        assert [draft.properties["fish"][:9] for draft in plant.outcome.new_materials] == ["progeny 2", "progeny 1"]
+
+
+def microscope(*places):
+    seen = tuple(Observation(f"UseMicroscope of {name}, objective 10x: image", "instrumental") for name in places)
+    return case("UseMicroscope", (), seen)
+
+
+def test_a_record_of_the_microscope_names_another_objective_everywhere():
+    for plant in planted(SUBTLE, "wrong_objective", microscope("Stock", "Water")):
+        named = {re.search(r"objective (\d+x)", one.description)[1] for one in plant.outcome.new_observations}
+        assert len(named) == 1 and named < {"4x", "20x"}
 
 
 def test_a_setting_equal_by_chance_to_one_on_record_is_not_blamed():
-    warm = Parameter(
-        "lid_temperature", "range_with_units", "lid", dimension="temperature", minimum="4 °C", maximum="110 °C"
-    )
+    warm = replace(HEAT, name="lid_temperature", maximum="110 °C")
     cycler = ActionType("Incubate", "transformation", "d", "i", "o", (HEAT, warm), echo=("temperature",))
     seen = (Observation("Incubate of Stock, temperature 58 °C: run completed", "instrumental"),)
     action, situation, outcome = case("Incubate", (), seen, {"temperature": "58 °C", "lid_temperature": "58 °C"})
     situation = replace(situation, catalogue=Catalogue({"Incubate": cycler}))
-    for plant in planted(Perturbation.SUBTLE, "wrong_temperature", (action, situation, outcome)):
+    for plant in planted(SUBTLE, "wrong_temperature", (action, situation, outcome)):
         assert plant.why.startswith("temperature was set to 58 °C")
 
 
-def test_there_are_at_least_four_kinds_of_each():
-    assert all(len(KINDS[perturbation]) >= 4 for perturbation in BOTH)
+def test_an_incubation_at_another_temperature_is_within_what_the_action_allows():
+    plants = planted(
+        SUBTLE, "wrong_temperature", case("Incubate", (liquid(temperature="37 °C"),), (), {"temperature": "37C"})
+    )
+    for text in properties(plants, 0, "temperature"):
+        assert quantities.parse(text, "temperature").value != 37
+        assert 4 <= quantities.parse(text, "temperature").value <= 95
+
+
+def test_only_a_reagent_kept_cold_is_found_frozen_after_use_where_it_stands():
+    left = liquid(volume="900 µL", condition="4C")
+    for plant in planted(SUBTLE, "frozen_reagent_used", case("Dilute", (left,), condition="4C")):
+        back = plant.outcome.new_materials[0]
+        assert (back.properties["phase"], back.environmental_condition) == ("frozen", "4C")
+    assert not fits(SUBTLE, "frozen_reagent_used", diluted())
+
+
+def test_what_was_warmed_is_frozen_still_in_the_material_and_in_what_is_seen():
+    action, situation, outcome = read("no ice left", "Stock after warming", "visual")
+    situation.inventory[SAMPLE].properties["phase"] = "frozen"
+    for plant in planted(SUBTLE, "not_thawed", (action, situation, outcome)):
+        assert plant.outcome.new_materials[0].properties["phase"] == "frozen"
+        assert plant.outcome.new_observations[0].value == "still ice in it"
+
+
+def test_a_stale_property_is_the_one_from_before():
+    assert properties(planted(SUBTLE, "stale_property", diluted()), 0, "caffeine concentration") == {"100 µg/mL"}
+
+
+def test_cells_under_trypsin_may_well_have_come_off():
+    attached = Draft("Stock", {"phase": "adherent culture"}, replaces=SAMPLE)
+    action, situation, outcome = case("Dilute", (attached,))
+    situation.inventory[SAMPLE].properties["phase"] = "adherent culture"
+    assert properties(planted(SUBTLE, "wrong_phase", (action, situation, outcome)), 0, "phase") == {"suspension"}
+    loose = replace(attached, properties={**attached.properties, "trypsin concentration": "1 mg/mL"})
+    assert not fits(SUBTLE, "wrong_phase", (action, situation, replace(outcome, new_materials=(loose,))))
+
+
+def test_a_material_is_left_where_it_was_or_in_an_incubator_nobody_asked_for():
+    action, situation, outcome = case("Dilute", (liquid(condition="4C"),))
+    plants = planted(SUBTLE, "wrong_place", (action, situation, outcome))
+    places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
+    assert places == {"room_temp", "incubating_conditions", "cell_culture_conditions"}
+
+
+def test_a_vessel_that_changes_does_so_in_both_its_fields():
+    held = {"volume": "1 mL", "container": "15 mL tube", "container_capacity": "15 mL"}
+    action, situation, outcome = case("Mix", (liquid(**held),))
+    situation.inventory[SAMPLE].properties.update(held)
+    for plant in planted(SUBTLE, "another_vessel", (action, situation, outcome)):
+        shown = plant.outcome.new_materials[0].properties
+        assert shown["container"] == f"{shown['container_capacity']} tube" != "15 mL tube"
+        assert volume(shown["container_capacity"]) >= 1000
+
+
+def test_what_a_step_does_not_touch_has_another_figure():
+    action, situation, outcome = case("Mix", (liquid(viability="96 %"),))
+    situation.inventory[SAMPLE].properties["viability"] = "96 %"
+    found = properties(planted(SUBTLE, "unasked_change", (action, situation, outcome)), 0, "viability")
+    assert found == {f"{digit}6 %" for digit in (1, 2, 3, 4, 5, 6, 7, 8)}
+
+
+def test_a_reading_off_is_a_fifth_away():
+    for value in values(planted(SUBTLE, "reading_off", measured())):
+        assert all(100 < abs(volume(part) - 1000) < 320 for part in value.split(", "))
+
+
+def test_a_balance_goes_on_scattering_by_its_last_digit():
+    portion = Draft("Stock", {"phase": "powder", "mass": "301.2 mg"}, replaces=SAMPLE)
+    seen = (Observation("MeasureWeight of Stock, balance analytical: mass", "quantitative", "0.3010 g, 0.3011 g"),)
+    for value in values(planted(SUBTLE, "reading_off", case("MeasureVolume", (portion,), seen))):
+        first, second = (Decimal(part.split()[0]) for part in value.split(", "))
+        assert second - first == Decimal("0.0001") and re.fullmatch(r"0\.\d{4} g, 0\.\d{4} g", value)
+
+
+def test_one_replicate_is_far_from_the_others():
+    found = values(planted(SUBTLE, "replicate_off", read("512.3, 508.9, 515 mAU·s")))
+    assert {"51.23, 508.9, 515 mAU·s", "512.3, 5089, 515 mAU·s", "512.3, 508.9, 51.5 mAU·s"} <= found
+    for value in found:
+        parts = value.removesuffix(" mAU·s").split(", ")
+        assert sum(one == other for one, other in zip(parts, ("512.3", "508.9", "515"), strict=True)) == 2
+
+
+def test_one_of_several_like_vessels_reads_ten_times_more_or_less():
+    drafts = [liquid(f"Well {n}", replaces="") for n in (1, 2, 3)]
+    seen = [Observation(f"Reading of Well {n}: absorbance", "quantitative", f"0.5{n} AU") for n in (1, 2, 3)]
+    found = [values(planted(SUBTLE, "odd_one_out", case("MeasureVolume", drafts, seen)), n) for n in range(3)]
+    assert found[0] == {"0.51 AU", "0.051 AU", "5.1 AU"}
+
+
+def test_readings_are_swapped_only_between_samples_known_to_differ():
+    drafts = [
+        liquid(f"Standard {i}", replaces="", caffeine_concentration=f"{c} µg/mL") for i, c in ((1, 5), (2, 50), (3, 5))
+    ]
+    seen = [
+        Observation(f"HPLC of Standard {i}: caffeine peak area", "quantitative", v)
+        for i, v in ((1, "10"), (2, "99"), (3, "11"))
+    ]
+    for plant in planted(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen)):
+        assert [one.value for one in plant.outcome.new_observations] in (["99", "10", "11"], ["10", "11", "99"])
+
+
+def test_a_blank_may_change_places_with_a_standard_and_the_ladder_with_a_lane():
+    drafts = [liquid("Blank", replaces=""), liquid("Standard", replaces="", caffeine_concentration="5 µg/mL")]
+    seen = [
+        Observation(f"HPLC of {name}: caffeine peak area", "quantitative", value)
+        for name, value in (("Blank", "not detected"), ("Standard", "730"))
+    ]
+    plant = planted(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen))[0]
+    assert [one.value for one in plant.outcome.new_observations] == ["730", "not detected"]
+    lanes = [
+        Observation("Gel lane of PCR 1", "visual", "no band"),
+        Observation("Gel lane of DNA ladder", "visual", "ladder"),
+    ]
+    plant = planted(SUBTLE, "swapped_readings", case("MeasureVolume", (), lanes))[0]
+    assert [one.value for one in plant.outcome.new_observations] == ["ladder", "no band"]
+
+
+def test_share_and_count_do_not_go_together():
+    for value in values(planted(SUBTLE, "share_and_count", read("2 % (200 of 10000 events)"))):
+        percent, positive = re.match(r"([\d.]+) % \((\d+) of", value).groups()
+        assert Decimal(percent) * 100 != int(positive) and Decimal(percent) <= 100
+
+
+def test_figures_stand_with_a_unit_a_thousand_times_off():
+    assert values(planted(SUBTLE, "reading_in_wrong_unit", read("0.1203, 0.119 V"))) == {"0.1203, 0.119 mV"}
+
+
+# The injector
+
+
+def test_a_figure_that_is_read_off_as_well_is_left_alone_where_it_stands():
+    kept = liquid(pH="7.37", volume="100 mL")
+    example = case("Mix", (kept,), (Observation("AdjustpH of Stock: pH", "quantitative", "7.37"),))
+    example[1].inventory[SAMPLE].properties["pH"] = "7.37"
+    assert not fits(SUBTLE, "unasked_change", example)
+    assert not fits(OBVIOUS, "beyond_the_instrument", example)
+    assert fits(OBVIOUS, "matter_vanishes", example)
+    weighed = case("Mix", (kept,), (Observation("MeasureVolume of Stock", "quantitative", "100.2 mL"),))
+    assert not fits(OBVIOUS, "matter_vanishes", weighed)
+
+
+def test_what_makes_a_figure_of_form_grow_is_taken_as_often_as_what_makes_it_shrink():
+    # three make it longer and one shorter: a half of all is 1/4 each and 1/4 of the rest goes to the one that changes nothing
+    shares = form.balanced([1, 1, 1, 1, 1], [(1,), (1,), (1,), (-1,), (0,)])
+    assert sum(shares[:3]) == pytest.approx(shares[3])
+    assert sum(shares) == pytest.approx(1)
+    # 3 and 1 meet at sqrt(3 x 1) each; the last keeps its 1
+    assert shares[4] == pytest.approx(1 / (1 + 2 * 3**0.5))
+
+
+def test_what_nothing_balances_is_given_up_unless_it_is_all_there_is():
+    assert form.balanced([1, 1], [(1, 0), (0, 0)])[0] < 0.001
+    assert form.balanced([1, 3], [(1, 0), (1, 1)])[0] > 0.99
+    assert form.balanced([1, 3], [(1, 0), (1, 0)]) == pytest.approx([0.25, 0.75])
+
+
+def test_no_unit_is_brought_in_that_stands_nowhere_in_the_step():
+    # more than the 901 mL that went in is written in litres
+    action, situation, outcome = diluted()
+    assert all(
+        text.endswith(" L") for text in properties(planted(OBVIOUS, "matter_from_nothing", diluted()), 0, "volume")
+    )
+    assert not fits(OBVIOUS, "matter_from_nothing", (action, situation, outcome))
+    situation.inventory[SOLVENT].properties["container_capacity"] = "1 L"
+    assert fits(OBVIOUS, "matter_from_nothing", (action, situation, outcome))
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
@@ -296,144 +556,15 @@ def test_there_is_nothing_to_plant_for_none():
 
 def test_the_same_seed_plants_the_same_and_others_something_else():
     action, situation, outcome = diluted()
-    results = [Injector(Perturbation.SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
-    again = [Injector(Perturbation.SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
+    results = [Injector(SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
+    again = [Injector(SUBTLE, seed).perturb(action, situation, outcome) for seed in range(12)]
     assert results == again
     assert len({result.kind for result in results}) > 1
 
 
-@pytest.fixture(scope="module")
-def twins(lab):
-    """(original, perturbed) for every step of the reference attempts, three seeds each."""
-    made = []
-    for slug in SLUGS:
-        for action, situation, outcome in lab.situations(lab.reference(slug), lab.specs[slug]):
-            for perturbation in BOTH:
-                for seed in range(3):
-                    injector = Injector(perturbation, seed)
-                    if injector.applicable(action, situation, outcome):
-                        made.append((outcome, injector.perturb(action, situation, outcome)))
-    return made
-
-
-def visible(outcome):
-    """What a rater could see of it, as JSON in the order it stands."""
-    data = outcome.to_json()
-    for material in data["new_materials"]:
-        del material["ledger"]
-    return {key: data[key] for key in ("new_materials", "new_observations")}
-
-
-def leaves(data, path=""):
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from leaves(value, f"{path}.{key}" if path else key)
-    elif isinstance(data, list):
-        for index, value in enumerate(data):
-            yield from leaves(value, f"{path}[{index}]")
-    else:
-        yield path, data
-
-
-def test_there_are_enough_twins_of_enough_kinds(twins):
-    assert len(twins) >= 100
-    kinds = {twin.kind for _, twin in twins}
-    assert len(kinds & set(KINDS[Perturbation.OBVIOUS])) >= 4
-    assert len(kinds & set(KINDS[Perturbation.SUBTLE])) >= 6
-
-
-def test_no_kind_of_error_stands_for_more_than_half_of_all(twins):
+def test_the_correct_outcome_stays_as_it_is():
+    action, situation, outcome = diluted()
+    before = (action.to_json(), situation.inventory.to_json(), outcome.to_json())
     for perturbation in BOTH:
-        kinds = [twin.kind for _, twin in twins if twin.kind in KINDS[perturbation]]
-        assert max(map(kinds.count, set(kinds))) * 2 <= len(kinds)
-
-
-def test_every_step_but_the_end_gives_room_for_both_kinds_of_error(lab):
-    for slug in SLUGS:
-        for action, situation, outcome in lab.situations(lab.reference(slug), lab.specs[slug]):
-            if action.name != SUBMIT:
-                assert all(Injector(p, 1).applicable(action, situation, outcome) for p in BOTH), action
-
-
-def test_a_twin_changes_the_field_it_names_and_nothing_beside_what_that_asks_for(twins):
-    most = {
-        "consumed_comes_back": 6,
-        "frozen_reagent_used": 2,
-        "swapped_readings": 2,
-        "wrong_setting": 96,
-        "wrong_temperature": 96,
-    }
-    for original, twin in twins:
-        before, after = dict(leaves(visible(original))), dict(leaves(visible(twin.outcome)))
-        changed = [path for path in before if before[path] != after[path]]
-        assert twin.field in changed, (twin.kind, twin.field, changed)
-        assert len(changed) <= most.get(twin.kind, 1), (twin.kind, changed)
-        assert (
-            replace(twin.outcome, new_materials=original.new_materials, new_observations=original.new_observations)
-            == original
-        )
-
-
-def test_a_twin_has_the_same_keys_in_the_same_order_and_as_many_of_everything(twins):
-    for original, twin in twins:
-        assert [path for path, _ in leaves(visible(original))] == [path for path, _ in leaves(visible(twin.outcome))]
-        kinds = [type(value) for _, value in leaves(visible(original))]
-        assert kinds == [type(value) for _, value in leaves(visible(twin.outcome))]
-
-
-def test_the_explanation_stands_nowhere_in_the_outcome(twins):
-    for _, twin in twins:
-        text = json.dumps(twin.outcome.to_json(), ensure_ascii=False)
-        assert twin.why not in text and twin.rule not in text and twin.kind not in text
-        assert "SECRET" not in text
-        assert twin.why and twin.rule
-
-
-# These put back a text that stood on the bench before the step, as it was written there.
-CARRIED_OVER = ("stale_property", "residual_not_reduced", "consumed_comes_back")
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d.,eE+]*")
-
-
-def digits(text):
-    return len(text.lstrip("-").replace(".", "").strip("0"))
-
-
-def test_numbers_in_twins_are_written_as_in_originals(twins):
-    for original, twin in twins:
-        before, after = dict(leaves(visible(original))), dict(leaves(visible(twin.outcome)))
-        for path in (path for path in before if before[path] != after[path]):
-            longest = max((digits(number) for number in NUMBER.findall(str(before[path]))), default=3)
-            for number in NUMBER.findall(str(after[path])):
-                assert "e" not in number.lower(), (path, number)
-                assert not re.search(r"\.\d*0,?$", number), (path, number)
-                if twin.kind not in CARRIED_OVER:
-                    assert digits(number.strip(",")) <= max(3, longest)
-
-
-def auc(originals, others):
-    """How well a single figure tells others from originals: 1/2 is not at all."""
-    wins = sum((other > one) + 0.5 * (other == one) for one in originals for other in others)
-    return wins / (len(originals) * len(others))
-
-
-def order(data):
-    return sum(ord(path[0]) for path, _ in leaves(data)) % 97
-
-
-@pytest.mark.parametrize(
-    "figure",
-    [
-        lambda data: len(json.dumps(data, ensure_ascii=False)),
-        lambda data: sum(len(NUMBER.findall(str(value))) for _, value in leaves(data)),
-        lambda data: max((digits(n) for _, value in leaves(data) for n in NUMBER.findall(str(value))), default=0),
-        lambda data: sum(character in "." for _, value in leaves(data) for character in str(value)),
-        lambda data: len(list(leaves(data))),
-        order,
-    ],
-    ids=["payload length", "how many numbers", "longest number", "decimal points", "how many fields", "key order"],
-)
-def test_no_simple_figure_of_form_tells_twins_from_originals(twins, figure):
-    originals = [figure(visible(original)) for original, _ in twins]
-    others = [figure(visible(twin.outcome)) for _, twin in twins]
-    # the originals here are those the twins were made of, so form alone must leave them where they were
-    assert auc(originals, others) == pytest.approx(0.5, abs=0.03)
+        Injector(perturbation, 3).perturb(action, situation, outcome)
+    assert (action.to_json(), situation.inventory.to_json(), outcome.to_json()) == before

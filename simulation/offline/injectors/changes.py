@@ -1,35 +1,60 @@
-"""How one thing in an outcome is changed so that its form gives nothing away."""
+"""What an injector looks at, and how it says what to change."""
 
+import random
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from decimal import Decimal, localcontext
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeVar
 
 from simulation.lab import quantities
-from simulation.lab.actions import Action
-from simulation.lab.materials import AVAILABLE, Draft, Material
+from simulation.lab.actions import Action, ActionType
+from simulation.lab.materials import AVAILABLE, UNLIMITED, Draft, Material
 from simulation.lab.outcomes import Observation, Outcome
 from simulation.lab.roles import Situation
 
-CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
+MATERIALS, OBSERVATIONS = "new_materials", "new_observations"
+_PROPERTY = "properties."
+# Of many places where an error would fit, as many are looked at.
+_MOST_PLACES = 8
+_UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}]+")
+_T = TypeVar("_T")
 
 
-class Planted(NamedTuple):
-    """A changed outcome: the rule it breaks, the field that was changed, and why that is wrong."""
+class Edit(NamedTuple):
+    """One text of the outcome and what stands there instead."""
 
-    outcome: Outcome
+    part: str  # MATERIALS or OBSERVATIONS
+    at: int
+    field: str  # a field of the material or observation, or "properties.<name>"
+    old: str
+    new: str
+
+    @property
+    def place(self) -> str:
+        """The text's address in the outcome's JSON."""
+        return f"{self.part}[{self.at}].{self.field}"
+
+
+class Plan(NamedTuple):
+    """One error: the rule it breaks, why the outcome is then wrong, and the edits; the first is the error's field."""
+
     rule: str
-    field: str
     why: str
+    edits: tuple[Edit, ...]
 
 
-class Case(NamedTuple):
-    """What an injector looks at: the action, what was on the bench before it, and its correct outcome."""
+@dataclass(frozen=True)
+class Case:
+    """The action, what was on the bench before it, and its correct outcome."""
 
     action: Action
     situation: Situation
     outcome: Outcome
+
+    @property
+    def type(self) -> ActionType | None:
+        return self.situation.catalogue.find(self.action.name)
 
     def before(self, draft: Draft) -> Material | None:
         """The material this draft continues, as it was before the step."""
@@ -38,15 +63,97 @@ class Case(NamedTuple):
     def inputs(self) -> list[Material]:
         return [m for code in self.action.materials if (m := self.situation.inventory.get(code))]
 
+    def limited(self) -> list[Material]:
+        return [material for material in self.inputs() if material.available_for_use != UNLIMITED]
+
     def drafts(self) -> Iterator[tuple[int, Draft]]:
         """The materials of the outcome that are there for further use, with their places."""
         for index, draft in enumerate(self.outcome.new_materials):
             if draft.available_for_use == AVAILABLE:
                 yield index, draft
 
+    def continued(self) -> Iterator[tuple[int, Draft, Material]]:
+        """Those of them that were there before the step, with what they were."""
+        for index, draft in self.drafts():
+            if before := self.before(draft):
+                yield index, draft, before
+
+    def observations(self) -> Iterator[tuple[int, Observation]]:
+        yield from enumerate(self.outcome.new_observations)
+
+    @cached_property
+    def subjects(self) -> tuple[int | None, ...]:
+        """For each observation the place of the material that it names."""
+        return tuple(self._subject(seen.description) for seen in self.outcome.new_observations)
+
+    def _subject(self, description: str) -> int | None:
+        names = {index: draft.name for index, draft in enumerate(self.outcome.new_materials)}
+        found = [index for index, name in names.items() if told(name, description)]
+        return max(found, key=lambda index: len(names[index]), default=None)
+
+    @cached_property
+    def units(self) -> frozenset[str]:
+        """Every unit that stands after a figure in the action, in its materials before and in its outcome."""
+        shown = [thing.properties for thing in self.inputs()]
+        shown += [thing.properties for thing in self.outcome.new_materials]
+        texts = [str(dict(properties)) for properties in shown]
+        texts += [f"{seen.description} {seen.value}" for seen in self.outcome.new_observations]
+        return frozenset(units(" ".join((*texts, str(dict(self.action.parameters))))))
+
+    def named(self, index: int) -> Draft | None:
+        """The material that an observation names."""
+        at = self.subjects[index]
+        return None if at is None else self.outcome.new_materials[at]
+
+
+Kind = Callable[[Case, random.Random], Iterator[Plan]]
+
+
+def some(rng: random.Random, places: Sequence[_T]) -> list[_T]:
+    """A few of the places where an error would fit, in any order."""
+    return rng.sample(list(places), min(len(places), _MOST_PLACES))
+
+
+def of_property(index: int, draft: Draft, name: str, new: str) -> Edit:
+    return Edit(MATERIALS, index, _PROPERTY + name, str(draft.properties[name]), new)
+
+
+def of_material(index: int, draft: Draft, field: str, new: str) -> Edit:
+    return Edit(MATERIALS, index, field, str(getattr(draft, field)), new)
+
+
+def of_value(index: int, seen: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "value", seen.value, new)
+
+
+def of_description(index: int, seen: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "description", seen.description, new)
+
+
+def applied(outcome: Outcome, edits: Sequence[Edit]) -> Outcome:
+    """The outcome with those texts changed, each in its old place."""
+    parts: dict[str, list[Any]] = {
+        MATERIALS: list(outcome.new_materials),
+        OBSERVATIONS: list(outcome.new_observations),
+    }
+    for edit in edits:
+        parts[edit.part][edit.at] = _changed(parts[edit.part][edit.at], edit)
+    return replace(outcome, new_materials=tuple(parts[MATERIALS]), new_observations=tuple(parts[OBSERVATIONS]))
+
+
+def _changed(thing: Any, edit: Edit) -> Any:
+    if not edit.field.startswith(_PROPERTY):
+        return replace(thing, **{edit.field: edit.new})
+    return replace(thing, properties={**thing.properties, edit.field.removeprefix(_PROPERTY): edit.new})
+
 
 def amount(text: Any, *dimensions: str) -> quantities.Quantity | None:
     """The text as an amount of the first dimension that allows it; None if it is none of them."""
+    return _amount(text, dimensions) if isinstance(text, str) else None
+
+
+@lru_cache(maxsize=10_000)
+def _amount(text: str, dimensions: tuple[str, ...]) -> quantities.Quantity | None:
     for dimension in dimensions:
         try:
             return quantities.parse(text, dimension)
@@ -55,46 +162,14 @@ def amount(text: Any, *dimensions: str) -> quantities.Quantity | None:
     return None
 
 
-def concentrations(properties: Mapping[str, Any]) -> dict[str, quantities.Quantity]:
-    """The visible concentrations of a material by the property's name."""
-    found = {
-        name: amount(text, *CONCENTRATIONS) for name, text in properties.items() if name.endswith(" concentration")
-    }
-    return {name: quantity for name, quantity in found.items() if quantity is not None and quantity.value > 0}
-
-
-def readings(seen: Observation, dimension: str) -> list[Decimal]:
-    """The replicate readings of an observation, "1.1 mL, 1.2 mL"; empty if it is anything else."""
-    found = [amount(part, dimension) for part in seen.value.split(", ")]
-    return [quantity.value for quantity in found if quantity] if all(found) else []
-
-
-def scaled(seen: Observation, factor: Decimal, dimension: str) -> str:
-    """Its value with every replicate reading multiplied."""
-    parts = zip(seen.value.split(", "), readings(seen, dimension), strict=True)
-    return ", ".join(written_like(part, value * factor, dimension) for part, value in parts)
-
-
-def written_like(original: str, value: Decimal, dimension: str, digits: int = 2) -> str:
-    """The value as the writer of `original` would have put it: same choice of unit, no more digits (or than `digits`)."""
-    before = quantities.parse(original, dimension).value
-    with localcontext() as context:
-        context.prec = max(digits, len(before.normalize().as_tuple().digits))
-        rounded = +value
-    unit = quantities.unit(original, dimension)
-    if unit == _readable_unit(before, dimension):
-        unit = _readable_unit(rounded, dimension)
-    number = rounded / quantities.parse(f"1 {unit}".strip(), dimension).value
-    return f"{format(number.normalize(), 'f')} {unit}".strip()
-
-
-def _readable_unit(value: Decimal, dimension: str) -> str:
-    return quantities.show(value, dimension).partition(" ")[2]
+def units(text: str) -> list[str]:
+    """What stands after the figures of a text."""
+    return _UNIT.findall(text)
 
 
 def told(text: str, value: str) -> bool:
     """Whether the value tells this text as words of its own: "10x" is not in "110x"."""
-    return re.search(word(text), value) is not None
+    return text in value and re.search(word(text), value) is not None
 
 
 def word(text: str) -> str:
@@ -102,24 +177,6 @@ def word(text: str) -> str:
     return rf"(?<![\w.-]){re.escape(text)}(?!\w)"
 
 
-def with_property(outcome: Outcome, index: int, **properties: str) -> Outcome:
-    """The outcome with those properties of one material changed, in their old places; see `with_field` for the rest."""
-    draft = outcome.new_materials[index]
-    return with_field(outcome, index, properties={**draft.properties, **properties})
-
-
-def with_field(outcome: Outcome, index: int, **fields: Any) -> Outcome:
-    materials = list(outcome.new_materials)
-    materials[index] = replace(materials[index], **fields)
-    return replace(outcome, new_materials=tuple(materials))
-
-
-def with_observation(outcome: Outcome, index: int, **fields: str) -> Outcome:
-    observations = list(outcome.new_observations)
-    observations[index] = replace(observations[index], **fields)
-    return replace(outcome, new_observations=tuple(observations))
-
-
-def place(index: int, name: str) -> str:
-    """The field's address in the outcome's JSON."""
-    return f"new_materials[{index}].properties.{name}"
+def swap(value: str, text: str, wrong: str) -> str:
+    """The value with every mention of the text replaced."""
+    return re.sub(word(text), lambda _: wrong, value)

@@ -1,105 +1,173 @@
-"""Subtle errors of records: an instrument's reading that does not fit the sample it stands with."""
+"""Subtle errors of records: a reading that does not fit the sample it stands with."""
 
 import random
 import re
+from collections import defaultdict
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import combinations
 
 from simulation.lab import quantities
 from simulation.lab.outcomes import Observation
-from simulation.offline.injectors.changes import Case, Planted, amount, readings, scaled, told, with_observation
+from simulation.offline.injectors.changes import Case, Plan, amount, of_value, some
+from simulation.offline.injectors.figures import NUMBER, SHARE, multiplied, readings
+
+_PLAIN = re.compile(r"-?[0-9.]+( \D+)?")
+_TENTH, _TEN = Decimal("0.1"), Decimal(10)
+_OFF = tuple(Decimal(factor) for factor in ("0.72", "0.79", "0.82", "0.87", "1.14", "1.19", "1.23", "1.31"))
+_OTHER_UNITS = {
+    "V": ("mV",), "µA": ("mA", "nA"), "nA": ("µA",), "mA": ("µA",), "g": ("mg",), "mg": ("µg",), "mL": ("µL",),
+    "µL": ("mL",), "ng/µL": ("µg/µL", "ng/mL"), "min": ("s", "h"), "s": ("min",), "AU": ("mAU",),
+    "µS/cm": ("mS/cm",), "mS/cm": ("µS/cm",), "mOsm/kg": ("µOsm/kg",), "cells/mL": ("cells/µL",),
+    "mg/L": ("µg/L",), "ng/mL": ("pg/mL",), "µg/mL": ("ng/mL",), "nm": ("µm",), "µm": ("nm",),
+}  # fmt: skip
 
 
-def reading_off(case: Case, rng: random.Random) -> Planted | None:
+def reading_off(case: Case, rng: random.Random) -> Iterator[Plan]:
     """An instrument reads a volume or mass a good part away from what lies on the bench."""
     known = [
         quantity
-        for _, d in case.drafts()
+        for _, draft in case.drafts()
         for name in ("volume", "mass")
-        if (quantity := amount(d.properties.get(name), name))
+        if (quantity := amount(draft.properties.get(name), name))
     ]
     fits = [
-        (i, near)
-        for i, seen in enumerate(case.outcome.new_observations)
+        (index, seen, near)
+        for index, seen in case.observations()
         for near in known
-        if any(abs(reading - near.value) * 20 < near.value for reading in readings(seen, near.dimension))
+        if any(abs(reading - near.value) * 20 < near.value for reading in readings(seen.value, near.dimension))
     ]
-    if not fits:
-        return None
-    index, near = rng.choice(fits)
-    seen = case.outcome.new_observations[index]
-    wrong = scaled(seen, rng.choice((Decimal("0.82"), Decimal("1.23"))), near.dimension)
-    outcome = with_observation(case.outcome, index, value=wrong)
-    why = f"the reading is {wrong}, the material holds {quantities.show(near.value, near.dimension)}"
-    return Planted(outcome, "readings and materials agree", f"new_observations[{index}].value", why)
+    for index, seen, near in some(rng, fits):
+        for factor in _OFF:
+            wrong = multiplied(seen.value, factor)
+            why = f"the reading is {wrong}, the material holds {quantities.show(near.value, near.dimension)}"
+            yield Plan("readings and materials agree", why, (of_value(index, seen, wrong),))
 
 
-def replicate_off(case: Case, rng: random.Random) -> Planted | None:
-    """One of several readings of the same sample has its point one place off."""
-    fits = [(i, parts) for i, seen in enumerate(case.outcome.new_observations) if (parts := _replicates(seen.value))]
-    if not fits:
-        return None
-    index, parts = rng.choice(fits)
-    at = rng.randrange(len(parts))
-    right, rest = parts[at].partition(" ")[::2]
-    wrong = format((Decimal(right) / 10).normalize(), "f")
-    others = [*parts[:at], f"{wrong} {rest}".strip(), *parts[at + 1 :]]
-    outcome = with_observation(case.outcome, index, value=", ".join(others))
-    why = f"reading {at + 1} is {wrong} where it was {right}; the others of this sample are ten times as high"
-    return Planted(outcome, "readings of one sample agree within the noise", f"new_observations[{index}].value", why)
+def replicate_off(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """One of several readings of the same sample is far from the others, which agree."""
+    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if _replicates(seen.value)]):
+        parts = seen.value.split(", ")
+        for at, factor in (
+            (at, factor) for at in range(len(parts)) for factor in (_TENTH, _TEN, *_OFF[:2], *_OFF[-2:])
+        ):
+            wrong = multiplied(parts[at], factor)
+            value = ", ".join([*parts[:at], wrong, *parts[at + 1 :]])
+            why = f"reading {at + 1} is {wrong} where it was {parts[at]}; the others of this sample agree"
+            yield Plan("readings of one sample agree within the noise", why, (of_value(index, seen, value),))
 
 
-def _replicates(value: str) -> list[str]:
-    """The readings of "101 mAU·s, 102 mAU·s" or "101, 102 mAU·s", where all are nearly the same; else nothing."""
+def _replicates(value: str) -> bool:
+    """Whether these are readings of one sample, "101 AU, 102 AU" or "101, 102 AU", that lie close together."""
     parts = value.split(", ")
-    found = [re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)( \D+)?", part) for part in parts]
-    numbers = [Decimal(match[1]) for match in found if match]
-    same = len(numbers) == len(parts) > 1 and min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.5")
-    return parts if same else []
+    if len(parts) < 2 or not all(_PLAIN.fullmatch(part) for part in parts):
+        return False
+    numbers = [Decimal(part.partition(" ")[0]) for part in parts]
+    return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.2")
 
 
-def swapped_readings(case: Case, rng: random.Random) -> Planted | None:
+def odd_one_out(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """One of several like samples reads ten times what its fellows read, or a tenth."""
+    for fellows in some(rng, _fellows(case)):
+        for index, seen in fellows:
+            for factor in (_TENTH, _TEN):
+                wrong = multiplied(seen.value, factor)
+                why = f"{seen.description}: {wrong}, where {seen.value} agrees with its replicate vessels"
+                yield Plan("replicate vessels agree within the noise", why, (of_value(index, seen, wrong),))
+
+
+def _fellows(case: Case) -> list[list[tuple[int, Observation]]]:
+    """Readings of the same thing in at least three vessels that differ in their number only, and that agree."""
+    groups: dict[str, list[tuple[int, Observation]]] = defaultdict(list)
+    for index, seen in case.observations():
+        draft = case.named(index)
+        if draft and re.search(r" [0-9]+$", draft.name) and NUMBER.match(seen.value) and "(" not in seen.value:
+            base = re.sub(r" [0-9]+$", "", draft.name)
+            groups[seen.description.replace(draft.name, base)].append((index, seen))
+    return [group for group in groups.values() if len(group) > 2 and _agree(group)]
+
+
+def _agree(group: list[tuple[int, Observation]]) -> bool:
+    numbers = [Decimal(number) for _, seen in group for number in NUMBER.findall(seen.value)]
+    return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.5")
+
+
+def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
     """What was read of two samples stands under each other's name, where the two are known to differ."""
-    seen = case.outcome.new_observations
-    known = [_known_of(case, one.description) for one in seen]
-    fits = [
-        (i, j, name)
-        for i, j in combinations(range(len(seen)), 2)
-        for name in known[i].keys() & known[j].keys()
-        if known[i][name] != known[j][name] and _alike(seen[i], seen[j]) and _tells(name, seen[i], seen[j])
+    seen = [(index, one, _known_of(case, index)) for index, one in case.observations()]
+    pairs = [
+        (i, one, j, other, name)
+        for (i, one, known), (j, other, also) in combinations(seen, 2)
+        for name in known.keys() | also.keys()
+        if known.get(name) != also.get(name) and _alike(one, other) and _tells(name, one, other)
     ]
-    if not fits:
-        return None
-    first, second, name = rng.choice(sorted(fits))
-    outcome = with_observation(case.outcome, first, value=seen[second].value)
-    outcome = with_observation(outcome, second, value=seen[first].value)
-    why = (
-        f"{seen[second].value} was read of the other sample: "
-        f"{name} is {known[first][name]} here and {known[second][name]} there"
-    )
-    return Planted(outcome, "a reading stands with the sample it was read of", f"new_observations[{first}].value", why)
+    for i, one, j, other, name in some(rng, sorted(pairs, key=lambda pair: (pair[0], pair[2], pair[4]))):
+        edits = (of_value(i, one, other.value), of_value(j, other, one.value))
+        why = f"{one.value} and {other.value} were read the other way round; the samples differ in {name}"
+        yield Plan("a reading stands with the sample it was read of", why, edits)
 
 
-def _known_of(case: Case, description: str) -> dict[str, str]:
-    """What is openly known of the sample an observation names: its concentrations and its genotype."""
-    named = [draft for draft in case.outcome.new_materials if told(draft.name, description)]
-    if not named:
-        return {}
-    properties = max(named, key=lambda draft: len(draft.name)).properties
-    return {
-        name: str(value) for name, value in properties.items() if name == "genotype" or name.endswith(" concentration")
-    }
+def _known_of(case: Case, index: int) -> dict[str, str]:
+    """What is openly known of the sample an observation names: its concentrations, its genotype, whether it is a ladder."""
+    draft = case.named(index)
+    known = {name: str(value) for name, value in draft.properties.items() if _tellable(name)} if draft else {}
+    ladder = "ladder" in case.outcome.new_observations[index].description
+    return {**known, "ladder": str(ladder)}
+
+
+def _tellable(name: str) -> bool:
+    return name == "genotype" or name.endswith(" concentration")
 
 
 def _tells(name: str, one: Observation, other: Observation) -> bool:
-    """Whether the two readings differ by what is known: concentrations in a figure, genotypes in what is seen."""
-    if name == "genotype":
+    """Whether the two readings differ by what is known: a substance in a figure of it, a genotype in what is seen."""
+    if name in ("genotype", "ladder"):
         return one.value != other.value and "quantitative" not in (one.measurement_type, other.measurement_type)
+    substance = name.removesuffix(" concentration")
+    if substance not in one.description.rpartition(": ")[2]:
+        return False
     figures = [re.match(r"[0-9]+(?:\.[0-9]+)?", seen.value) for seen in (one, other)]
     numbers = sorted(Decimal(figure[0]) for figure in figures if figure)
-    return len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5")
+    return len(numbers) == 1 or (len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5"))
 
 
 def _alike(one: Observation, other: Observation) -> bool:
     """The same thing was read of both."""
-    return one.description.rpartition(": ")[2] == other.description.rpartition(": ")[2] or ":" not in one.description
+    said = (seen.description.rpartition(": ")[2] if ": " in seen.description else "" for seen in (one, other))
+    return next(said) == next(said)
+
+
+def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """The share of events and their number do not go together."""
+    shares = [(i, seen, found) for i, seen in case.observations() if (found := SHARE.fullmatch(seen.value))]
+    for index, seen, found in some(rng, shares):
+        percent, positive = Decimal(found["percent"]), int(found["positive"])
+        for factor in (_TENTH, _TEN, *_OFF, Decimal(2), Decimal("0.5"), Decimal(3)):
+            share, count = multiplied(found["percent"], factor), str(int(positive * factor))
+            for wrong in (
+                seen.value.replace(f"{found['percent']} %", f"{share} %", 1),
+                seen.value.replace(f"({found['positive']} of", f"({count} of", 1),
+            ):
+                if percent * factor <= 100 and positive and wrong != seen.value:
+                    why = f"{wrong}: {positive} of {found['events']} are {found['percent']} %"
+                    yield Plan("a share is the part over the whole", why, (of_value(index, seen, wrong),))
+
+
+def reading_in_wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A record has the right figures and a unit a thousand or sixty times off."""
+    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if NUMBER.match(seen.value)]):
+        unit = seen.value.rpartition(" ")[2]
+        for other in _OTHER_UNITS.get(unit, ()):
+            wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, seen.value)
+            why = f"the record says {wrong}; the instrument read {seen.value}"
+            yield Plan("a figure stands with its unit", why, (of_value(index, seen, wrong),))
+
+
+KINDS = (
+    reading_off,
+    replicate_off,
+    odd_one_out,
+    swapped_readings,
+    share_and_count,
+    reading_in_wrong_unit,
+)

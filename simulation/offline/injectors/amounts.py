@@ -1,0 +1,141 @@
+"""Subtle errors of amounts: slips of arithmetic in volumes, masses and concentrations."""
+
+import random
+from collections.abc import Iterator
+from decimal import Decimal
+
+from simulation.lab import quantities
+from simulation.lab.materials import Draft, Material
+from simulation.offline.injectors.changes import Case, Plan, amount, of_property, some
+from simulation.offline.injectors.figures import Bulk, Solute, bulks, concentrations, solutes, spelled
+
+# A dilution of more than 1 in 12 leaves a slip too small to be told from rounding.
+_LEAST_SHARE = Decimal(1) / 12
+# In these a substance may be used up, so that less of it is no error.
+_REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
+# In these some liquid may well evaporate.
+_SLOW = (
+    "Incubate", "CellCultureIncubate", "Wait", "Storage", "DryingOven", "Evaporate", "Lyophilize", "Desiccate",
+    "Degas", "Autoclave", "Microwave", "Thermocycler", "VisualInspection",
+)  # fmt: skip
+_GAINS = tuple(Decimal(gain) for gain in ("1.07", "1.1", "1.15", "1.2", "1.3", "1.4", "1.6"))
+_UNITS = ("ng/mL", "µg/mL", "mg/mL", "nM", "µM", "mM", "M")
+
+
+def residual_not_reduced(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """What is left of a source still shows the volume or mass it had before some was taken."""
+    for bulk, then in some(rng, _changed(case)):
+        if bulk.value < then:
+            yield _as_before(case, bulk, "what is taken out is missing afterwards")
+
+
+def addition_ignored(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """What something was added to still shows the volume or mass it had before."""
+    for bulk, then in some(rng, _changed(case)):
+        if bulk.value > then:
+            yield _as_before(case, bulk, "what is put in is there afterwards")
+
+
+def _changed(case: Case) -> list[tuple[Bulk, Decimal]]:
+    """What the step made more or less, with how much it was before."""
+    found = [(bulk, _was(case, bulk)) for bulk in bulks(case)]
+    return [(bulk, then) for bulk, then in found if then is not None and then != bulk.value]
+
+
+def _was(case: Case, bulk: Bulk) -> Decimal | None:
+    before = case.before(bulk.draft)
+    then = amount(before.properties.get(bulk.name), bulk.name) if before else None
+    return then.value if then else None
+
+
+def _as_before(case: Case, bulk: Bulk, rule: str) -> Plan:
+    before = case.before(bulk.draft)
+    stale = str(before.properties[bulk.name]) if before else ""
+    why = f"{bulk.draft.name} still has {stale}; the step leaves {bulk.shown}"
+    return Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, stale),))
+
+
+def portion_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """Of what was moved one portion is counted twice or not at all."""
+    portions = {2, 4, 5, 10, max(2, len(case.outcome.new_materials) - 1)}
+    for bulk, then in some(rng, _changed(case)):
+        moved = abs(then - bulk.value)
+        for wrong in (bulk.value + sign * moved / count for count in sorted(portions) for sign in (1, -1)):
+            if wrong > 0 and abs(wrong - bulk.value) * 25 > bulk.value:
+                for text in spelled(bulk.shown, wrong, bulk.name, exact=True):
+                    known = f"{quantities.show(then, bulk.name)} before, {quantities.show(moved, bulk.name)} moved"
+                    why = f"{bulk.draft.name} has {text}; {known}: {bulk.shown}"
+                    edit = of_property(bulk.at, bulk.draft, bulk.name, text)
+                    yield Plan("volumes and masses balance", why, (edit,))
+
+
+def volume_gained(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A material that the step adds nothing to and takes nothing from holds somewhat more or less afterwards."""
+    still = [bulk for bulk in bulks(case) if _was(case, bulk) == bulk.value]
+    for bulk in some(rng, still):
+        for gain in _GAINS:
+            for wrong in (bulk.value * gain, *(() if case.action.name in _SLOW else (bulk.value / gain,))):
+                for text in spelled(bulk.shown, wrong, bulk.name):
+                    why = f"{bulk.draft.name} holds {text} after the step and held {bulk.shown} before"
+                    rule = "nothing grows or shrinks by itself"
+                    yield Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, text),))
+
+
+def dilution_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """The volume taken is divided by the solvent added, not by the total: 1 part and 9 parts give a ninth."""
+    for solute in some(rng, solutes(case)):
+        for source in _sources(case, solute.draft, solute.name):
+            full, right = concentrations(source.properties).get(solute.name), solute.quantity
+            if full is None or full.dimension != right.dimension:
+                continue
+            if full.value * _LEAST_SHARE < right.value < full.value / 2:
+                # right = full * v / V, so full * v / (V - v) = full * right / (full - right)
+                slipped = full.value * right.value / (full.value - right.value)
+                rule = "a concentration is the amount over the total volume"
+                yield from _other(solute, slipped, rule, "the amount taken over the total volume is")
+
+
+def _sources(case: Case, draft: Draft, name: str) -> list[Material]:
+    """What a concentration the step made was made from; nothing where the step left the concentration alone."""
+    before = case.before(draft)
+    if before and before.properties.get(name) == draft.properties[name]:
+        return []
+    came_from = [m for m in case.inputs() if m.barcode in (draft.replaces, *draft.derived_from)]
+    held = [material for material in came_from if name in material.properties]
+    return held if len(held) == 1 else []
+
+
+def off_by_ten(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A concentration with the point one place off."""
+    for solute in some(rng, solutes(case)):
+        if case.action.name not in _REACTING and solute.quantity.dimension != "ratio":
+            for wrong in (solute.quantity.value / 10, solute.quantity.value * 10):
+                yield from _other(solute, wrong, "amounts balance", "computed from what went in it is")
+
+
+def _other(solute: Solute, wrong: Decimal, rule: str, because: str) -> Iterator[Plan]:
+    for text in spelled(solute.shown, wrong, solute.quantity.dimension, exact=True):
+        why = f"{solute.name} is {text}; {because} {solute.shown}"
+        yield Plan(rule, why, (of_property(solute.at, solute.draft, solute.name, text),))
+
+
+def wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A concentration with the right number and the unit a thousand times too small."""
+    for solute in some(rng, solutes(case)):
+        number, _, unit = solute.shown.partition(" ")
+        at = _UNITS.index(unit) if unit in _UNITS else 0
+        if at not in (0, 3) and case.action.name not in _REACTING:
+            text = f"{number} {_UNITS[at - 1]}"
+            why = f"{solute.name} is {text}; with the right unit it is {solute.shown}"
+            yield Plan("amounts balance", why, (of_property(solute.at, solute.draft, solute.name, text),))
+
+
+KINDS = (
+    residual_not_reduced,
+    addition_ignored,
+    portion_slip,
+    volume_gained,
+    dilution_slip,
+    off_by_ten,
+    wrong_unit,
+)

@@ -1,0 +1,152 @@
+"""Obvious errors of amounts: matter and substances that come from nothing or are gone without a trace."""
+
+import random
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from simulation.lab import quantities
+from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE
+from simulation.offline.injectors.changes import (
+    Case,
+    Edit,
+    Plan,
+    amount,
+    of_material,
+    of_property,
+    some,
+)
+from simulation.offline.injectors.figures import Bulk, bulks, concentrations, solutes, spelled
+
+_DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
+_USING_ALL = ("CellCounter",)
+_LEAST_EXCESS = 4
+_THOUSANDFOLD = Decimal(1000)
+# No solution holds more: two grams in a millilitre; water itself is 55 M; a millilitre packed with bacteria.
+_CELLS = (10**11, "a millilitre packed full of the smallest")
+_MOST = {
+    "mass_concentration": (2 * 10**6, "two grams in a millilitre"),
+    "molar_concentration": (6 * 10**7, "60 M, and water itself is 55 M"),
+    "number_density": (10**16, "a millilitre packed full, were they viruses"),
+    "ratio": (100, "the whole"),
+}
+
+
+def matter_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A liquid or a solid comes out many times larger than all that went in, and larger than its vessel."""
+    for bulk in some(rng, bulks(case)):
+        most = max(_went_in(case, bulk), _capacity(bulk))
+        for factor in (*rng.sample(range(12, 90), 12), 5, 7, 9, 1000):
+            least = most * (_LEAST_EXCESS if factor < 12 else 1)
+            for plan in _other_bulk(case, bulk, bulk.value * factor, f"{bulk.name} does not come from nothing"):
+                if quantities.parse(plan.edits[0].new, bulk.name).value > least:
+                    yield plan
+
+
+def matter_vanishes(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """Nearly all of a liquid or solid is gone though nothing took it."""
+    if case.action.name in _DRYING:
+        return
+    for bulk in some(rng, bulks(case)):
+        for part in (*rng.sample(range(12, 90), 6), 100, 1000):
+            yield from _other_bulk(case, bulk, bulk.value / part, f"{bulk.name} does not vanish")
+
+
+def _other_bulk(case: Case, bulk: Bulk, wrong: Decimal, rule: str) -> Iterator[Plan]:
+    all_in = quantities.show(_went_in(case, bulk), bulk.name)
+    for text in spelled(bulk.shown, wrong, bulk.name):
+        why = f"the {bulk.name} is {text}; the step leaves {bulk.shown}, and all that went in together is {all_in}"
+        yield Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, text),))
+
+
+def _went_in(case: Case, bulk: Bulk) -> Decimal:
+    """The volume or mass of all that went in; what a step made without inputs counts as it is."""
+    found = [amount(m.properties.get(bulk.name), bulk.name) for m in case.inputs()]
+    return sum((quantity.value for quantity in found if quantity), Decimal(0)) or bulk.value
+
+
+def _capacity(bulk: Bulk) -> Decimal:
+    held = amount(bulk.draft.properties.get("container_capacity"), "volume") if bulk.name == "volume" else None
+    return held.value if held else Decimal(0)
+
+
+def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A concentration many times above that of anything that went in."""
+    highest = _highest(case)
+    for index, draft, name, right in some(rng, solutes(case)):
+        top = highest.get(name)
+        if top is None or not top.dimension == right.dimension != "ratio":
+            continue
+        factors = [Decimal(factor) for factor in rng.sample(range(12, 90), 6)]
+        for wrong in (*(top.value * factor for factor in factors), right.value * _THOUSANDFOLD):
+            if wrong < top.value * 12 or wrong > _MOST[top.dimension][0]:
+                continue
+            for text in spelled(draft.properties[name], wrong, top.dimension):
+                most = quantities.show(top.value, top.dimension)
+                why = f"{name} is {text}; it should be {draft.properties[name]}, and no input held more than {most}"
+                rule = "a substance is neither made nor concentrated by this step"
+                yield Plan(rule, why, (of_property(index, draft, name, text),))
+
+
+def _highest(case: Case) -> Mapping[str, quantities.Quantity]:
+    found: dict[str, quantities.Quantity] = {}
+    for material in case.inputs():
+        for name, quantity in concentrations(material.properties).items():
+            if name not in found or quantity.value > found[name].value:
+                found[name] = quantity
+    return found
+
+
+def beyond_solubility(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """More is dissolved or suspended than there is room for."""
+    for index, draft, name, right in some(rng, solutes(case)):
+        most, measure = _CELLS if name.endswith("cells concentration") else _MOST[right.dimension]
+        for factor in (*rng.sample(range(11, 90), 8), 5, 7):
+            for text in spelled(draft.properties[name], Decimal(most * factor) / 10, right.dimension):
+                wrong = quantities.parse(text, right.dimension).value
+                if wrong > most:
+                    why = f"{name} is {text}, more than {measure}; it should be {draft.properties[name]}"
+                    rule = "no more is dissolved than there is room for"
+                    yield Plan(rule, why, (of_property(index, draft, name, text),))
+
+
+def cells_in_no_time(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A culture that doubled ten times and more, or died out, within a step that gives it no time for either."""
+    for index, draft, name, right in some(rng, solutes(case)):
+        if right.dimension != "number_density" or not name.endswith("cells concentration"):
+            continue
+        for doublings in (10, 11, 13, 20, -10, -11):
+            for text in spelled(draft.properties[name], right.value * Decimal(2) ** doublings, right.dimension):
+                known = f"{doublings} doublings" if doublings > 0 else "not one in a thousand left"
+                why = f"{name} is {text}, where {draft.properties[name]} are right: {known} within this step"
+                rule = "cells double in their own time and do not vanish"
+                yield Plan(rule, why, (of_property(index, draft, name, text),))
+
+
+def consumed_comes_back(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """What the step used up is there again; most instruments might well have left some of their sample."""
+    if case.type is None or (case.type.kind == "measurement" and case.action.name not in _USING_ALL):
+        return
+    for index, draft in enumerate(case.outcome.new_materials):
+        if draft.available_for_use == NOT_AVAILABLE and (before := case.before(draft)):
+            edits = [of_material(index, draft, "available_for_use", AVAILABLE)]
+            edits += _restored(index, draft.properties, before.properties)
+            why = f"{draft.name} was used up in this step and cannot be there for further use"
+            yield Plan("a consumed material is gone", why, tuple(edits))
+
+
+def _restored(index: int, now: Mapping[str, object], before: Mapping[str, object]) -> list[Edit]:
+    return [
+        Edit("new_materials", index, f"properties.{name}", str(value), str(before[name]))
+        for name, value in now.items()
+        if name in before and str(before[name]) != str(value)
+    ]
+
+
+KINDS = (
+    matter_from_nothing,
+    matter_vanishes,
+    substance_from_nothing,
+    beyond_solubility,
+    cells_in_no_time,
+    consumed_comes_back,
+)

@@ -1,0 +1,147 @@
+"""Where an outcome tells a setting of its action, and how it would tell another."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from simulation.lab import quantities
+from simulation.lab.actions import Parameter
+from simulation.lab.materials import Draft
+from simulation.offline.injectors.changes import Case, Edit, of_description, of_property, swap, told
+from simulation.offline.injectors.figures import spelled
+
+_NO_ECHO = ("mass", "phase", "container", "container_capacity", "medium", "lanes", "appearance")
+_VOLUME_OF_ALL = ("elution_volume", "total_volume", "replacement_volume")
+_VOLUME_OF_NEW = ("volume", "amount", "elution_volume")
+_TYPES = ("select", "multiselect", "range", "range_with_units")
+_NEARBY = tuple(Decimal(factor) for factor in ("0.5", "0.6", "0.75", "0.8", "0.9", "1.1", "1.2", "1.25", "1.5", "2"))
+_COOLER = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
+_FAR = tuple(Decimal(10) ** power * step for power in (-6, -3, -2, -1, 1, 2, 3, 6) for step in (1, 3, 7))
+_CLEARLY = 2
+
+
+class Echo(NamedTuple):
+    """Where an outcome tells a setting: in a property of one material, or in the head of the records."""
+
+    parameter: Parameter
+    text: str  # the setting as it is told
+    where: tuple[int, str] | None = None  # (material, property); None: the records
+    taken: tuple[str, ...] = ()  # options it cannot be mistaken for
+
+    @property
+    def name(self) -> str:
+        return self.parameter.name.replace("_", " ")
+
+    @property
+    def allowed(self) -> str:
+        return f"from {self.parameter.minimum} to {self.parameter.maximum}"
+
+    def nearby(self) -> list[str]:
+        """Other settings that could have been given as well."""
+        parameter = self.parameter
+        if parameter.type in ("select", "multiselect"):
+            return [option for option in parameter.options if option not in (self.text, *self.taken)]
+        right, (low, high) = parameter.read(self.text), self._bounds()
+        temperature = parameter.dimension == "temperature"
+        values = [right + step for step in _COOLER] if temperature else [right * factor for factor in _NEARBY]
+        return self._written([value for value in values if low <= value <= high])
+
+    def beyond(self) -> list[str]:
+        """Settings that the instrument does not have."""
+        if self.parameter.type not in ("range", "range_with_units"):
+            return []
+        right, (low, high) = self.parameter.read(self.text), self._bounds()
+        texts = self._written([right * factor for factor in _FAR]) + self._other_units()
+        values = [(text, self._value(text)) for text in texts]
+        if self.parameter.dimension == "temperature":
+            return [text for text, value in values if value > high * _CLEARLY]
+        return [text for text, value in values if value > high * _CLEARLY or 0 < value * _CLEARLY < low]
+
+    def _bounds(self) -> tuple[Decimal, Decimal]:
+        return self._value(self.parameter.minimum), self._value(self.parameter.maximum)
+
+    def _value(self, text: Any) -> Decimal:
+        if self.parameter.type == "range":
+            return Decimal(str(text))
+        return quantities.parse(text, self.parameter.dimension).value
+
+    def _written(self, values: list[Decimal]) -> list[str]:
+        if self.parameter.type == "range":
+            return [quantities.plain(value) for value in values if value == int(value) or "." in self.text]
+        return [text for value in values for text in spelled(self.text, value, self.parameter.dimension)]
+
+    def _other_units(self) -> list[str]:
+        number, _, own = self.text.partition(" ")
+        if self.parameter.type == "range" or not own:
+            return []
+        return [f"{number} {unit}" for unit in quantities.units(self.parameter.dimension) if len(unit) == len(own)]
+
+
+def retold(case: Case, echo: Echo, wrong: str) -> tuple[Edit, ...]:
+    """The edits that tell another setting: in one material, or in every record of the step alike."""
+    if echo.where:
+        index, name = echo.where
+        draft = case.outcome.new_materials[index]
+        return (of_property(index, draft, name, swap(str(draft.properties[name]), echo.text, wrong)),)
+    heads = [(index, seen, _head(echo, seen.description)) for index, seen in case.observations()]
+    return tuple(
+        of_description(index, seen, seen.description.replace(head, head.replace(echo.text, wrong)))
+        for index, seen, head in heads
+        if head
+    )
+
+
+def echoes(case: Case) -> list[Echo]:
+    """Every setting that the outcome tells."""
+    found = []
+    for parameter in case.type.parameters if case.type else ():
+        written = case.action.parameters.get(parameter.name, parameter.default)
+        if parameter.type in _TYPES and written is not None:
+            for text, taken in _spellings(parameter, written):
+                found += [Echo(parameter, text, where, taken) for where in _places(case, parameter, text)]
+                record = Echo(parameter, text, None, taken)
+                if any(_head(record, seen.description) for _, seen in case.observations()):
+                    found.append(record)
+    return found
+
+
+def _spellings(parameter: Parameter, written: Any) -> list[tuple[str, tuple[str, ...]]]:
+    """How a setting may stand in an outcome: as written by the agent, and as our own formats write it."""
+    if parameter.type == "multiselect":
+        chosen = parameter.read(written)
+        return [(option, chosen) for option in chosen]
+    if parameter.type != "range_with_units":
+        return [(str(written), ())]
+    value = quantities.parse(written, parameter.dimension).value
+    unit = quantities.unit(written, parameter.dimension)
+    shown = (quantities.show(value, parameter.dimension, unit), quantities.show(value, parameter.dimension))
+    return [(text, ()) for text in dict.fromkeys((str(written), *shown))]
+
+
+def _places(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, str]]:
+    """The properties that became what they are by this setting."""
+    if parameter.type in ("range", "multiselect") or any(told(text, material.name) for material in case.inputs()):
+        return
+    for index, draft in case.drafts():
+        before = case.before(draft)
+        for name, value in draft.properties.items():
+            new = before is None or before.properties.get(name) != value
+            if new and name not in _NO_ECHO and told(text, str(value)) and _sets(parameter, draft, name):
+                yield index, name
+
+
+def _sets(parameter: Parameter, draft: Draft, name: str) -> bool:
+    """Whether the parameter says what this property becomes: an equal figure elsewhere may well be chance."""
+    if name == "volume":
+        return parameter.name in (_VOLUME_OF_ALL if draft.replaces else _VOLUME_OF_NEW)
+    return not name.endswith(" concentration") and not any(told(text, name) for text in ("pH", "viability"))
+
+
+def _head(echo: Echo, description: str) -> str:
+    """The words of a record's head that tell the setting; "" if it does not."""
+    start = f", {echo.name} "
+    if echo.parameter.type == "multiselect":
+        head = start + description.partition(start)[2].partition(":")[0]
+        return head if told(echo.text, head) and head in description else ""
+    head = start + echo.text
+    return head if told(head.strip(", "), description) and head in description else ""

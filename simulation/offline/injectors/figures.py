@@ -1,0 +1,141 @@
+"""How a wrong figure is written: as the writer of the right one would have put it."""
+
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, localcontext
+from typing import Any, NamedTuple
+
+from simulation.lab import quantities
+from simulation.lab.materials import Draft
+from simulation.offline.injectors.changes import Case, amount
+
+CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
+NUMBER = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?(?![\w.:/])")
+# A share as a cytometer writes it.
+SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
+# These instruments show all their digits, zeros at the end too, and scatter by the last of them.
+_ON_A_BALANCE = (" g", " g/mL")
+# A figure may be rounded by so much without becoming another one.
+_ROUNDING = Decimal("0.02")
+
+
+class Bulk(NamedTuple):
+    """The volume or mass that a material of the outcome shows."""
+
+    at: int
+    draft: Draft
+    name: str  # "volume" or "mass"
+    value: Decimal  # in the kept unit
+
+    @property
+    def shown(self) -> str:
+        return str(self.draft.properties[self.name])
+
+
+def bulks(case: Case) -> list[Bulk]:
+    """Every volume and mass above zero that can still be changed in one place: no reading of it stands beside it."""
+    return [
+        Bulk(index, draft, name, quantity.value)
+        for index, draft in case.drafts()
+        for name in ("volume", "mass")
+        if (quantity := amount(draft.properties.get(name), name)) and quantity.value > 0
+        if not _read_off(case, index, quantity)
+    ]
+
+
+def _read_off(case: Case, at: int, near: quantities.Quantity) -> bool:
+    """Whether an instrument has read about this amount of it."""
+    return any(
+        abs(reading - near.value) * 2 < near.value
+        for index, seen in case.observations()
+        if case.subjects[index] == at
+        for reading in readings(seen.value, near.dimension)
+    )
+
+
+def concentrations(properties: Mapping[str, Any]) -> dict[str, quantities.Quantity]:
+    """The visible concentrations of a material by the property's name."""
+    found = {
+        name: amount(text, *CONCENTRATIONS) for name, text in properties.items() if name.endswith(" concentration")
+    }
+    return {name: quantity for name, quantity in found.items() if quantity is not None and quantity.value > 0}
+
+
+class Solute(NamedTuple):
+    """One concentration that a material of the outcome shows."""
+
+    at: int
+    draft: Draft
+    name: str
+    quantity: quantities.Quantity
+
+    @property
+    def shown(self) -> str:
+        return str(self.draft.properties[self.name])
+
+
+def solutes(case: Case) -> list[Solute]:
+    return [
+        Solute(index, draft, name, quantity)
+        for index, draft in case.drafts()
+        for name, quantity in concentrations(draft.properties).items()
+    ]
+
+
+def readings(value: str, dimension: str) -> list[Decimal]:
+    """The replicate readings "1.1 mL, 1.2 mL" or "1.1, 1.2 mL"; empty if it is anything else."""
+    parts = value.split(", ")
+    unit = parts[-1].partition(" ")[2]
+    found = [amount(part if " " in part else f"{part} {unit}".strip(), dimension) for part in parts]
+    return [quantity.value for quantity in found if quantity] if all(found) else []
+
+
+def spelled(original: str, value: Decimal, dimension: str, exact: bool = False) -> Iterator[str]:
+    """Ways to write the value as `original` is written: its choice of unit, its digits or one more.
+
+    With `exact`, none that rounding has made another figure.
+    """
+    right = quantities.parse(original, dimension).value
+    own = _significant(right)
+    for digits in (own, own + 1, own + 2) if exact else (own, own + 1):
+        text = _written(original, value, dimension, digits)
+        now = amount(text, dimension)
+        if now and now.value != right and (not exact or abs(now.value - value) <= abs(value) * _ROUNDING):
+            yield text
+            return
+
+
+def _written(original: str, value: Decimal, dimension: str, digits: int) -> str:
+    unit = quantities.unit(original, dimension)
+    if unit == _readable_unit(quantities.parse(original, dimension).value, dimension):
+        unit = _readable_unit(_rounded(value, digits), dimension)
+    number = _rounded(value / quantities.parse(f"1 {unit}".strip(), dimension).value, digits)
+    return f"{format(number.normalize(), 'f')} {unit}".strip()
+
+
+def _readable_unit(value: Decimal, dimension: str) -> str:
+    return quantities.show(value, dimension).partition(" ")[2]
+
+
+def multiplied(value: str, factor: Decimal) -> str:
+    """An instrument's text with every number in it multiplied, with the digits that instrument gives."""
+    if value.endswith(_ON_A_BALANCE):
+        first = Decimal(NUMBER.findall(value)[0])
+        further = (first * factor).quantize(first) - first
+        return NUMBER.sub(lambda found: str(Decimal(found[0]) + further), value)
+    return NUMBER.sub(lambda found: _scaled(found[0], factor), value)
+
+
+def _scaled(number: str, factor: Decimal) -> str:
+    right = Decimal(number)
+    return format(_rounded(right * factor, _significant(right)).normalize(), "f")
+
+
+def _rounded(value: Decimal, digits: int) -> Decimal:
+    with localcontext() as context:
+        context.prec = digits
+        return +value
+
+
+def _significant(value: Decimal) -> int:
+    return len(value.normalize().as_tuple().digits)

@@ -1,0 +1,170 @@
+"""Obvious errors of records: readings and settings that no instrument gives."""
+
+import random
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import NamedTuple
+
+from simulation.lab import quantities
+from simulation.lab.outcomes import Observation
+from simulation.offline.injectors.changes import Case, Plan, amount, of_value, some
+from simulation.offline.injectors.echoes import echoes, retold
+from simulation.offline.injectors.figures import NUMBER, SHARE, multiplied, readings
+
+_BAND = re.compile(r"(?<=[0-9]) bp\b")
+_FACTORS = tuple(Decimal(factor) for factor in (10, 14, 17, 19, 23, 26, 31, 38, 44, 52, 63, 100, 1000))
+
+_HUGE_UNITS = {
+    "cells/mL": ("cells/nL",), "ng/µL": ("mg/µL", "g/µL"), "mAU·s": ("MAU·s",), "V": ("kV", "MV"), "µA": ("kA", "A"),
+    "mS/cm": ("MS/cm",), "mOsm/kg": ("kOsm/kg", "Osm/g"), "g": ("kg", "t"), "nm": ("mm", "m"), "min": ("day", "week"),
+    "AU": ("kAU",), "mL": ("m³", "hL"), "bp": ("kb",),
+}  # fmt: skip
+
+
+class Limit(NamedTuple):
+    """What a reading cannot exceed: `tells` is a word of the record, `unit` what follows the number."""
+
+    tells: str
+    unit: str
+    most: Decimal
+    why: str
+
+
+_LIMITS = (
+    Limit(r"\bpH$", "", Decimal(14), "the pH scale of water ends at 14"),
+    Limit("A260/A280", "", Decimal(4), "no nucleic acid or protein has a ratio above 4"),
+    Limit("", "AU", Decimal(8), "hardly one photon in a hundred million would pass"),
+    Limit("", "%", Decimal(100), "there is no more than the whole"),
+    Limit("", "ΔF/F", Decimal(100), "no sensor brightens a hundredfold"),
+    Limit("", "R/R0", Decimal(40), "no FRET pair changes its ratio so much"),
+    Limit("UseMicroscope", "counts", Decimal(65535), "a 16-bit camera ends at 65535 counts"),
+    Limit("", "mOsm/kg", Decimal(12000), "a saturated salt solution has about 11000 mOsm/kg"),
+    Limit("potential", "V", Decimal("1.1"), "the potential was never swept so far"),
+    Limit("retention time", "min", Decimal(10**6), "the run was over by then"),
+    Limit("", "ng/µL", Decimal(2 * 10**6), "a gram of DNA does not dissolve in a millilitre"),
+    Limit("", "cells/mL", Decimal(10**11), "there is no room for so many in a millilitre"),
+    Limit("balance", "g", Decimal(320), "the balance carries no more"),
+)
+
+
+def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A quantity that cannot be below zero is read far below it."""
+    fits = [
+        (index, seen)
+        for index, seen in case.observations()
+        if seen.measurement_type == "quantitative" and re.match("[0-9]", seen.value) and "(" not in seen.value
+        if not seen.value.endswith((" V", "ΔF/F", "AU"))
+    ]
+    for index, seen in some(rng, fits):
+        wrong = NUMBER.sub(lambda found: f"-{found[0]}", seen.value)
+        why = f"the reading is {wrong}, not {seen.value}; there is no less than nothing of it"
+        yield Plan("amounts, times and ratios read are not negative", why, (of_value(index, seen, wrong),))
+
+
+def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """An instrument reads something quite different from what lies on the bench."""
+    known = [
+        quantity
+        for _, draft in case.drafts()
+        for name in ("volume", "mass")
+        if (quantity := amount(draft.properties.get(name), name))
+    ]
+    fits = [
+        (index, seen, near)
+        for index, seen in case.observations()
+        for near in known
+        if any(near.value * 2 > reading > near.value / 2 > 0 for reading in readings(seen.value, near.dimension))
+    ]
+    for index, seen, near in some(rng, fits):
+        for factor in _FACTORS:
+            wrong = multiplied(seen.value, factor)
+            there = quantities.show(near.value, near.dimension)
+            why = f"the reading is {wrong}, not {seen.value}; the material's {near.dimension} is {there}"
+            yield Plan("readings and materials agree", why, (of_value(index, seen, wrong),))
+
+
+def beyond_the_instrument(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A reading outside of what there is, or of what the instrument or the run could show."""
+    fits = [(index, seen, limit) for index, seen in case.observations() for limit in _LIMITS if _fits(seen, limit)]
+    for index, seen, limit in some(rng, fits):
+        for factor in _FACTORS:
+            wrong = multiplied(seen.value, factor)
+            if min(abs(Decimal(number)) for number in NUMBER.findall(wrong)) > _most(case, limit):
+                why = f"the reading is {wrong}, not {seen.value}; {limit.why}"
+                yield Plan("readings stay within what can be read", why, (of_value(index, seen, wrong),))
+
+
+def _fits(seen: Observation, limit: Limit) -> bool:
+    unit = seen.value.rpartition(" ")[2] if " " in seen.value else ""
+    plain = re.fullmatch(r"-?[0-9.]+( \S+)?(, -?[0-9.]+( \S+)?)*", seen.value) is not None
+    bare = re.fullmatch(r"[0-9., -]+", seen.value) is not None
+    return (
+        plain
+        and (bare if not limit.unit else unit == limit.unit)
+        and re.search(limit.tells, seen.description) is not None
+    )
+
+
+def _most(case: Case, limit: Limit) -> Decimal:
+    """The limit, or what the action set it to."""
+    known = {parameter.name: parameter for parameter in case.type.parameters} if case.type else {}
+    given = {name: p.read(case.action.parameters.get(name, p.default)) for name, p in known.items()
+             if name == "run_time" or name.endswith("_potential") if case.action.parameters.get(name, p.default)}  # fmt: skip
+    if limit.tells == "retention time" and "run_time" in given:
+        return Decimal(given["run_time"]) / 60
+    if limit.tells == "potential" and len(given) > 1:
+        return max(abs(Decimal(value)) for value in given.values())
+    return limit.most
+
+
+def band_too_long(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A band of a length that no polymerase copies and no plain gel resolves."""
+    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if _BAND.search(seen.value)]):
+        wrong = _BAND.sub(" kb", seen.value)
+        why = f"{wrong} is a thousand times {seen.value}; neither this reaction nor this gel goes so far"
+        yield Plan("a fragment is as long as it can be copied and resolved", why, (of_value(index, seen, wrong),))
+
+
+def more_than_all(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """More events are positive than there were events."""
+    shares = [(i, seen, found) for i, seen in case.observations() if (found := SHARE.fullmatch(seen.value))]
+    for index, seen, found in some(rng, shares):
+        positive, events = int(found["positive"]), int(found["events"])
+        texts = [f"{found['percent']} % ({events} of {positive} events)"]
+        for factor in range(2, 10):
+            if positive * factor > events:
+                percent = quantities.plain(Decimal(found["percent"]) * factor)
+                texts.append(f"{percent} % ({positive * factor} of {events} events)")
+        for wrong in texts if positive < events else ():
+            why = f"{wrong} are positive, which is more than all; the record is {seen.value}"
+            yield Plan("a part is not larger than the whole", why, (of_value(index, seen, wrong),))
+
+
+def impossible_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """The record tells of a setting that the instrument does not have."""
+    for echo in some(rng, [echo for echo in echoes(case) if echo.where is None or echo.where[1] != "volume"]):
+        for wrong in echo.beyond():
+            why = f"{echo.name} is {wrong}; it was set to {echo.text}, and the instrument goes {echo.allowed}"
+            yield Plan("a setting is one the instrument has", why, retold(case, echo, wrong))
+
+
+def unit_out_of_reach(case: Case, rng: random.Random) -> Iterator[Plan]:
+    """A record in a unit in which its figures are beyond anything there is."""
+    for index, seen in some(rng, [(i, seen) for i, seen in case.observations() if NUMBER.match(seen.value)]):
+        unit = seen.value.rpartition(" ")[2]
+        for other in _HUGE_UNITS.get(unit, ()):
+            wrong = re.sub(rf"(?<=[0-9] ){re.escape(unit)}(?=,|$)", other, seen.value)
+            why = f"the record says {wrong}; the instrument read {seen.value}, and nothing of this size could be there"
+            yield Plan("readings stay within what can be read", why, (of_value(index, seen, wrong),))
+
+
+KINDS = (
+    negative_reading,
+    contradicting_observation,
+    beyond_the_instrument,
+    unit_out_of_reach,
+    band_too_long,
+    more_than_all,
+    impossible_setting,
+)

@@ -156,7 +156,8 @@ class Duration(NamedTuple):
     """How long an action takes: a fixed time or what `parameter` says, and what `total` adds to it.
 
     Each term of `total` is the product of the parameters it names, so that a run time times its injections counts; one
-    with a parameter left out counts nothing. Done one by one, all that times the number of materials worked on.
+    with a parameter left out counts nothing. Done one by one, all that times the number of materials worked on, of which
+    there is always one: a run of nothing but blanks and controls takes its time as well.
     """
 
     seconds: int = 0
@@ -172,7 +173,7 @@ class Duration(NamedTuple):
             factors = [values[name] for name in term]
             if None not in factors:
                 seconds += prod(map(Decimal, factors), start=Decimal(1))
-        return int(seconds * (materials if self.per_material else 1))
+        return int(seconds * (max(1, materials) if self.per_material else 1))
 
 
 NO_TIME = Duration()

@@ -96,7 +96,7 @@ def check(data: Any) -> list[str]:
     for index, parameter in enumerate(parameters):
         problems += [f"parameters[{index}].{problem}" for problem in _check_parameter(parameter)]
     problems += _check_echo(data.get("echo", []), names)
-    kinds = {p.get("name"): p for p in parameters if isinstance(p, Mapping) and isinstance(p.get("name"), str)}
+    kinds = {str(p["name"]): p for p in parameters if isinstance(p, Mapping) and isinstance(p.get("name"), str)}
     return problems + _check_counts(data) + _check_duration(data.get("duration"), kinds)
 
 
@@ -137,7 +137,9 @@ def _check_duration(duration: Any, parameters: Mapping[str, Any]) -> list[str]:
     times = [name for name, of in typed.items() if of == ("range_with_units", "duration")]
     numbers = [name for name, kind in parameters.items() if kind.get("type") == "range"]
     if "parameter" in duration and duration["parameter"] not in times:
-        problems.append(f"duration.parameter: is {duration['parameter']!r}; allowed: {', '.join(times) or 'none is a duration'}")
+        problems.append(
+            f"duration.parameter: is {duration['parameter']!r}; allowed: {', '.join(times) or 'none is a duration'}"
+        )
     return problems + [_a_product(term, times, numbers) for term in terms if not _is_time(term, times, numbers)]
 
 

@@ -22,7 +22,9 @@ _MEASURED = {
     "container_capacity": "volume",
     "dead_volume": "volume",
     "temperature": "temperature",
+    "freezing point": "temperature",
     "density": "density",
+    "tablet mass": "mass",
 }
 # A concentration times a volume in µL is an amount: dimension of the concentration -> (that of the amount, divisor).
 _CONCENTRATIONS = {
@@ -96,11 +98,16 @@ def check_material(data: Mapping[str, Any]) -> list[str]:
         problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
     if str(data.get("environmental_condition")).endswith("_conditions") and "temperature" not in properties:
         problems.append("properties.temperature: is left out; allowed: that of the incubator")
-    volume, capacity = _volume(properties), _volume(properties, "container_capacity")
-    if volume is not None and capacity is not None and volume > capacity:
-        problems.append(f"properties.volume: is {properties['volume']!r}; allowed: no more than container_capacity")
+    problems += _check_room(properties)
     problems += _check_contents(data.get("contents", {}), properties) + _check_tare(data)
     return problems + (_check_wells(data["wells"]) if "wells" in data else [])
+
+
+def _check_room(properties: Mapping[str, Any]) -> list[str]:
+    volume, capacity = _volume(properties), _volume(properties, "container_capacity")
+    if volume is None or capacity is None or volume <= capacity:
+        return []
+    return [f"properties.volume: is {properties['volume']!r}; allowed: no more than container_capacity"]
 
 
 def _check_tare(data: Mapping[str, Any]) -> list[str]:
@@ -125,7 +132,7 @@ def _check_well(data: Mapping[str, Any]) -> list[str]:
         return [*problems, f"properties: is {properties!r}; allowed: an object of texts"]
     for key, value in properties.items():
         problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
-    return problems + _check_contents(data.get("contents", {}), properties)
+    return problems + _check_room(properties) + _check_contents(data.get("contents", {}), properties)
 
 
 def _check_key(data: Mapping[str, Any]) -> list[str]:

@@ -174,7 +174,7 @@ def _value(value: Any, depth: int) -> Any:
         return value
     if isinstance(value, bool | int | float):
         if not abs(value) < _LARGEST:
-            raise WireError("A parameter's value is no number that can be read")
+            raise WireError(f"A parameter cannot be {type(value).__name__} of that size")
         return value
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value) and len(value) <= _MOST_PARAMETERS:
         return {key: _value(part, depth + 1) for key, part in value.items()}

@@ -35,6 +35,7 @@ OF_THE_LIQUID = (
     "viscosity",
     "refractive index",
     "surface tension",
+    "freezing point",
     "viability",
     "dissolved gas",
     "filtered through",
@@ -168,11 +169,15 @@ class Vessel:
         if self.contents.mass is not None:
             return self.contents.mass
         if not self.contents.volume:
-            return self.contents.dry_mass() if self.contents.volume is not None else None
+            return self.contents.dry_mass() if self._is_dry() else None
         if "density" not in self.properties:
             return None
         # g/mL is µg/µL times 1000.
         return self.contents.volume * quantities.parse(self.properties["density"], "density").value * 1000
+
+    def _is_dry(self) -> bool:
+        """Whether there is no liquid, and what there is instead has been named."""
+        return self.contents.volume is not None and (self.phase == EMPTY or bool(self.contents.components))
 
     def temperature(self) -> Decimal:
         """That of its surroundings in °C."""
@@ -182,14 +187,14 @@ class Vessel:
         return Decimal(_TEMPERATURES[self.condition])
 
     def thaw(self, temperature: Decimal, seconds: Decimal) -> None:
-        """Thaw what is frozen if it stands warm for long enough."""
+        """Thaw what is frozen if it stands above its freezing point for long enough."""
         needed = self._thawing(temperature) if self.phase == FROZEN else None
         if needed is not None and seconds >= needed:
             self.phase = SUSPENSION if cells_in(self.contents) else LIQUID
 
     def freeze(self, temperature: Decimal) -> None:
-        """Freeze below -5 °C; every liquid is taken to be watery."""
-        if temperature < -5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
+        """Freeze five degrees below its freezing point; a liquid that shows none is taken to be watery."""
+        if temperature < self._freezing_point() - 5 and self.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
             self.phase = FROZEN
 
     def come_out(self) -> None:
@@ -333,7 +338,11 @@ class Vessel:
             del self.properties[name]
         if self.phase == PELLET:
             self.phase = SEDIMENTED
-        elif self.phase in ("solid", "powder") or (self.phase == LIQUID and source.phase == SUSPENSION):
+        elif self.phase in ("solid", "powder"):
+            # What is named and is neither cells nor particles goes into solution; of anything else nobody knows.
+            dissolves = self.contents.components and not self.contents.of_kind(CELLS, PARTICLES)
+            self.phase = LIQUID if dissolves else SUSPENSION
+        elif self.phase == LIQUID and source.phase == SUSPENSION:
             self.phase = SUSPENSION
 
     def _extend_medium(self, source: "Vessel") -> None:
@@ -346,8 +355,13 @@ class Vessel:
     def _is_void(self) -> bool:
         return self.contents.volume == 0 and not self.contents.components and not self.contents.origins
 
+    def _freezing_point(self) -> Decimal:
+        """In °C; water's where none is shown."""
+        written = self.properties.get("freezing point")
+        return quantities.parse(written, "temperature").value if written else ZERO
+
     def _thawing(self, temperature: Decimal) -> int | None:
-        if self.contents.volume is None:
+        if self.contents.volume is None or temperature <= self._freezing_point():
             return None
         started = -(-self.contents.volume // 1000)
         return next((int(started) * seconds for above, seconds in _THAWING if temperature > above), None)

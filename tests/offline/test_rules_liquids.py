@@ -190,3 +190,20 @@ def test_a_trough_keeps_its_dead_volume(droplets):
 def test_a_dry_strand_goes_into_solution(droplets):
     droplets.do("Resuspend", "primer trough", solvent="@trough", volume="100 µL")
     assert (droplets.shown("primer", "phase"), droplets.shown("primer", "strand concentration")) == ("liquid", "100 µM")
+
+
+def test_a_powder_goes_into_solution_unless_it_is_grains_or_nobody_knows_what_it_is(lab):
+    salt, sand = (
+        material("salt", "powder", None, contents={"salt": "5 mg"}, mass="5 mg"),
+        material("sand", "powder", None, mass="5 mg", hidden={"sand": "5 mg"}),
+    )
+    sand["contents"]["sand"]["kind"] = "particles"
+    bench = SmallLab(
+        lab.catalogue,
+        salt,
+        sand,
+        material("dust", "powder", None, mass="5 mg"),
+        material("water", volume="5 mL", capacity="5 mL"),
+    )
+    bench.do("Transfer", "water salt sand dust", source="@water", amount="1 mL")
+    assert [bench.shown(key, "phase") for key in ("salt", "sand", "dust")] == ["liquid", "suspension", "suspension"]

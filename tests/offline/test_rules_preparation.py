@@ -48,11 +48,16 @@ def test_titrant_goes_in_step_by_step_until_the_declared_ph_is_there(lab):
     assert small["buffer"].ledger["components"]["hydroxide"]["amount"] == "20500"  # 205 µL x 100 mM in nmol
 
 
-def test_where_no_ph_is_declared_the_stated_volume_reaches_the_target(small):
-    small.do("AdjustpH", "buffer base", titrant="@base", target_ph="7.4", titrant_volume="150 µL")
-    assert (small.shown("buffer", "pH"), small.shown("buffer", "volume")) == ("7.4", "10.15 mL")
+def test_where_no_ph_is_declared_the_stated_volume_goes_in_and_no_ph_is_told(small):
+    step = small.do("AdjustpH", "buffer base", titrant="@base", target_ph="7.4", titrant_volume="150 µL")
+    (seen,) = step.outcome.new_observations
+    assert (seen.value, seen.description.endswith("150 µL of titrant added, run completed, no pH on record")) == (
+        "",
+        True,
+    )
+    assert (small.shown("buffer", "pH"), small.shown("buffer", "volume")) == (None, "10.15 mL")
     small.do("AdjustpH", "buffer acid", titrant="@acid", target_ph="7.2", max_titrant_volume="0.5 mL")
-    assert (small.shown("buffer", "pH"), small.shown("acid", "volume")) == ("7.2", "49.5 mL")
+    assert (small.shown("buffer", "pH"), small.shown("acid", "volume")) == (None, "49.5 mL")
 
 
 @pytest.mark.parametrize(

@@ -139,3 +139,17 @@ def test_what_cannot_be_heated_or_mixed_is_refused(small, action, keys, reason):
 def test_the_clock_moves_by_what_the_programme_takes(small, action, keys, parameters, seconds):
     assert small.do(action, keys, **parameters).outcome.success
     assert small.bench.elapsed == seconds
+
+
+def test_a_solvent_freezes_and_thaws_at_its_own_point(lab):
+    bench = SmallLab(
+        lab.catalogue,
+        material("stock", "frozen", "100 µL", condition="-20C", **{"freezing point": "18.5 °C"}),
+        material("water_stock", "frozen", "100 µL", condition="-20C"),
+    )
+    bench.do("Storage", "stock water_stock", condition="4C", duration="4 h")
+    assert (bench.shown("stock", "phase"), bench.shown("water_stock", "phase")) == ("frozen", "liquid")
+    bench.do("Storage", "stock", condition="room_temp", duration="1 h")
+    assert bench.shown("stock", "phase") == "liquid"
+    bench.do("Storage", "stock water_stock", condition="4C", duration="1 h")
+    assert (bench.shown("stock", "phase"), bench.shown("water_stock", "phase")) == ("frozen", "liquid")

@@ -32,6 +32,8 @@ def cytometry(job: Job) -> None:
 
 
 def count_cells(job: Job) -> None:
+    if job.number("minimum_diameter") >= job.number("maximum_diameter"):
+        raise RefusalError("empty range: minimum_diameter is not below maximum_diameter")
     for vessel in job.changeable():
         vessel.need_liquid("counted")
         counted = _counted(job, vessel.contents, (CELLS,))
@@ -56,8 +58,9 @@ def count_particles(job: Job) -> None:
     samples = samples_of(job)
     for vessel in samples:
         vessel.need_liquid("counted")
-        measured = vessel.contents
-        use(vessel, job.number("sample_volume") * _readings_drawn(job))
+        if vessel.phase == SEDIMENTED and _stirred(job):
+            vessel.phase = SUSPENSION
+        measured = use(vessel, job.number("sample_volume") * _readings_drawn(job))
         counted = _counted(job, measured, (CELLS, PARTICLES))
         inside = {told: [name for name in names if _in_range(job, name)] for told, names in counted.items()}
         for told, names in inside.items():
@@ -67,6 +70,11 @@ def count_particles(job: Job) -> None:
             record(job, vessel)
     draw_reagents(job, len(samples), len(samples))
     job.how = "True density of what lies within the bounds of size, with the counter's noise."
+
+
+def _stirred(job: Job) -> bool:
+    """Whether the sample is kept in motion, so that nothing lies on the bottom while it is counted."""
+    return bool(job.values["stir"] if "stir" in job.values else job.values["stirring"])
 
 
 def _counted(job: Job, contents: Contents, kinds: Sequence[str]) -> dict[str, list[str]]:

@@ -7,7 +7,7 @@ from simulation.lab import quantities
 from simulation.offline.chemistry import develop, meet
 from simulation.offline.handlers.loading import look_up_all, need, need_phase, need_volume, read_or_record
 from simulation.offline.handlers.probes import need_wavelengths
-from simulation.offline.handlers.thermal import need_format
+from simulation.offline.handlers.thermal import need_apart, need_format
 from simulation.offline.job import Job
 from simulation.offline.ledger import ATTACHED, CELLS, ZERO
 from simulation.offline.responses import read_responses
@@ -15,7 +15,6 @@ from simulation.offline.vessels import (
     ADHERENT,
     GEL,
     LIQUID,
-    PLATE,
     SEDIMENTED,
     SUSPENSION,
     RefusalError,
@@ -38,7 +37,7 @@ def microscope(job: Job) -> None:
     _need_times(job)
     for vessel in job.samples(*_compounds(job)):
         need_format(vessel, _STAGE, "the stage takes plates, dishes, culture flasks and slides")
-        _need_single(vessel)
+        need_apart(vessel)
         need_phase(vessel, (*_WET, GEL, "tissue", "solid"), "imaged")
         if not vessel.contents.of_kind(CELLS, ATTACHED) and vessel.phase != "tissue":
             raise RefusalError(f"no cells: there is nothing to image in {vessel.name}")
@@ -52,7 +51,7 @@ def plate_reader(job: Job) -> None:
     _need_times(job)
     for vessel in job.samples(*_compounds(job)):
         need_format(vessel, _WELLS, "the reader takes microplate wells")
-        _need_single(vessel)
+        need_apart(vessel)
         need_phase(vessel, _WET, "read in a plate")
         need_volume(vessel, _LEAST_IN_A_WELL)
         _add_compounds(job, vessel)
@@ -103,11 +102,6 @@ def _plates(job: Job) -> list[Vessel]:
         if vessel.phase not in (GEL, "solid"):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, not a solid medium")
     return samples
-
-
-def _need_single(vessel: Vessel) -> None:
-    if vessel.phase == PLATE:
-        raise RefusalError(f"wrong phase: {vessel.name} is a whole plate; separate its wells first")
 
 
 def _compounds(job: Job) -> list[Vessel]:

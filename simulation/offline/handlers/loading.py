@@ -6,7 +6,7 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.offline.job import Job
-from simulation.offline.ledger import Contents
+from simulation.offline.ledger import Contents, grain
 from simulation.offline.responses import chosen_fits, read_responses
 from simulation.offline.vessels import EMPTY, SMALLEST_DRAW, RefusalError, Vessel, show
 
@@ -21,7 +21,7 @@ def _each(volume: str) -> _Volume:
 
 def _diluted(volume: str, dilution: str) -> _Volume:
     """What every run takes of a solution that is diluted first."""
-    return lambda job, samples, runs: job.number(volume) * runs / job.number(dilution)
+    return lambda job, samples, runs: grain(job.number(volume) * runs / job.number(dilution))
 
 
 def _sample(volume: str) -> _Volume:
@@ -170,6 +170,15 @@ def look_up(measured: Contents, lookup: Mapping[str, Any]) -> str:
     if len(found) > 1:
         return "mixed signal of several origins"
     return found[0] if found else ""
+
+
+def shown_number(written: str, dimension: str) -> Decimal | None:
+    """The number that a property tells, bare or with a unit; None where it tells none."""
+    try:
+        number = quantities.parse(written, dimension).value if dimension else Decimal(written)
+    except (ArithmeticError, quantities.QuantityError):
+        return None
+    return number if number.is_finite() else None
 
 
 def noisy(job: Job, vessel: Vessel, true: Decimal, noise: str, what: str) -> list[Decimal]:

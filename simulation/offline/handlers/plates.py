@@ -46,6 +46,7 @@ def _well(job: Job, plate: Vessel, well: _Well) -> Vessel:
         key=str(well["ledger"].get("key", "")),
     )
     part.sources.note(plate.barcode, contents.volume)
+    part.freeze(part.temperature())  # with the plate, where that stands in the cold
     return part
 
 

@@ -6,6 +6,7 @@ from decimal import Decimal
 from simulation.lab import quantities
 from simulation.offline.chemistry import develop
 from simulation.offline.handlers import freezing
+from simulation.offline.handlers.loading import shown_number
 from simulation.offline.job import Job
 from simulation.offline.ledger import ZERO, Contents
 from simulation.offline.responses import signal
@@ -33,17 +34,15 @@ _FILLINGS = {
 
 
 def adjust_ph(job: Job) -> None:
-    """Where the experiment declares the pH, titrant goes in until it is there; else the stated volume brings it there."""
+    """Where the experiment declares the pH, titrant goes in until it is there; else a stated volume, to a pH nobody knows."""
     titrant, target = job.named("titrant"), job.number("target_ph")
     titrant.need_liquid()
     for vessel in job.changeable(titrant):
         vessel.need_liquid("titrated")
         _need_reachable(vessel, titrant, target)
         used = _titrate(job, vessel, titrant, target)
-        reached = _now(job, vessel)
-        vessel.properties["pH"] = quantities.plain(round(target if reached is None else reached, 2))
-        job.say(f"{job.run_of(vessel)}: {show(used)} of titrant added, pH", "quantitative", vessel.properties["pH"])
-    job.how = "Titrant in steps against the declared pH; where none is declared, the stated volume reaches the target."
+        _say_reached(job, vessel, used)
+    job.how = "Titrant in steps against the declared pH; where none is declared, the stated volume, and no pH is told."
 
 
 def digest_by_microwave(job: Job) -> None:
@@ -84,12 +83,22 @@ def prepare_electrode(job: Job) -> None:
     job.how = "An electrode out of the lab's stock of parts; its potential is that of its couple."
 
 
+def _say_reached(job: Job, vessel: Vessel, used: Decimal) -> None:
+    """The pH as declared; nothing is made up where none is."""
+    said, reached = f"{job.run_of(vessel)}: {show(used)} of titrant added", _now(job, vessel)
+    if reached is None:
+        vessel.properties.pop("pH", None)
+        job.say(f"{said}, run completed, no pH on record")
+        return
+    vessel.properties["pH"] = quantities.plain(round(reached, 2))
+    job.say(f"{said}, pH", "quantitative", vessel.properties["pH"])
+
+
 def _need_reachable(vessel: Vessel, titrant: Vessel, target: Decimal) -> None:
     """Nothing that is mixed comes to lie outside the pH of its parts, where both are known."""
-    if "pH" not in vessel.properties or "pH" not in titrant.properties:
-        return
-    ends = sorted(Decimal(str(each.properties["pH"])) for each in (vessel, titrant))
-    if not ends[0] <= target <= ends[1]:
+    ends = [shown_number(str(each.properties.get("pH", "")), "") for each in (vessel, titrant)]
+    known = sorted(end for end in ends if end is not None)
+    if len(known) == len(ends) and not known[0] <= target <= known[1]:
         raise RefusalError(
             f"wrong titrant: pH {target} does not lie between {vessel.name} at pH {vessel.properties['pH']}"
             f" and {titrant.name} at pH {titrant.properties['pH']}"

@@ -14,6 +14,7 @@ from simulation.offline.handlers.loading import (
     read_or_record,
     record,
     samples_of,
+    shown_number,
     use,
 )
 from simulation.offline.job import Job
@@ -126,7 +127,7 @@ def _immersed(job: Job, meter: Meter) -> Decimal:
 
 def _say_property(job: Job, vessel: Vessel, meter: Meter) -> None:
     """Readings around the number that the liquid's properties tell; a record where they tell none."""
-    true = _number(str(vessel.properties.get(meter.shown, "")), meter.dimension)
+    true = shown_number(str(vessel.properties.get(meter.shown, "")), meter.dimension)
     if true is None:
         record(job, vessel)
         return
@@ -134,14 +135,6 @@ def _say_property(job: Job, vessel: Vessel, meter: Meter) -> None:
     value = ", ".join(quantities.plain(round(reading, meter.places)) for reading in readings)
     unit = quantities.kept_unit(meter.dimension) if meter.dimension else ""
     job.say(job.run_of(vessel), "quantitative", f"{value} {unit}".strip())
-
-
-def _number(written: str, dimension: str) -> Decimal | None:
-    try:
-        number = quantities.parse(written, dimension).value if dimension else Decimal(written)
-    except (ArithmeticError, quantities.QuantityError):
-        return None
-    return number if number.is_finite() else None
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

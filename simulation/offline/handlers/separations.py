@@ -10,9 +10,12 @@ from simulation.offline.handlers import filtering, purifying
 from simulation.offline.job import Job
 from simulation.offline.ledger import ATTACHED, CELLS, PARTICLES, ZERO, Contents
 from simulation.offline.vessels import (
+    CONSUMABLE,
+    EMPTY,
     FROZEN,
     LIQUID,
     OF_THE_LIQUID,
+    PLATE,
     SEDIMENTED,
     SUSPENSION,
     RefusalError,
@@ -76,7 +79,8 @@ def centrifuge(job: Job) -> None:
         heavy = vessel.contents.of_kind(CELLS, PARTICLES)
         if vessel.phase in (LIQUID, SUSPENSION) and heavy and force >= _LEAST_FORCE:
             vessel.phase = SEDIMENTED
-            job.say(f"{vessel.name} after the spin", "visual", "a pellet under the liquid")
+        seen = "a pellet under the liquid" if vessel.phase == SEDIMENTED else "no pellet to be seen"
+        job.say(job.run_of(vessel), "visual", seen)
     job.how = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
 
 
@@ -96,6 +100,8 @@ def extract_dna(job: Job) -> None:
     for vessel in job.changeable():
         if vessel.phase == FROZEN:
             vessel.need_liquid("lysed")
+        if vessel.phase in (EMPTY, CONSUMABLE, PLATE):
+            raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}; there is nothing to extract DNA from")
         if volume > vessel.capacity():
             raise RefusalError(
                 f"too small a container: {show(vessel.capacity())} capacity, {show(volume)} would be in it ({vessel.name})"

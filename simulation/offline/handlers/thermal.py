@@ -12,6 +12,7 @@ from simulation.offline.vessels import (
     EMPTY,
     FROZEN,
     LIQUID,
+    PLATE,
     SEDIMENTED,
     SOLIDS,
     SUSPENSION,
@@ -48,6 +49,7 @@ def degas(job: Job) -> None:
 def incubate(job: Job) -> None:
     temperature, seconds = job.number("temperature"), job.number("duration")
     for vessel in job.changeable():
+        need_apart(vessel)
         vessel.place("incubating_conditions", temperature=_celsius(temperature))
         _hold(job, vessel, temperature, seconds)
         if vessel.phase != FROZEN:
@@ -106,6 +108,7 @@ def thermocycle(job: Job) -> None:
 def autoclave(job: Job) -> None:
     kills = job.number("temperature") >= _KILLING and job.number("duration") >= _KILLING_TIME
     for vessel in job.changeable():
+        need_apart(vessel)
         _need_safe_to_steam(job, vessel)
         develop(job, vessel)
         if kills:
@@ -113,6 +116,12 @@ def autoclave(job: Job) -> None:
             vessel.properties["sterilised"] = f"{job.set_to('temperature')} for {job.set_to('duration')}"
         vessel.place("room_temp")
     job.how = "Volumes stay under loose caps; from 15 min at 121 °C on, cells are dead cells."
+
+
+def need_apart(vessel: Vessel) -> None:
+    """Refuse a whole plate: what is in its wells comes to life in the books once they are separated."""
+    if vessel.phase == PLATE:
+        raise RefusalError(f"wrong phase: {vessel.name} is a whole plate; separate its wells first")
 
 
 def need_format(vessel: Vessel, formats: tuple[str, ...], rule: str) -> None:
@@ -158,9 +167,9 @@ def need_space(vessel: Vessel, share: Decimal, otherwise: str) -> None:
 
 def _kill_all(vessel: Vessel) -> None:
     for name in cells_in(vessel.contents):
-        if name.startswith("dead "):
-            continue
         part, dead = vessel.contents.components[name], f"dead {name}"
+        if name.startswith("dead ") or part.dimension != "count":
+            continue
         before = vessel.contents.amount(dead)
         both = None if before is None or part.amount is None else before + part.amount
         vessel.contents = vessel.contents.changed(name, part._replace(amount=ZERO))

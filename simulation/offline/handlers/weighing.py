@@ -104,7 +104,8 @@ def _weighed(job: Job, vessel: Vessel, true: Decimal) -> str:
     _, step, places = _BALANCES[job.values["balance"]]
     readings = []
     for number, mass in enumerate(noisy(job, vessel, true, "0", "mass")):
-        readings.append((mass + step * job.deviate(vessel, "balance", number)) / 10**6)
+        read = (mass + step * job.deviate(vessel, "balance", number)) / 10**6
+        readings.append(round(read, places) + 0)  # a balance shows no minus before zero
     return ", ".join(f"{reading:.{places}f} g" for reading in readings)
 
 

@@ -40,6 +40,7 @@ _BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_PH = re.compile(r"\bph\b")
 _DIGITS = re.compile(r"([0-9]{1,15})")
 _QUANTITY = re.compile(
     r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?"
@@ -259,8 +260,10 @@ def _visible(text: str) -> str:
 
 
 def _label(key: Any) -> str:
-    words = str(key).replace("_", " ").strip()
-    return words[:1].upper() + words[1:]
+    """A property's name as a heading; one that begins with a symbol (pH, dNTP, mCherry) keeps it as it is written."""
+    words = _PH.sub("pH", str(key).replace("_", " ").strip())
+    first = words.partition(" ")[0]
+    return words[:1].upper() + words[1:] if first.islower() else words
 
 
 def _letters(index: int) -> str:

@@ -1,11 +1,11 @@
 """Plays reference protocols offline: whole, without what one line of the rubric counts, and short in named ways."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from simulation.lab.actions import QUIT, SUBMIT, Catalogue
-from simulation.lab.bench import Bench, Ending
+from simulation.lab.bench import Bench, Ending, Step
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import place_all
 from simulation.offline.agent import ProtocolAgent
@@ -23,6 +23,7 @@ class Play(NamedTuple):
     missed: tuple[str, ...]  # the judged lines that were not met
     refused: tuple[str, ...]  # "step 3, Transfer: reason"
     findings: tuple[Finding, ...]
+    unmade: str  # the first label that its step's outcome has no material for; "" if there is none
 
 
 class Ablation(NamedTuple):
@@ -51,6 +52,7 @@ class Rehearsal:
         """Everything that must be mended; none when the protocol suffices and no part of it can be left out."""
         found = [] if self.reference.valid else [f"the reference protocol is not VALID: {_why(self.reference)}"]
         found += [f"the reference protocol is refused at {reason}" for reason in self.reference.refused]
+        found += [f"the reference protocol cannot go on after {self.reference.unmade}"] if self.reference.unmade else []
         return found + [f"{cut.name}: {cut.fault}" for cut in (*self.lines, *self.shortfalls) if cut.fault]
 
 
@@ -84,10 +86,19 @@ def play(spec: ExperimentSpec, catalogue: Catalogue, seed: int, without: Collect
     bench = Bench(spec.goal, catalogue, place_all(spec.drafts(), seed), seed, spec.max_steps)
     while bench.ending is None:
         bench.step(agent.choose(bench.situation()), model)
-    return _judged(spec, bench)
+    return _judged(spec, bench, _unmade(kept, bench.history))
 
 
-def _judged(spec: ExperimentSpec, bench: Bench) -> Play:
+def _unmade(protocol: Iterable[Mapping[str, Any]], history: Iterable[Step]) -> str:
+    for step, done in zip(protocol, history, strict=False):
+        for label, at in step.get("yields", {}).items():
+            if done.outcome.success and at >= len(done.barcodes):
+                made = len(done.barcodes)
+                return f"step {done.number}, {done.action.name}: {label!r} is none of the {made} materials it made"
+    return ""
+
+
+def _judged(spec: ExperimentSpec, bench: Bench, unmade: str) -> Play:
     classifier, transcript = ChecklistClassifier(spec.rubric), bench.transcript()
     verdict, findings = classifier.judge(spec.goal, transcript), classifier.findings(transcript)
     done = [step for step in bench.history if step.action.name not in (SUBMIT, QUIT)]
@@ -100,6 +111,7 @@ def _judged(spec: ExperimentSpec, bench: Bench) -> Play:
         missed=tuple(finding.line.line for finding in findings if not finding.met),
         refused=tuple(f"step {s.number}, {s.action.name}: {s.outcome.failure_reason}" for s in refused),
         findings=tuple(findings),
+        unmade=unmade,
     )
 
 

@@ -72,7 +72,9 @@ def _details(rehearsal: Rehearsal) -> str:
     """What is on the bench; each line of the rubric, and the verdict without what counted for it; each shortfall."""
     texts = {finding.line.line: f"{finding.line.line}: {finding.line.text}" for finding in rehearsal.reference.findings}
     rows = [(_cut(texts[c.name]), _numbers(c.without), verdict(c.valid), _note(c)) for c in rehearsal.lines]
-    rows += [(_cut(texts[name]), "none", "-", "of another route") for name in rehearsal.unused]
+    routes = {finding.line.line: finding.line.route for finding in rehearsal.reference.findings}
+    why = {name: "of another route" if routes[name] else "nothing counts for it" for name in rehearsal.unused}
+    rows += [(_cut(texts[name]), "none", "-", why[name]) for name in rehearsal.unused]
     short = [(_cut(c.name), _numbers(c.without), verdict(c.valid), _note(c)) for c in rehearsal.shortfalls]
     parts = [
         f"{rehearsal.spec.slug}: reference {verdict(rehearsal.reference.valid)}",

@@ -65,10 +65,17 @@ class Job:
 
     def label(self, number: int, of: int, otherwise: str) -> str:
         """The agent's label, numbered when there are several vessels to label."""
-        written = self.values.get("label")
+        written = self.written_label
         if not written:
             return otherwise
-        return f"{written} {number}" if of > 1 else str(written)
+        return f"{written} {number}" if of > 1 else written
+
+    @property
+    def written_label(self) -> str:
+        """What the agent writes on new vessels, as far as it can be seen; "" if nothing can."""
+        written = str(self.values.get("label") or "")
+        seen = "".join(letter if letter.isprintable() else " " for letter in written)
+        return " ".join(seen.split())
 
     def free_name(self, name: str) -> str:
         number, free = 1, name[:110]

@@ -1,5 +1,6 @@
 """A step as a page shows it: what was done, what changed, what was seen. The simulator's ledger is not in here."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -121,7 +122,7 @@ def span(seconds: int) -> str:
 
 def words(name: str) -> str:
     """A field's name for people."""
-    return name.replace("_", " ")
+    return re.sub(r"\bph\b", "pH", name.replace("_", " "))
 
 
 def written(value: Any) -> str:

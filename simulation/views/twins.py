@@ -5,6 +5,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.db.models import Count, Q, QuerySet
+from django.db.models.fields.json import KT
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -70,7 +71,9 @@ def _listed(step: UUID | None) -> QuerySet[Twin]:
         "transition__episode__initial",
         "transition__episode__experiment__data",
     )
-    return rows.filter(transition__code=step) if step else rows.order_by("-pk")
+    rows = rows.filter(transition__code=step) if step else rows.order_by("-pk")
+    told: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
+    return told
 
 
 def _pools() -> dict[str, int]:

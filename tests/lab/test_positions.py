@@ -94,6 +94,12 @@ def test_a_file_that_is_no_json_is_told_with_its_line(tmp_path, text, said):
         catalogue.read_directory(tmp_path)
 
 
+def test_a_file_in_another_encoding_is_told_with_its_line(tmp_path):
+    (tmp_path / "X.json").write_bytes('{\n "a": "5 µL"}'.encode("latin-1"))
+    with pytest.raises(CatalogueError, match=r"X\.json:2: not JSON: 'utf-8' codec can't decode"):
+        catalogue.read_directory(tmp_path)
+
+
 def test_a_wrong_action_and_a_wrong_experiment_are_refused_with_file_line_and_reason(tmp_path):
     for kind in ("actions", "experiments"):
         (tmp_path / kind).mkdir()

@@ -99,6 +99,9 @@ def test_the_objects_own_lists_are_copied():
         ({"name": "Mix", "materials": [None]}, "list of barcodes"),
         ({"name": "Mix", "parameters": []}, "values by name"),
         ({"name": "Mix", "parameters": {"a": float("nan")}}, "cannot be float"),
+        # Python writes out no whole number of so many digits: it must not get as far as a transcript.
+        ({"name": "Mix", "parameters": {"a": 10**5000}}, "cannot be int of that size"),
+        ({"name": "Mix", 10**5000: 1}, "something that is no text"),
         ({"name": "Mix", "parameters": {"a": None}}, "cannot be NoneType"),
         ({"name": "Mix", "parameters": {"a": [[[[["b"]]]]]}}, "nested"),
         ({"name": "Mix", "barcode": "MAT-1"}, "'barcode'"),

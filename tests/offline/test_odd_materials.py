@@ -157,3 +157,16 @@ def test_what_is_diluted_by_an_uneven_factor_is_drawn_in_whole_grains(lab):
     written = {"primary_antibody": codes[1], "primary_dilution": "31", "antibody_volume": "10 µL"}
     assert small.bench.step(Action("CapillaryWestern", tuple(codes), written), small.model).outcome.success
     assert -Decimal(small["medium"].ledger["volume"]).as_tuple().exponent <= 12
+
+
+@pytest.mark.parametrize("label", [" ", "\u200b", "\u202e \ufeff"])
+def test_a_label_nobody_can_see_is_none(lab, label):
+    small = odd_lab(lab.catalogue)
+    names = [
+        small.do("Aliquot", "liquid tubes", volume="10 µL", label=label),
+        small.do("DNASynthesis", "", sequences="ACGT", label=label),
+        small.do("PrepareReferenceElectrode", "", type="Ag/AgCl", filling_solution="3 M KCl in water", label=label),
+    ]
+    assert [step.outcome.failure_reason for step in names] == ["", "", ""]
+    made = [step.outcome.new_materials[-1].name for step in names]
+    assert made == ["Aliquot 1 of liquid", "DNA 1, 4 nt", "Reference electrode, Ag/AgCl"]

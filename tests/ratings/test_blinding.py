@@ -237,3 +237,18 @@ def test_a_place_that_an_action_names_is_said_in_words() -> None:
     step["action"]["parameters"] = {"condition": "room_temp", "label": "room_temperature"}
     shown = dict(map(tuple, blind_transition(step)["action"]["parameters"]))
     assert shown == {"Condition": "room temperature", "Label": "room_temperature"}
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("container_capacity", "Container capacity"),
+        ("pH", "pH"),
+        ("target_ph", "Target pH"),
+        ("dNTP concentration", "dNTP concentration"),
+        ("L-glutamate concentration", "L-glutamate concentration"),
+    ],
+)
+def test_a_heading_begins_with_a_capital_but_a_symbol_stays_as_it_is_written(written: str, shown: str) -> None:
+    step = replaced(STEP, ("inputs", 0, "properties"), {written: "7"})
+    assert [label for label, _ in blind_transition(step)["before"][0]["properties"]] == [shown]

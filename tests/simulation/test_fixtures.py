@@ -48,6 +48,14 @@ def test_wrong_files_are_all_named_with_field_and_allowed_values_and_nothing_is_
     assert not CatalogueEntry.objects.exists() and not Experiment.objects.exists()
 
 
+def test_a_wrong_directory_is_refused_and_the_actions_loaded_before_stay(copy: Path, tmp_path: Path) -> None:
+    fixtures.load_lab(copy)
+    before = CatalogueEntry.objects.count()
+    with pytest.raises(CommandError, match=r"elsewhere/actions: holds no data file"):
+        call_command("load_lab", directory=tmp_path / "elsewhere")
+    assert CatalogueEntry.objects.count() == before > 0
+
+
 def test_a_wrong_experiment_names_entry_and_field(copy: Path) -> None:
     path = copy / "experiments/caffeine-hplc-analysis.json"
     materials = json.loads(path.read_text())["materials"]

@@ -78,6 +78,13 @@ def test_a_step_that_is_refused_is_a_fault():
     assert any("refused at step 1, MeasureVolume" in fault for fault in done.faults)
 
 
+def test_a_label_for_a_material_that_a_step_does_not_make_is_a_fault():
+    # MeasureVolume gives its one material back: there is a new material 0 and no 3.
+    late = [measured("tea") | {"yields": {"late": 3}}, measured("water")]
+    told = "the reference protocol cannot go on after step 1, MeasureVolume: 'late' is none of the 1 materials it made"
+    assert rehearsed(protocol=late).faults == [told]
+
+
 def test_a_line_that_can_be_left_out_is_a_fault():
     # Either line makes a complete route of its own, so neither is needed.
     routes = [line("tea_read", "tea", route="tea"), line("water_read", "water", route="water")]
@@ -167,6 +174,12 @@ def test_an_unknown_slug_or_a_wrong_file_ends_with_2(tmp_path, wrong):
     place = directory(tmp_path, **({} if wrong else {"max_steps": 0}))
     with pytest.raises(CommandError, match=r"no experiment 'coffee'|max_steps: is 0") as error:
         call_command("lab_report", directory=place, **wrong)
+    assert error.value.returncode == 2
+
+
+def test_a_directory_without_data_files_ends_with_2(tmp_path):
+    with pytest.raises(CommandError, match="actions: holds no data file") as error:
+        call_command("lab_report", directory=tmp_path)
     assert error.value.returncode == 2
 
 

@@ -1,5 +1,6 @@
 """The laboratory's pages, as staff and everyone else meet them."""
 
+import html
 import re
 from typing import Any
 from uuid import uuid4
@@ -138,6 +139,33 @@ def test_an_experiments_page_shows_its_materials_and_never_its_hidden_truth(
     assert "LEAKED" not in page
 
 
+def test_an_experiments_page_shows_its_rubric_by_route_its_shortfalls_and_what_may_be_asked_for(
+    staff: Client, caffeine: Experiment
+) -> None:
+    page = text(staff.get(reverse("simulation:experiment", args=[caffeine.slug])))
+    read = html.unescape(page)
+    assert all(line["text"] in read for line in caffeine.data["rubric"])
+    assert all(entry["name"] in read for entry in caffeine.data["shortfalls"])
+    assert all(entry["name"] in read for entry in caffeine.data["manifest"])
+    assert caffeine.data["provenance"] in read
+    # the blank is needed on either route, so it stands before both of them
+    always, *routes = (
+        page.index(f">{head}") for head in ("Always<", "One way of several: ex", "One way of several: st")
+    )
+    assert always < page.index("A water blank") < min(routes)
+
+
+def test_an_experiment_without_routes_shortfalls_and_list_shows_no_empty_heading(
+    staff: Client, caffeine: Experiment
+) -> None:
+    plain = [{key: line[key] for key in line if key != "route"} for line in caffeine.data["rubric"][:1]]
+    caffeine.data |= {"rubric": plain, "shortfalls": [], "manifest": []}
+    caffeine.save()
+    page = text(staff.get(reverse("simulation:experiment", args=[caffeine.slug])))
+    assert plain[0]["text"] in html.unescape(page)
+    assert not any(head in page for head in ("Always", "One way of several", "Ways to fall short", "May be asked for"))
+
+
 def test_the_catalogue_says_what_each_parameter_may_be(staff: Client, lab: None) -> None:
     page = text(staff.get(reverse("simulation:actions")))
     assert "Centrifuge" in page
@@ -173,6 +201,34 @@ def test_a_wrong_order_is_shown_again_with_what_was_chosen(
     if "cast" not in wrong:
         assert 'value="offline-lapses" required checked' in text(answer)
     assert not Run.objects.exists()
+
+
+def test_choose_all_ticks_every_experiment_and_choose_none_does_not(staff: Client, lab: None) -> None:
+    address = reverse("simulation:new_episodes")
+    page = text(staff.get(address))
+    everything, nothing = (html.unescape(found) for found in re.findall(r'<a href="([^"]*)">Choose \w+</a>', page))
+    ticked = re.findall(r'name="experiments" value="(.*?)" checked', text(staff.get(everything)))
+    assert sorted(ticked) == sorted(Experiment.objects.values_list("slug", flat=True))
+    assert 'name="experiments"' in page and " checked" not in re.findall(r"<fieldset.*?</fieldset>", page, re.S)[0]
+    assert nothing == address
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_agents_may_ask_for_materials_only_in_a_run_ordered_so(
+    staff: Client, caffeine: Experiment, asked: bool
+) -> None:
+    form = order(caffeine, **({"manifest": "on"} if asked else {}))
+    answer = staff.post(reverse("simulation:new_episodes"), form, follow=True)
+    assert Run.objects.get().manifest is asked
+    assert ("no benchmark" in text(answer)) is asked
+
+
+def test_a_wrong_order_is_shown_again_with_its_tick_for_more_materials(staff: Client, caffeine: Experiment) -> None:
+    ticked = r'<input type="checkbox" name="manifest"[^>]* checked>'
+    address = reverse("simulation:new_episodes")
+    assert not re.search(ticked, text(staff.get(address)))
+    wrong = order(caffeine, manifest="on", replicates=0)
+    assert re.search(ticked, text(staff.post(address, wrong)))
 
 
 def test_the_form_says_how_many_episodes_it_will_make(staff: Client, lab: None) -> None:
@@ -285,6 +341,59 @@ def test_the_verdict_names_each_line_and_leads_to_its_steps(staff: Client, playe
     assert "evidence sufficient" in page
 
 
+def finding(code: str, severity: str, told: str) -> dict[str, Any]:
+    plain = {"decidable": severity != "info", "subject": "Sample", "expected": "", "got": "", "tolerance": ""}
+    return {"code": code, "severity": severity, "text": told, **plain}
+
+
+def report(verdict: str, *findings: dict[str, Any]) -> dict[str, Any]:
+    return {"verdict": verdict, "findings": list(findings)}
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (report("error", finding("L02", "error", "gains 4 mL")), r"1 finding<.*<strong>L02</strong> gains 4 mL"),
+        (
+            report("error", finding("L02", "error", "gains"), finding("L20", "warning", "says 5 mL")),
+            r"2 findings<.*<strong>L20</strong> \(warning\) says 5 mL",
+        ),
+        (
+            report("ok", finding("L10", "warning", "a barcode in a name")),
+            r"1 warning<.*<strong>L10</strong> \(warning\)",
+        ),
+        (report("ok"), r"nothing wrong found<"),
+        (report("ok", finding("L03", "info", "unknown")), r"nothing wrong found<.*1 question could not be decided"),
+        (report("undecidable", *(finding("L03", "info", "x"),) * 2), r"no quantity to check<.*2 questions could not"),
+    ],
+)
+def test_what_the_checker_found_stands_under_its_step(
+    staff: Client, played: Episode, found: dict[str, Any], said: str
+) -> None:
+    played.transitions.filter(number=2).update(findings=found)
+    page = text(staff.get(reverse("simulation:episode", args=[played.code])))
+    steps = page.split('id="step-')
+    assert "Checker:" not in steps[1] and "Checker:" in page
+    assert re.search(said, page, re.S)
+    assert page.count("Checker:") == 1
+
+
+def test_a_finding_quotes_the_simulator_as_text(staff: Client, played: Episode) -> None:
+    told = "<script>alert(1)</script> is no unit"
+    played.transitions.filter(number=1).update(findings=report("error", finding("L12", "error", told)))
+    page = text(staff.get(reverse("simulation:episode", args=[played.code])))
+    assert "&lt;script&gt;alert(1)" in page and "<script>alert" not in page
+
+
+def test_each_steps_badge_says_how_far_it_was_followed(staff: Client, really_played: Episode) -> None:
+    page = text(staff.get(reverse("simulation:episode", args=[really_played.code])))
+    articles = re.findall(r"<article.*?</article>", page, re.S)
+    wanted = [step.step["outcome"]["fidelity"] for step in really_played.transitions.order_by("number")]
+    assert set(wanted) >= {"quantities computed", "state tracked", "bookkeeping only"}
+    for article, badge in zip(articles, wanted, strict=True):
+        assert re.search(rf'<span class="pill[^"]*">{badge}</span>', article)
+
+
 def test_hostile_text_of_a_step_is_shown_as_text(staff: Client, played: Episode) -> None:
     hostile = "<script>alert(1)</script>{{ 7|add:7 }}"
     row = played.transitions.order_by("number")[0]
@@ -353,6 +462,8 @@ def test_twins_are_ordered_once_and_explained_to_staff(
     shown = list(page.context["page"])
     assert shown == [twin]
     assert twin.field in text(page)
+    assert f">{twin.outcome['fidelity']}</span>" in text(page)
+    assert re.search(r"<dt>checker</dt><dd>finds (nothing|L\d\d)", text(page))
     assert "obvious (done)" in text(staff.get(reverse("simulation:episode", args=[twin.transition.episode.code])))
 
 

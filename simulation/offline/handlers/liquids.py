@@ -68,7 +68,7 @@ def serial_dilute(job: Job) -> None:
     first = previous.name
     for step in range(1, steps + 1):
         portion = previous.draw(carried)
-        vessel = job.make(box, f"{job.values['label'] or first} 1:{quantities.plain(factor**step)}")
+        vessel = job.make(box, f"{job.written_label or first} 1:{quantities.plain(factor**step)}")
         vessel.pour(diluent.draw(carried * (factor - 1)), diluent)
         vessel.pour(portion, previous)
         previous = vessel

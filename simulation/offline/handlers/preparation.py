@@ -78,7 +78,7 @@ def prepare_electrode(job: Job) -> None:
     if not filling.startswith(_FILLINGS[couple]):
         raise RefusalError(f"wrong filling solution: {couple} takes {', '.join(_FILLINGS[couple])}, not {filling}")
     shown = {"electrode type": couple, "filling solution": filling, "frit": job.values["frit"]}
-    name = job.values["label"] or f"Reference electrode, {couple}"
+    name = job.written_label or f"Reference electrode, {couple}"
     job.made.append(Vessel(job.free_name(name), shown, Contents(volume=None), CONSUMABLE))
     job.how = "An electrode out of the lab's stock of parts; its potential is that of its couple."
 

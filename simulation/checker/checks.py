@@ -1,0 +1,77 @@
+"""All checks over one transition, and the verdict they add up to."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from simulation.checker import (
+    balance,
+    calibration,
+    concentrations,
+    containers,
+    counted,
+    dilutions,
+    fields,
+    inheritance,
+    masses,
+    materials,
+    observables,
+    outputs,
+    ranges,
+    readings,
+    sentences,
+    settings,
+    slips,
+    states,
+    surroundings,
+    times,
+    transition,
+    wells,
+)
+from simulation.checker.findings import Finding, Ran, Report, Said, report, undecided
+from simulation.lab.actions import Catalogue
+
+CHECKS: tuple[tuple[str, Callable[[transition.Transition], Said]], ...] = (
+    ("L01", materials.origins),
+    ("L02", balance.volumes),
+    ("L03", dilutions.dilutions),
+    ("L04", concentrations.amounts),
+    ("L04", masses.solids),
+    ("L04", counted.kept),
+    ("L05", containers.containers),
+    ("L06", states.physical),
+    ("L07", balance.overdraw),
+    ("L08", materials.consumed),
+    ("L09", materials.supplies),
+    ("L10", fields.leaks),
+    ("L11", fields.enums),
+    ("L12", slips.unit_slips),
+    ("L13", times.clock),
+    ("L14", surroundings.conditions),
+    ("L15", observables.measured),
+    ("L16", settings.echoes),
+    ("L16", sentences.told),
+    ("L17", observables.limits),
+    ("L18", outputs.counts),
+    ("L19", inheritance.inheritance),
+    ("L20", readings.agreement),
+    ("L20", calibration.order),
+    ("L21", wells.wells),
+    ("L22", fields.coherence),
+    ("L23", ranges.ranges),
+)
+
+
+def check(data: Any, catalogue: Catalogue | None = None) -> Report:
+    """Everything L01 to L24 have to say of a transition as plain JSON. TransitionError if it is none."""
+    read = transition.read(data, catalogue)
+    return report(item for code, one in CHECKS for item in _said(code, one, read))
+
+
+def _said(
+    code: str, one: Callable[[transition.Transition], Said], read: transition.Transition
+) -> Iterator[Finding | Ran]:
+    try:
+        yield from one(read)
+    except ArithmeticError:
+        # Numbers at the edge of what decimals hold: nothing can be said of them.
+        yield undecided(code, read.action, "numbers too large or too small to compare")

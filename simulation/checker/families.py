@@ -1,0 +1,66 @@
+"""The 82 actions by what they can do to amounts: the checker's own reading of the catalogue (spec 4.1)."""
+
+from collections.abc import Mapping
+
+MOVE, ADD, COMBINE, SERIAL = "move", "add", "combine", "serial"
+INERT, HEAT, TAKE, READ, CONSUME, MAKE, CONTROL, UNKNOWN = (
+    "inert", "heat", "take", "read", "consume", "make", "control", "unknown",
+)  # fmt: skip
+
+_MEMBERS = {
+    MOVE: "Transfer Aliquot AcousticLiquidHandling",
+    ADD: "Dilute FillToVolume Resuspend AdjustpH",
+    COMBINE: "Combine",
+    SERIAL: "SerialDilute",
+    # Nothing goes in or out, and nothing reacts.
+    INERT: "Mix Centrifuge Degas Wait Storage FlashFreeze ApplyMagnet Grind SeparateWells",
+    # Nothing goes in; something may react, grow, die or evaporate.
+    HEAT: "Incubate CellCultureIncubate Thermocycler Autoclave Microwave FreezeCells",
+    # Something may be taken off or replaced.
+    TAKE: "Wash Filter Aspirate Dialysis SolidPhaseExtraction Evaporate Lyophilize Desiccate DryingOven "
+    "AttemptDNAExtraction",
+    # The sample stays as it is.
+    READ: "BioLayerInterferometry MeasureOsmolality MeasureConductivity MeasureContactAngle MeasureDensity "
+    "MeasureDissolvedOxygen MeasurepH MeasureWeight MeasureVolume MeasureCount ImageSample MeasureSurfaceTension "
+    "CyclicVoltammetry VisualInspection ImageColonies QuantifyColonies UsePhotospectrometer UsePlateReader UseMicroscope",
+    # Some of the sample is used up.
+    CONSUME: "CapillaryElectrophoresis HPLC AgaroseGelElectrophoresis PAGE CapillaryWestern MassSpectrometry "
+    "TotalProteinQuantification qPCR CapillaryELISA ELISA DNASequencing NucleicAcidQuantification FlowCytometry "
+    "CountLiquidParticles CoulterCount MeasureRefractiveIndex MeasureViscosity DynamicFoamAnalysis "
+    "MeasureMeltingPoint CellCounter",
+    MAKE: "DNASynthesis RNASynthesis PNASynthesis PeptideSynthesis PrepareReferenceElectrode",
+    CONTROL: "SubmitMaterialsObservationsForReview Quit ManifestMaterials Discard",
+}  # fmt: skip
+_FAMILY: Mapping[str, str] = {name.lower(): family for family, names in _MEMBERS.items() for name in names.split()}
+_NAMES: Mapping[str, str] = {name.lower(): name for names in _MEMBERS.values() for name in names.split()}
+
+MEASUREMENTS = (READ, CONSUME)
+# One output per sample that goes in, by the catalogue's words.
+ONE_TO_ONE = (INERT, HEAT, READ, CONSUME)
+# May add something to a sample that is none of the materials.
+ADDS_FROM_PARAMETERS = (
+    "AttemptDNAExtraction", "qPCR", "Thermocycler", "UseMicroscope", "UsePlateReader", "SolidPhaseExtraction", "Wash",
+    "Microwave", "TotalProteinQuantification", "ELISA", "CapillaryELISA", "CapillaryWestern", "FlowCytometry",
+)  # fmt: skip
+# May leave a component at a higher concentration than any input had.
+CONCENTRATES = (
+    "Evaporate", "Lyophilize", "Desiccate", "DryingOven", "Filter", "Centrifuge", "Dialysis", "SolidPhaseExtraction",
+    "AttemptDNAExtraction", "Aspirate", "ApplyMagnet", "Resuspend", "Autoclave", "Microwave",
+)  # fmt: skip
+GELS = ("AgaroseGelElectrophoresis", "PAGE")
+
+
+def canonical(name: str) -> str:
+    """The catalogue's name of an action; the name as it is if there is none."""
+    short = name.strip().replace("_", "").replace(" ", "").lower().removeprefix("experiment")
+    if short == "submit":
+        return "SubmitMaterialsObservationsForReview"
+    return _NAMES.get(short, name)
+
+
+def family(name: str) -> str:
+    return _FAMILY.get(name.lower(), UNKNOWN)
+
+
+def names() -> tuple[str, ...]:
+    return tuple(_NAMES.values())

@@ -1,0 +1,142 @@
+"""What a property means, by the words of its key and the unit of its value."""
+
+from collections.abc import Iterable
+
+from simulation.checker import terms, units, words
+from simulation.checker.leaves import Leaf
+from simulation.checker.units import Amount
+from simulation.checker.words import listed
+
+# Words of a key that make it speak of something else than what is in the vessel now.
+_NOT_NOW = listed(
+    "initial added injected injection transferred moved original before previous starting start input wash elution drop "
+    "aspirated discarded removed target per each loss lost titration consumed used loaded load seeding seeded working"
+)
+
+
+_NOT_MASS = listed("molecular molar tare container gross empty formula exact mw tube vial flask bottle filter")
+
+
+_NO_COMPONENT = listed(
+    "final stock current the in solution sample of total approximate nominal cell component content composition solute"
+)
+
+
+_EMPTY_NAMES = listed(
+    "tube vial plate flask bottle dish container box beaker cuvette well rack tip slide cartridge strip"
+)
+
+
+_PLAIN_VESSEL = listed("ml µl ul l sterile new clean of amber glas plastic polypropylene pcr hplc autosampler cap with microcentrifuge centrifuge "
+                       "volumetric class eppendorf falcon conical cryogenic a b c d low bind clear culture multi deep")  # fmt: skip
+
+
+_SOLID_NAMES = listed("powder crystal tablet lyophilized lyophilised granule")
+
+
+def is_temperature(leaf: Leaf) -> bool:
+    """The temperature it has, not one it was stored or melts at."""
+    said = set(leaf.words)
+    return bool(said & {"temperature", "temp"}) and not said & {
+        "storage",
+        "melting",
+        "boiling",
+        "annealing",
+        "max",
+        "min",
+    }
+
+
+def component(leaf: Leaf) -> str | None:
+    """The component whose concentration a leaf gives, "" for the one that is not named; None if it gives none."""
+    said = leaf.words
+    if set(said) & _NOT_NOW or "stock" in said or "range" in said or "limit" in said:
+        return None
+    named = bool(set(said) & words.CONCENTRATION)
+    found = leaf.amount(*units.CONCENTRATIONS)
+    if found is None or (found.dimension == "ratio" and not named):
+        return None
+    if not named and not (len(said) >= 1 and set(said).isdisjoint(words.VOLUME | words.MASS)):
+        return None
+    if "density" in said and found.dimension not in ("number_density",):
+        return None
+    rest = [w for w in said if w not in words.CONCENTRATION and w not in _NO_COMPONENT and w not in words.CONCENTRATION]
+    rest = [w for w in rest if w not in ("concentration", "#", "propertie", "component", "molar", "mas")]
+    if found.dimension == "number_density" and not rest:
+        return "cell"
+    return " ".join(sorted(set(rest)))
+
+
+def is_volume(leaf: Leaf) -> bool:
+    said = set(leaf.words)
+    if said & _NOT_NOW or "per" in words.cut(leaf.text):
+        return False
+    if said & words.VOLUME:
+        return said <= words.VOLUME | words.NEUTRAL | {"#"}
+    return bool(said) and said <= {"amount", "quantity", "remaining", "content"}
+
+
+def is_mass(leaf: Leaf) -> bool:
+    said = set(leaf.words)
+    if said & _NOT_NOW or said & _NOT_MASS:
+        return False
+    if said & words.MASS:
+        return said <= words.MASS | words.NEUTRAL | {"dry", "net", "wet", "powder", "solid"}
+    return bool(said) and said <= {"amount", "quantity", "remaining"}
+
+
+def is_capacity(leaf: Leaf) -> bool:
+    said = set(leaf.words)
+    if said & (words.DEAD | words.MINIMUM) or "working" in said or said & {"per"}:
+        return False
+    return "capacity" in said or bool(said & words.CAPACITY and said & words.VOLUME)
+
+
+def is_minimum(leaf: Leaf) -> bool:
+    said = set(leaf.words)
+    return bool(said & words.MINIMUM) and bool(said & (words.VOLUME | {"working", "fill"}))
+
+
+def container(found: Iterable[Leaf]) -> str:
+    keys = {"container", "vessel", "labware", "format", "plate"}
+    return next((leaf.text for leaf in found if (set(leaf.last) & keys and leaf.text and not leaf.amount("volume"))
+                 or set(leaf.words) == {"container", "type"}), "") or next(
+        (leaf.text for leaf in found if set(leaf.words) == {"container"}), "")  # fmt: skip
+
+
+def phase(found: Iterable[Leaf], name: str, wet: bool) -> str:
+    for leaf in found:
+        said = set(leaf.last)
+        if said & {"phase", "state", "form"} and (known := terms.phase(words.cut(leaf.text))):
+            return known
+        if said & {"growth", "attachment", "adherence"} and "adherent" in words.cut(leaf.text):
+            return terms.ADHERENT
+        if said == {"content"} and words.cut(leaf.text) in (("empty",), ("none",), ("nothing",)):
+            return terms.EMPTY
+        if said == {"empty"} and leaf.value is True:
+            return terms.EMPTY
+    if wet:
+        return ""
+    said_name = set(words.cut(name))
+    plain = {word for word in said_name if word not in _PLAIN_VESSEL and not words.is_label(word)}
+    if "empty" in said_name or (said_name & _EMPTY_NAMES and not plain - _EMPTY_NAMES):
+        return terms.EMPTY
+    return terms.SOLID if said_name & _SOLID_NAMES else ""
+
+
+def concentrations(found: Iterable[Leaf]) -> dict[str, Amount]:
+    """By component; one that is written twice and differently is left out."""
+    read: dict[str, list[Amount]] = {}
+    for leaf in found:
+        name = component(leaf)
+        if name is not None and (amount := leaf.amount(*units.CONCENTRATIONS)):
+            read.setdefault(name, []).append(amount)
+    return {name: same for name, amounts in read.items() if (same := one(amounts))}
+
+
+def one(amounts: Iterable[Amount]) -> Amount | None:
+    """The one amount all of these write; None if there is none or they differ."""
+    found = list(amounts)
+    if not found or any(abs(other.value - found[0].value) > abs(found[0].value) / 100 for other in found):
+        return None
+    return found[0]

@@ -1,0 +1,70 @@
+"""The closed lists of a material's fields, and what else people write for their members."""
+
+from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
+
+EMPTY, CONSUMABLE = "empty", "consumable"
+LIQUID, SUSPENSION, FROZEN, ADHERENT, SOLID, GEL, PELLET, SEDIMENTED, PLATE, GAS = (
+    "liquid", "suspension", "frozen", "adherent", "solid", "gel", "pellet", "sedimented", "plate", "gas",
+)  # fmt: skip
+FLUID = (LIQUID, SUSPENSION, SEDIMENTED)
+FROZEN_CONDITIONS = ("-20C", "-80C", "-196C", "dry_ice")
+INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
+# The lowest and highest temperature a thing in these surroundings can have, generously.
+TEMPERATURES = {
+    "room_temp": (-5, 60), "4C": (-3, 20), "-20C": (-40, 0), "-80C": (-100, -40), "-196C": (-220, -120),
+    "ice": (-8, 15), "dry_ice": (-95, -40), "incubating_conditions": (-3, 130), "cell_culture_conditions": (0, 60),
+}  # fmt: skip
+
+_CONDITION_SPELLINGS = {
+    "room_temp": "rt roomtemp roomtemperature ambient ambienttemperature 22c 25c 20c bench 18-25c 20-25c",
+    "4C": "4c fridge refrigerator refrigerated 2-8c coldroom",
+    "-20C": "-20c freezer -20freezer",
+    "-80C": "-80c ultralowfreezer -80freezer",
+    "-196C": "-196c liquidnitrogen ln2 ln2storage",
+    "ice": "ice onice wetice icebath",
+    "dry_ice": "dryice ondryice",
+    "incubating_conditions": "incubatingconditions incubator 37c incubation incubating",
+    "cell_culture_conditions": "cellcultureconditions 37c5%co2 co2incubator cellcultureincubator cellculture",
+}
+_AVAILABILITY_SPELLINGS = {
+    "unlimited": "unlimited",
+    AVAILABLE: "available availableforfurtheruse consumable limited",
+    NOT_AVAILABLE: "consumed usedup used unavailable notavailable notavailableforfurtheruse depleted discarded",
+}
+_PHASES = (
+    (EMPTY, "empty"), (CONSUMABLE, "consumable"), (FROZEN, "frozen ice"), (ADHERENT, "adherent attached monolayer"),
+    (SEDIMENTED, "supernatant sedimented pelleted settled"), (PELLET, "pellet"), (GEL, "gel agar"),
+    (SUSPENSION, "suspension slurry suspended"), (LIQUID, "liquid solution aqueous fluid emulsion"),
+    (SOLID, "solid powder crystal crystalline tablet tissue lyophilized lyophilised dry film granule"),
+    (PLATE, "plate"), (GAS, "gas gaseous"),
+)  # fmt: skip
+
+
+def condition(written: object) -> str:
+    """The condition meant by what is written; "" if no known one is."""
+    return _meant(written, CONDITIONS, _CONDITION_SPELLINGS)
+
+
+def availability(written: object) -> str:
+    return _meant(written, AVAILABILITY, _AVAILABILITY_SPELLINGS)
+
+
+def material_type(written: object) -> str:
+    return written.lower() if isinstance(written, str) and written.lower() in MATERIAL_TYPES else ""
+
+
+def phase(words: tuple[str, ...]) -> str:
+    """The phase some words name; the first of the list that one of them is."""
+    if "not" in words or "no" in words or "unfrozen" in words:
+        return ""
+    return next((name for name, known in _PHASES if set(known.split()) & set(words)), "")
+
+
+def _meant(written: object, exact: tuple[str, ...], spellings: dict[str, str]) -> str:
+    if not isinstance(written, str):
+        return ""
+    if written in exact:
+        return written
+    plain = "".join(c for c in written[:60].lower().replace("−", "-") if c.isalnum() or c in "-%")
+    plain = plain if plain.startswith("-") else plain.lstrip("-")
+    return next((name for name, known in spellings.items() if plain in known.split()), "")

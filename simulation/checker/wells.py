@@ -1,0 +1,78 @@
+"""L21: taking wells apart or adding to the bench changes nothing and takes no time."""
+
+from decimal import Decimal
+
+from simulation.checker import units
+from simulation.checker.findings import Ran, Said, error
+from simulation.checker.inheritance import alike
+from simulation.checker.reading import View
+from simulation.checker.transition import Transition
+
+
+def wells(transition: Transition) -> Said:
+    """L21: taking wells apart or adding to the bench changes nothing and takes no time."""
+    if not transition.success or transition.action not in ("SeparateWells", "ManifestMaterials"):
+        return
+    plates = [view for view in transition.inputs if not view.supply]
+    for output in transition.outputs:
+        plate = transition.before(output) or (plates[0] if len(plates) == 1 else None)
+        if plate is None or (transition.action == "ManifestMaterials" and transition.before(output) is None):
+            continue
+        yield Ran("L21")
+        yield from _untouched(transition, plate, output)
+
+
+def _untouched(transition: Transition, plate: View, output: View) -> Said:
+    for field in ("environmental_condition", "material_type"):
+        had, has = plate.raw.get(field), output.raw.get(field)
+        if isinstance(had, str) and isinstance(has, str) and had != has:
+            yield error(
+                "L21",
+                output.name,
+                had[:40],
+                has[:40],
+                f"{field} changed from {had[:40]} to {has[:40]} by {transition.action}",
+            )
+    for leaf in plate.leaves:
+        if set(leaf.words) & {
+            "well",
+            "volume",
+            "position",
+            "format",
+            "layout",
+            "container",
+            "capacity",
+            "name",
+            "phase",
+            "number",
+            "count",
+        }:
+            continue
+        now = [other for other in output.leaves if other.words == leaf.words and other.text and leaf.text]
+        if now and not any(alike(leaf, other) for other in now):
+            yield error(
+                "L21",
+                output.name,
+                leaf.text[:60],
+                now[0].text[:60],
+                f"{leaf.key} changed from {leaf.text[:60]} to {now[0].text[:60]} by {transition.action}",
+            )
+    had_volume, has_volume = plate.volume, output.volume
+    if had_volume and has_volume and has_volume.value > had_volume.value * Decimal("1.01"):
+        yield error(
+            "L21",
+            output.name,
+            units.show(had_volume.value, "volume"),
+            units.show(has_volume.value, "volume"),
+            f"{output.name} holds more than before",
+        )
+    for field in ("created_at", "last_modified"):
+        had, has = plate.raw.get(field), output.raw.get(field)
+        if field == "last_modified" and had is not None and has is not None and type(had) is type(has) and had != has:
+            yield error(
+                "L21",
+                output.name,
+                str(had)[:40],
+                str(has)[:40],
+                f"time passed for {output.name}; {transition.action} takes none",
+            )

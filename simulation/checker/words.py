@@ -1,0 +1,137 @@
+"""Words: how keys and names are cut up, what they mean, and which of them say nothing about the content."""
+
+import re
+from functools import lru_cache
+
+_CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
+_SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
+_LONGEST = 300
+
+
+def listed(text: str) -> frozenset[str]:
+    """The words of a line as a set."""
+    return frozenset(text.split())
+
+
+VOLUME = frozenset({"volume", "vol"})
+MASS = frozenset({"mass", "weight"})
+CONCENTRATION = frozenset({"concentration", "conc", "molarity", "titer", "titre", "density"})
+# Words beside "volume" that still mean what is in the vessel now.
+NEUTRAL = listed(
+    "liquid sample current total remaining residual media medium culture solution available actual final content "
+    "contents fluid net left bulk of in now present new updated ml ul µl l nl resulting suspension supernatant buffer "
+    "material reagent the measured approximate approx filtrate stock"
+)
+CAPACITY = listed("capacity max maximum container vessel tube vial bottle flask nominal size holds")
+DEAD = frozenset({"dead"})
+MINIMUM = frozenset({"minimum", "min"})
+# These change nothing about what a name means.
+RESIDUAL = listed(
+    "residual remaining remainder leftover left rest unused remains over partially used original source stock "
+    "after the of a an in from with and"
+)
+# What an action makes of its inputs, and vessels: in a name they say nothing new is in it.
+PRODUCTS = listed(
+    "aliquot aliquots dilution dilutions diluted dilute filtrate supernatant portion fraction waste pool pooled combined "
+    "mixture mix mixed extract eluate eluent flowthrough flow through product pellet precipitate residue lysate "
+    "retentate permeate wash washed discarded subsample series"
+)
+GENERIC = PRODUCTS | RESIDUAL | listed(
+    "tube tubes vial vials plate plates well wells flask flasks bottle bottles dish dishes container containers box "
+    "beaker cuvette cartridge filter filters column slide slides rack spent used empty new fresh sterile sample samples "
+    "solution solutions suspension material treated untreated incubated frozen thawed cold warm hot cooled heated dried dry wet "
+    "centrifuged resuspended filtered degassed autoclaved sterilized sterilised stored analyzed analysed measured imaged "
+    "labeled labelled stained fixed washed amplified purified concentrated prepared working standard control blank "
+    "replicate rep set group batch gel agarose polyacrylamide lane lanes image data file result results report to for on "
+    "at by into per no number ml ul µl l mg ug µg g nl mm µm um nm m x c min h hr hours day days step first second third "
+    "dna rna protein cells cell culture cultures colony colonies liquid solid powder water separated layer phase upper "
+    "lower organic aqueous complete reaction reactions digest digested ligated ligation pcr amplicon insert fragment "
+    "serial final initial total volume mass reference electrode evaporated lyophilized lyophilised concentrate cake "
+    "residues component components beads bead bound unbound collected after before transformed transfected transduced "
+    "infected viable live dead"
+)  # fmt: skip
+# Ready-made reagents that no step makes out of others: where one turns up, someone brought it.
+REAGENTS = {
+    "puromycin": "puromycin", "blasticidin": "blasticidin", "kanamycin": "kanamycin", "ampicillin": "ampicillin",
+    "carbenicillin": "carbenicillin", "chloramphenicol": "chloramphenicol", "hygromycin": "hygromycin", "g418": "g418",
+    "geneticin": "g418", "penicillin": "penicillin", "streptomycin": "streptomycin", "gentamicin": "gentamicin",
+    "tetracycline": "tetracycline", "doxycycline": "doxycycline", "dapi": "dapi", "hoechst": "hoechst",
+    "trypsin": "trypsin", "accutase": "accutase", "dmso": "dmso", "pbs": "pbs", "hbss": "hbss", "dmem": "dmem",
+    "rpmi": "rpmi", "fbs": "fbs", "glycerol": "glycerol", "ethanol": "ethanol", "methanol": "methanol",
+    "acetonitrile": "acetonitrile", "isopropanol": "isopropanol", "chloroform": "chloroform", "phenol": "phenol",
+    "acetone": "acetone", "hexane": "hexane", "polybrene": "polybrene", "lipofectamine": "lipofectamine", "pei": "pei",
+    "forskolin": "forskolin", "ionomycin": "ionomycin", "taq": "taq", "phusion": "phusion", "ecori": "ecori",
+    "bamhi": "bamhi", "hindiii": "hindiii", "collagenase": "collagenase", "dnase": "dnase", "rnase": "rnase",
+    "tween": "tween", "triton": "triton", "sds": "sds", "edta": "edta", "hepes": "hepes", "tris": "tris", "bsa": "bsa",
+    "caffeine": "caffeine", "glucose": "glucose", "sucrose": "sucrose", "crystal violet": "crystal violet",
+    "ferrocene": "ferrocene", "antibody": "antibody", "lentivirus": "lentivirus", "aav": "aav", "hek293t": "hek293t",
+    "hek293": "hek293", "cho": "cho", "hela": "hela", "imidazole": "imidazole", "iptg": "iptg", "mtt": "mtt",
+    "paraformaldehyde": "paraformaldehyde", "formaldehyde": "formaldehyde", "insulin": "insulin", "urea": "urea",
+    "rhodamine": "rhodamine", "fluorescein": "fluorescein", "aspirin": "aspirin", "ibuprofen": "ibuprofen",
+    "gfp": "gfp", "mcherry": "mcherry", "arabinose": "arabinose", "rapamycin": "rapamycin", "paclitaxel": "paclitaxel",
+    "matrigel": "matrigel", "laminin": "laminin", "nacl": "nacl", "kcl": "kcl", "mgcl2": "mgcl2", "cacl2": "cacl2",
+}  # fmt: skip
+# Spellings of one thing, so that a name resolves to what went in.
+SYNONYMS = {
+    "phosphate": ("pbs",), "buffered": ("pbs",), "saline": ("pbs", "nacl", "hbss"), "dulbecco": ("dmem",), "fetal": ("fbs",),
+    "foetal": ("fbs",), "bovine": ("fbs", "bsa"), "serum": ("fbs",), "sodium": ("nacl", "sds"), "chloride": ("nacl", "kcl", "mgcl2", "cacl2"),
+    "potassium": ("kcl",), "magnesium": ("mgcl2",), "calcium": ("cacl2",), "meoh": ("methanol",), "etoh": ("ethanol",),
+    "mecn": ("acetonitrile",), "acn": ("acetonitrile",), "alcohol": ("ethanol", "isopropanol", "methanol"),
+    "tae": ("tris", "edta"), "tbe": ("tris", "edta"), "te": ("tris", "edta"), "ripa": ("tris", "triton", "sds", "nacl"),
+    "pen": ("penicillin",), "strep": ("streptomycin",), "dimethyl": ("dmso",), "sulfoxide": ("dmso",), "pfa": ("paraformaldehyde", "formaldehyde"),
+    "lentiviral": ("lentivirus",), "virus": ("lentivirus", "aav"), "viral": ("lentivirus", "aav"), "antibodies": ("antibody",),
+    "anti": ("antibody",), "igg": ("antibody",), "dextrose": ("glucose",), "medium": ("dmem", "rpmi", "fbs", "glucose", "pbs"),
+    "media": ("dmem", "rpmi", "fbs", "glucose", "pbs"), "coffee": ("caffeine",), "tea": ("caffeine",), "drink": ("caffeine",),
+    "cola": ("caffeine",), "beverage": ("caffeine",), "lb": ("nacl", "glucose"), "hanks": ("hbss",), "adeno": ("aav",),
+    "hek": ("hek293t", "hek293"), "hek293": ("hek293t",), "hek293t": ("hek293",), "plasmid": ("gfp", "mcherry"),
+    "puro": ("puromycin",), "egfp": ("gfp",), "reporter": ("gfp", "mcherry"), "kit": tuple(REAGENTS.values()),
+    "master": ("taq", "phusion", "mgcl2"), "polymerase": ("taq", "phusion"), "seawater": ("nacl",), "brine": ("nacl",),
+    "lysis": ("tris", "edta", "sds", "triton", "rnase", "nacl"), "buffer": ("tris", "edta", "nacl", "kcl", "mgcl2", "hepes", "sds"),
+    "dye": ("rhodamine", "fluorescein", "dapi", "hoechst"), "cocktail": ("penicillin", "streptomycin"),
+}  # fmt: skip
+SOLVENTS = listed(
+    "water h2o pbs buffer saline diluent solvent methanol ethanol acetonitrile isopropanol dmso medium media dmem rpmi hbss "
+    "te tris broth lb ddh2o milliq hexane acetone chloroform opti-mem optimem"
+)
+
+
+@lru_cache(maxsize=8192)
+def cut(text: str) -> tuple[str, ...]:
+    """The words of a key or a name, small; a plural s is dropped, so that tube is tubes."""
+    text = _CAMEL.sub(" ", text[:_LONGEST].replace("μ", "µ")).lower()
+    return tuple(_singular(word.strip(".")) for word in _SPLIT.split(text) if word.strip("."))
+
+
+def content(text: str) -> frozenset[str]:
+    """The words of a name that say what is in it."""
+    return frozenset(word for word in cut(text) if word not in _GENERIC and not is_label(word))
+
+
+def is_label(word: str) -> bool:
+    """A number, or the name of a well."""
+    return word.replace(".", "").isdigit() or (len(word) <= 3 and word[:1].isalpha() and word[1:].isdigit())
+
+
+@lru_cache(maxsize=4096)
+def core(text: str) -> tuple[str, ...]:
+    """The name without the words that only say that it is what was left."""
+    return tuple(word for word in cut(text) if word not in _RESIDUAL)
+
+
+def resolved(words: frozenset[str]) -> frozenset[str]:
+    """The words together with every reagent they stand for."""
+    more = {name for word in words for name in SYNONYMS.get(word, ())}
+    return words | more
+
+
+def _singular(word: str) -> str:
+    return (
+        word[:-1]
+        if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "bs", "ies"))
+        else word
+    )
+
+
+_GENERIC = frozenset(_singular(word) for word in GENERIC)
+_RESIDUAL = frozenset(_singular(word) for word in RESIDUAL)
+PRODUCT_WORDS = frozenset(_singular(word) for word in PRODUCTS)

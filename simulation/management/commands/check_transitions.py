@@ -1,0 +1,105 @@
+"""python manage.py check_transitions FILE.jsonl [--json]"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from simulation.checker import suite
+from simulation.checker.findings import ERROR, INFO, Finding
+from simulation.checker.lines import Line, read
+from simulation.lab import catalogue
+from simulation.lab.actions import Catalogue
+from simulation.lab.errors import LabError
+
+_SHOWN = 300
+
+
+class Command(BaseCommand):
+    # It needs neither database nor pages, and must run where those are broken.
+    requires_system_checks = ()
+    help = "Check transitions, one JSON object a line, from any simulator. Exit 0 when every line was read, 1 if not, 2 without a file."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", help="a JSONL file, or - for standard input")
+        parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        result = suite.SuiteResult()
+        with _opened(options["file"]) as stream:
+            for line in read(stream, _catalogue()):
+                result.add(line)
+                if line.report is None:
+                    self.stderr.write(f"line {line.number}: {plain(line.error)}")
+                elif options["json"]:
+                    self.stdout.write(json.dumps({"id": line.data.get("id"), **line.report.to_json()}))
+                else:
+                    self._tell(line)
+        if not options["json"]:
+            self._sum_up(result)
+        if result.malformed:
+            raise CommandError(f"{result.malformed} lines could not be read", returncode=1)
+
+    def _tell(self, line: Line) -> None:
+        assert line.report is not None
+        action = line.data["action"]["name"]
+        self.stdout.write(f"{plain(line.data.get('id', line.number))} {plain(action)}: {line.report.verdict}")
+        for finding in line.report.findings:
+            if finding.severity != INFO:
+                self.stdout.write(f"  {finding.code} {finding.severity}: {plain(_words(finding))}")
+        if line.report.undecided:
+            self.stdout.write(f"  not decided: {', '.join(line.report.undecided)}")
+
+    def _sum_up(self, result: suite.SuiteResult) -> None:
+        if not result.recall.whole and not result.false_alarms.whole:
+            return
+        self.stdout.write("\ncode   found  false alarms")
+        for code, found, alarms in suite.by_finding(result):
+            self.stdout.write(f"{code}  {found:>6}  {alarms:>12}")
+        self.stdout.write(f"errors found: {result.recall}")
+        self.stdout.write(f"correct transitions called wrong: {result.false_alarms}")
+        self.stdout.write(f"undecidable: {result.undecidable}")
+
+
+def plain(text: Any) -> str:
+    """Text of unknown origin as a terminal may print it: on one line, without anything that steers it."""
+    shown = str(text) if isinstance(text, str | int | float) and len(repr(text)) < 10**5 else type(text).__name__
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown[:_SHOWN])
+
+
+def _words(finding: Finding) -> str:
+    told = (
+        f" (expected {finding.expected}, got {finding.got})" if finding.severity == ERROR and finding.expected else ""
+    )
+    return f"{finding.text[:200]}{told}"
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    if not _is_file(name):
+        raise CommandError(f"no such file: {plain(name)}", returncode=2)
+    with Path(name).open("rb") as stream:
+        yield stream
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _catalogue() -> Catalogue | None:
+    """The laboratory's own catalogue, for options and defaults; the checks do without it where it cannot be read."""
+    try:
+        return catalogue.read_directory(settings.BASE_DIR / "fixtures" / "actions")[0]
+    except LabError:
+        return None

@@ -1,0 +1,95 @@
+"""The same transition as three other simulators would write it: other keys, other units, other parameter names."""
+
+import copy
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from simulation.lab import quantities
+
+PARAMETERS = {
+    "source": "from", "amount": "transfer_volume", "count": "number_of_aliquots", "total_volume": "final_volume",
+    "dilutions": "num_dilutions", "factor": "dilution_factor", "solvent": "diluent", "wash_medium": "wash_buffer",
+    "replacement_medium": "fresh_medium", "duration": "incubation_time", "force": "centrifugal_force",
+}  # fmt: skip
+
+
+def spoken(
+    line: dict[str, Any], dialect: Callable[[dict[str, Any]], dict[str, Any]], hints: bool = False
+) -> dict[str, Any]:
+    """The line with every property respelled, parameters renamed and, unless asked for, no hint of what became what."""
+    line = copy.deepcopy(line)
+    before = {m["barcode"]: m for m in line["input_materials"]}
+    for material in line["outcome"]["new_materials"]:
+        source = before.get(material.get("replaces", ""))
+        if not hints:
+            material.pop("replaces", None)
+            material.pop("derived_from", None)
+            if source and material["properties"].get("volume") != source["properties"].get("volume"):
+                material["name"] = rename(material["name"], line)
+    for material in (*line["input_materials"], *line["outcome"]["new_materials"]):
+        material["properties"] = dialect(material["properties"])
+    parameters = line["action"]["parameters"]
+    line["action"]["parameters"] = {PARAMETERS.get(key, key): value for key, value in parameters.items()}
+    return line
+
+
+def rename(name: str, line: dict[str, Any]) -> str:
+    shown = any(name in seen["description"] for seen in line["outcome"]["new_observations"])
+    return name if shown else f"{name} (remaining)"
+
+
+def microlitres(properties: dict[str, Any]) -> dict[str, Any]:
+    """liquid_volume in µL with a unit, max_volume, physical_state."""
+    keys = {"volume": "liquid_volume", "container_capacity": "max_volume", "phase": "physical_state"}
+    return {keys.get(key, key.replace(" ", "_")): _micro(value) for key, value in properties.items()}
+
+
+def nested(properties: dict[str, Any]) -> dict[str, Any]:
+    """Quantities as {"value", "unit"}, the container and the concentrations as objects of their own."""
+    told: dict[str, Any] = {}
+    for key, value in properties.items():
+        if key == "container":
+            told.setdefault("container", {})["type"] = value
+        elif key == "container_capacity":
+            told.setdefault("container", {})["capacity"] = _pair(value)
+        elif key.endswith(" concentration"):
+            told.setdefault("concentrations", {})[key.removesuffix(" concentration")] = value
+        else:
+            told[key] = _pair(value) if key in ("volume", "mass") else value
+    return told
+
+
+def numbers(properties: dict[str, Any]) -> dict[str, Any]:
+    """Bare numbers, the unit in the key: volume_ul, vol capacity (mL)."""
+    told: dict[str, Any] = {}
+    for key, value in properties.items():
+        if key == "volume":
+            told["volume_ul"] = _number(value, "volume", "1 µL")
+        elif key == "container_capacity":
+            told["capacity (mL)"] = _number(value, "volume", "1 mL")
+        elif key.endswith(" concentration") and " µg/mL" in str(value):
+            told[key.replace(" concentration", "_conc_ug_per_ml")] = _number(value, "mass_concentration", "1 µg/mL")
+        else:
+            told[key] = value
+    return told
+
+
+DIALECTS = (microlitres, nested, numbers)
+
+
+def _number(text: str, dimension: str, unit: str) -> float:
+    return float(quantities.parse(text, dimension).value / quantities.parse(unit, dimension).value)
+
+
+def _micro(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9.]+ (?:mL|L)", value):
+        number = quantities.parse(value, "volume").value
+        return f"{format(Decimal(number).normalize(), 'f')} μL"
+    return value
+
+
+def _pair(value: str) -> Any:
+    number, _, unit = value.partition(" ")
+    return {"value": float(number), "unit": unit}

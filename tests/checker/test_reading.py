@@ -1,0 +1,121 @@
+"""Foreign spellings: what a property, an amount and a parameter mean."""
+
+from decimal import Decimal
+
+import pytest
+
+from simulation.checker import matching, parameters, reading, units
+
+
+def seen(properties, name="Coffee", **fields):
+    return reading.view({"name": name, "properties": properties, **fields}, "here")
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"volume": "1.00 mL"},
+        {"liquid_volume": "1000 µL"},
+        {"vol (mL)": 1},
+        {"volume_ul": 1000},
+        {"volume": {"value": 1, "unit": "mL"}},
+        {"media": {"volume": "1,000 uL"}},
+        {"Sample Volume": "about 1 ml"},
+        {"volume": "1 mL", "container_volume": "2 mL", "wash volume": "9 mL"},
+        {"volumeUl": "1000"},
+        {"volume": "1 mL", "liquid_volume": "1000 μL"},
+    ],
+)
+def test_a_millilitre_is_read_however_it_is_spelled(properties):
+    assert seen(properties).volume.value == 1000
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"volume": 1},  # no unit anywhere
+        {"volume": "1-2 mL"},
+        {"volume": "200 µL per well"},
+        {"volume": "some mL"},
+        {"container_volume": "15 mL"},
+        {"volume_added": "1 mL"},
+        {"volume": "1 mL", "current_volume": "2 mL"},
+        {"volume": True},
+    ],
+)
+def test_what_is_not_clear_stays_unknown(properties):
+    assert seen(properties).volume is None
+
+
+def test_a_capacity_is_not_a_volume():
+    view = seen({"container": {"type": "tube", "capacity": {"value": 1.5, "unit": "mL"}}})
+    assert (view.capacity.value, view.volume, view.container) == (1500, None, "tube")
+
+
+@pytest.mark.parametrize(
+    ("properties", "component", "value"),
+    [
+        ({"caffeine concentration": "1 mg/mL"}, "caffeine", 1000),
+        ({"concentrations": {"caffeine": "1 mg/mL"}}, "caffeine", 1000),
+        ({"caffeine_conc_mg_per_ml": 1}, "caffeine", 1000),
+        ({"components": {"NaCl": {"concentration": "137 mM"}}}, "nacl", 137_000),
+        ({"cell_density": "1.2 x 10^6 cells/mL"}, "cell", 1_200_000),
+        ({"cells": "1.2×10⁶ cells per mL"}, "cell", 1_200_000),
+        ({"concentration": "5 µM"}, "", 5),
+    ],
+)
+def test_a_concentration_belongs_to_its_component(properties, component, value):
+    assert {name: amount.value for name, amount in seen(properties).concentrations.items()} == {component: value}
+
+
+@pytest.mark.parametrize(
+    "text", ["9**9**9 m", "1:10", "1.2.3 mL", "NaN mL", "inf mL", "9" * 400 + " mL", "mL", "--5 mL"]
+)
+def test_what_is_no_amount_is_none(text):
+    assert units.read(text) is None
+
+
+def test_a_degree_is_no_coulomb():
+    assert units.read("37C")[:2] == (Decimal(37), "temperature")
+
+
+@pytest.mark.parametrize(
+    ("written", "moved"),
+    [
+        ({"volume": "50 uL"}, 50),
+        ({"aliquot_volume": "50 µL", "mixing_volume": "30 µL"}, 50),
+        ({"transfer_volume_ul": 50}, 50),
+        ({"amount": {"value": 0.05, "unit": "mL"}, "tip_volume": "200 µL"}, 50),
+    ],
+)
+def test_the_volume_that_moves_is_found_by_meaning(written, moved):
+    assert parameters.read(written, []).moved().value == moved
+
+
+@pytest.mark.parametrize("written", [{"final_volume": "1 mL"}, {"volume": "1 mL", "amount": "2 mL"}, {"amount": "all"}])
+def test_a_volume_that_may_mean_something_else_is_not_what_moves(written):
+    assert parameters.read(written, []).moved() is None
+
+
+@pytest.mark.parametrize("written", ["1:10", "10", 10, "10x", "1/10", "10-fold", "1 in 10"])
+def test_a_tenfold_dilution_has_many_spellings(written):
+    assert parameters.read({"dilution_factor": written}, []).factor() == 10
+
+
+def links(inputs, outputs, family="move"):
+    before = [seen({}, name, barcode=f"MAT-{place:08}") for place, name in enumerate(inputs)]
+    return matching.link(before, [seen({}, name) for name in outputs], family)
+
+
+def test_outputs_find_their_inputs_by_name():
+    assert links(["Coffee stock", "Empty vial A"], ["Coffee stock (residual)", "Vial A with coffee"]) == {0: 0, 1: 1}
+    assert links(["HEK293T cells", "Puromycin"], ["HEK293T cells with puromycin", "Residual puromycin"]) == {0: 0, 1: 1}
+
+
+def test_two_inputs_that_would_fit_are_left_alone():
+    assert links(["Sample tube", "Sample tube"], ["Sample tube, mixed", "Sample tube, mixed"]) == {}
+
+
+def test_a_barcode_beats_a_name():
+    before = [seen({}, "A cup", barcode="MAT-00000001"), seen({}, "B cup", barcode="MAT-00000002")]
+    assert matching.link(before, [seen({}, "A cup", replaces="MAT-00000002")], "move") == {0: 1}

@@ -1,0 +1,138 @@
+"""Attempts that nobody would make: a protocol with parameters at their bounds, random actions in between."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Catalogue, Parameter
+from simulation.lab.bench import Bench, Step
+from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.manifest import MANIFEST
+from simulation.lab.materials import Inventory, Material
+from simulation.offline.random_agent import RandomAgent
+from simulation.offline.rules import RuleBasedTransitionModel
+
+NEVER = (SUBMIT, QUIT, MANIFEST)
+_WET = ("liquid", "suspension", "pellet and supernatant", "adherent culture")
+_TEXTS = ("sample", "What can be seen in this sample?", "ACGTACGTACGTACGTACGT", "UACG", "MKTAYIAKQR", "1")
+_VOLUMES = ("10 µL", "100 µL", "1 mL", "10 mL")
+
+
+class Follower:
+    """Goes through the protocol step by step, whatever else is done in between, as far as its materials came about."""
+
+    def __init__(self, spec: ExperimentSpec, inventory: Inventory) -> None:
+        self.codes = {key: material.barcode for (key, _), material in zip(spec.materials, inventory, strict=True)}
+        self.planned = iter(spec.protocol)
+        self.yields: Mapping[str, int] = {}
+
+    def next(self) -> Action | None:
+        """The next step whose materials are there; None when the protocol is at its end."""
+        for step in self.planned:
+            if set(step["materials"]) <= set(self.codes):
+                self.yields = step.get("yields", {})
+                codes = tuple(self.codes[label] for label in step["materials"])
+                return Action(step["action"], codes, self._filled(step.get("parameters", {})))
+        return None
+
+    def made(self, step: Step) -> None:
+        """Take note of what that step has yielded."""
+        self.codes |= {label: step.barcodes[at] for label, at in self.yields.items() if at < len(step.barcodes)}
+
+    def _filled(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {name: self._filled(part) for name, part in value.items()}
+        if isinstance(value, list):
+            return [self._filled(part) for part in value]
+        return self.codes.get(value[1:], value) if isinstance(value, str) and value.startswith("@") else value
+
+
+def wild_steps(
+    spec: ExperimentSpec, catalogue: Catalogue, inventory: Inventory, seed: int, number: int
+) -> Iterator[tuple[Inventory, Step, Bench]]:
+    """(inventory before, step, bench after it) of so many actions; rejections never end it."""
+    bench = Bench(spec.goal, catalogue, inventory, seed, max_steps=10**6)
+    model, rng = RuleBasedTransitionModel(seed, spec.truth), random.Random(f"{seed} wild {spec.slug}")
+    follower, aimless = Follower(spec, inventory), RandomAgent(seed)
+    names = sorted(set(catalogue.types) - {*NEVER})
+    for _ in range(number):
+        dice = rng.random()
+        planned = follower.next() if dice < 0.6 else None
+        if planned:
+            action = varied(planned, catalogue, rng)
+        elif dice < 0.8:
+            action = aimless.choose(bench.situation())
+        else:
+            action = wild_action(catalogue.types[rng.choice(names)], bench.inventory.usable(), rng)
+        if action.name in NEVER:
+            continue
+        before, step = bench.inventory, bench.step(action, model)
+        if planned:
+            follower.made(step)
+        yield before, step, bench
+
+
+def varied(action: Action, catalogue: Catalogue, rng: random.Random) -> Action:
+    """Every third time with one parameter at a bound or at random."""
+    kind = catalogue.types[action.name]
+    if not kind.parameters or rng.random() < 0.65:
+        return action
+    parameter = rng.choice(kind.parameters)
+    value = extreme_value(parameter, action.materials, rng)
+    return (
+        action if value is None else Action(action.name, action.materials, {**action.parameters, parameter.name: value})
+    )
+
+
+def wild_action(kind: ActionType, bench: Sequence[Material], rng: random.Random) -> Action:
+    """Any materials, any parameters the catalogue allows; small volumes half of the time, for something to come of it."""
+    wet = [material for material in bench if material.properties.get("phase") in _WET] or list(bench)
+    boxes = [material for material in bench if material.properties.get("phase") == "empty container"]
+    chosen = [] if not kind.max_materials else [rng.choice(wet if rng.random() < 0.6 else bench)]
+    parameters: dict[str, Any] = {}
+    small = rng.random() < 0.5
+    for parameter in kind.parameters:
+        if not parameter.required and rng.random() < 0.6:
+            continue
+        if parameter.type.endswith("material_selector"):
+            chosen.append(rng.choice(wet if rng.random() < 0.75 else bench) if rng.random() < 0.9 else chosen[0])
+            parameters[parameter.name] = chosen[-1].barcode
+            continue
+        value = extreme_value(parameter, (), rng)
+        if small and parameter.dimension == "volume":
+            value = next((text for text in _VOLUMES if _reads(parameter, text)), value)
+        if value is not None:
+            parameters[parameter.name] = value
+    if boxes and chosen and rng.random() < 0.6:
+        chosen.append(rng.choice(boxes))
+    codes = list(dict.fromkeys(material.barcode for material in chosen))
+    rng.shuffle(codes)
+    return Action(kind.name, tuple(codes), parameters)
+
+
+def extreme_value(parameter: Parameter, codes: Sequence[str], rng: random.Random) -> Any:
+    """Something the catalogue allows, a bound rather than not; None where there is nothing."""
+    match parameter.type:
+        case "range" | "range_with_units":
+            return str(rng.choice((parameter.minimum, parameter.maximum, parameter.default or parameter.minimum)))
+        case "select":
+            return rng.choice(parameter.options)
+        case "multiselect":
+            return rng.sample(parameter.options, rng.choice((1, len(parameter.options))))
+        case "boolean":
+            return rng.choice((True, False))
+        case "object":
+            typed = {key: kind for key, kind in parameter.keys.items() if kind}
+            return {key: extreme_value(kind, codes, rng) for key, kind in typed.items()} or parameter.default
+        case "text":
+            return next((text for text in _TEXTS if _reads(parameter, text)), parameter.default)
+        case _:
+            return rng.choice(codes) if codes else None
+
+
+def _reads(parameter: Parameter, text: str) -> bool:
+    try:
+        parameter.read(text)
+    except Exception:
+        return False
+    return True

@@ -2,7 +2,11 @@
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import Any
+
+from django.db.models import TextField
+from django.db.models.functions import Cast
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
@@ -14,7 +18,14 @@ from simulation.models import CatalogueEntry, Episode, Experiment
 
 
 def current_catalogue() -> Catalogue:
-    return catalogue.build(CatalogueEntry.objects.values_list("data", flat=True))
+    """As the rows are now. What they hold is compared as text and built once: every unit of work asks for it."""
+    texts = CatalogueEntry.objects.annotate(text=Cast("data", TextField())).values_list("text", flat=True)
+    return _built(tuple(texts))
+
+
+@lru_cache(maxsize=4)
+def _built(texts: tuple[str, ...]) -> Catalogue:
+    return catalogue.build(map(json.loads, texts))
 
 
 def specification(experiment: Experiment) -> ExperimentSpec:

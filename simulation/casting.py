@@ -1,6 +1,6 @@
 """Who plays the roles. The only module that knows every part."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from simulation.lab import material_checks
@@ -16,6 +16,7 @@ from simulation.offline.handlers import HANDLERS
 from simulation.offline.injectors import Injector
 from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
+from simulation.offline.vessels import PHASES
 
 
 class Cast(NamedTuple):
@@ -91,11 +92,26 @@ def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
 
 
 def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
-    """Every problem of an experiment file's hidden truth, which only the offline transition model reads."""
+    """Every problem of what only the offline transition model reads in an experiment file: hidden truth and phases."""
     materials = data.get("materials", [])
-    return truths.check(
+    return _check_phases(materials) + truths.check(
         data.get("truth", {}), catalogue, material_checks.components(materials), material_checks.keys(materials)
     )
+
+
+def _check_phases(materials: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A phase the rules do not know would make a material that nothing can be done to."""
+    written = [(f"materials[{at}]", entry) for at, entry in enumerate(materials)]
+    written += [
+        (f"{place}.wells[{at}]", well)
+        for place, plate in list(written)
+        for at, well in enumerate(plate.get("wells", ()))
+    ]
+    return [
+        f"{place}.properties.phase: is {phase!r}; allowed: {', '.join(PHASES)}"
+        for place, entry in written
+        if (phase := entry.get("properties", {}).get("phase")) not in PHASES
+    ]
 
 
 def perturber(name: str, perturbation: Perturbation, seed: int) -> Perturber:

@@ -13,6 +13,7 @@ from simulation.lab.rubrics import RubricLine
 from simulation.offline.evidence import Reading, readings
 
 _MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "mentions_all": all}
+_NAMED = 4  # names told of a longer list
 _APART = Decimal("1.05")  # shares closer than this are one
 
 
@@ -78,7 +79,7 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
     if line.each:
         things = {name: {r.barcode for r in counted if name in r.origins} for name in line.each}
         missing = [name for name in line.each if len(things[name]) < line.at_least]
-        told = f"too few of {', '.join(missing)}" if missing else f"all of {', '.join(line.each)}"
+        told = f"too few of {_some(missing)}" if missing else f"all of {_some(line.each)}"
         return Finding(line, counted, not missing, f"{told}; {line.at_least} of each needed")
     if line.distinct:
         what, number = f"different values of {line.distinct}", len(_values(counted, line.distinct))
@@ -211,6 +212,12 @@ def _holds(condition: Mapping[str, Any], written: Any) -> bool:
         elif not _compares(kind, text, str(wanted)):
             return False
     return True
+
+
+def _some(names: Sequence[str]) -> str:
+    """The names, of many the first few and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED + 1 else ""
+    return ", ".join(names[:_NAMED] if more else names) + more
 
 
 def _said(value: Any) -> str:

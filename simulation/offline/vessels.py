@@ -8,6 +8,7 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Draft, Material
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents
+from simulation.offline.sources import Sources
 
 EMPTY, CONSUMABLE = "empty container", "consumable"
 LIQUID, SUSPENSION, FROZEN, ADHERENT = "liquid", "suspension", "frozen", "adherent culture"
@@ -48,44 +49,6 @@ class RefusalError(Exception):
     """The action cannot be done; the message becomes the reason of a rejection."""
 
 
-class Sources(dict[str, tuple[Decimal | None, str]]):
-    """How much of which material, by barcode, with its dimension: None where the amount is unknown."""
-
-    def add(self, source: "Vessel", contents: Contents) -> None:
-        """Note what came out of a vessel. One that was made in this very step passes on what it came from."""
-        moved, dimension = _size(contents)
-        if source.barcode:
-            self.note(source.barcode, moved, dimension)
-            return
-        left, _ = _size(source.contents)
-        for code, (amount, of) in source.sources.items():
-            if amount is None or moved is None or left is None:
-                self.note(code, None, of)
-            else:
-                # What the source noted has been cut down to what stayed in it, unless nothing did.
-                self.note(code, amount * moved / left if left else amount, of)
-
-    def note(self, code: str, amount: Decimal | None = None, dimension: str = "volume") -> None:
-        before, of = self.get(code, (ZERO, dimension))
-        both = None if before is None or amount is None or of != dimension else before + amount
-        self[code] = (both, dimension)
-
-    def scale(self, share: Decimal) -> None:
-        """Keep this share of each; what is emptied keeps its notes, for whom it is poured into."""
-        for code, (amount, of) in self.items() if share else ():
-            self[code] = (None if amount is None else amount * share, of)
-
-    def poured_off(self) -> None:
-        """Of the liquids nothing is left."""
-        for code, (_, of) in self.items():
-            if of == "volume":
-                self[code] = (ZERO, of)
-
-    def shown(self) -> dict[str, str]:
-        """As text for people; "" where unknown."""
-        return {code: "" if amount is None else quantities.show(amount, of) for code, (amount, of) in self.items()}
-
-
 @dataclass
 class Vessel:
     """One material while a handler works on it.
@@ -104,7 +67,7 @@ class Vessel:
     key: str = ""
     unlimited: bool = False
     used_up: bool = False
-    sources: "Sources" = field(default_factory=lambda: Sources())
+    sources: Sources = field(default_factory=Sources)
     tare: Decimal | None = None
     wells: Sequence[Mapping[str, Any]] = ()
 
@@ -398,13 +361,6 @@ def pool(name: str, parts: Collection[tuple[Contents, Vessel]]) -> Vessel:
     for contents, source in parts:
         waste.sources.add(source, contents)
     return waste
-
-
-def _size(contents: Contents) -> tuple[Decimal | None, str]:
-    """How much of a liquid, or of a solid without one, there is."""
-    if contents.volume == 0 and contents.mass is not None:
-        return contents.mass, "mass"
-    return contents.volume, "volume"
 
 
 def _read_contents(material: Material) -> Contents:

@@ -137,3 +137,32 @@ def test_an_action_takes_its_fixed_time_per_material_or_what_its_parameter_says(
 def test_an_action_survives_json():
     action = Action("Mix", (A,), {"mode": "vortex"})
     assert Action.from_json(action.to_json()) == action
+
+
+def test_an_object_has_typed_values_and_may_be_written_as_text():
+    volts = Parameter("FSC", "range_with_units", "", dimension="voltage", minimum="0 V", maximum="1000 V")
+    on = Parameter("trigger", "boolean", "")
+    detectors = Parameter("detectors", "object", "per channel", keys={"FSC": volts, "trigger": on, "note": None})
+    assert detectors.read({"FSC": "400 V", "trigger": True, "note": "x"}) == {"FSC": 400, "trigger": True, "note": "x"}
+    assert detectors.read("{FSC:400 V, trigger:true}") == {"FSC": 400, "trigger": True}
+    for wrong in ("{FSC:400 V", "{SSC:3 V}", "{}", "{FSC}", "FSC:400 V", "{" * 3000):
+        with pytest.raises(ParameterError, match="detectors"):
+            detectors.read(wrong)
+    with pytest.raises(ParameterError, match="FSC is 4 kV; it must be 0 V to 1000 V"):
+        detectors.read({"FSC": "4 kV"})
+
+
+def test_a_run_takes_its_fixed_time_and_its_holds_times_their_cycles_for_each_sample():
+    time = {"type": "range_with_units", "description": "", "dimension": "duration", "minimum": "0 s", "maximum": "1 h"}
+    kind = ActionType(
+        "Cycle", "measurement", "", "samples", "", min_materials=1,
+        parameters=(
+            Parameter("hold", **time, default="30 s"), Parameter("rest", **time),
+            Parameter("cycles", "range", "", minimum=1, maximum=60, default=35), Parameter("buffer", "material_selector", ""),
+        ),
+        duration=Duration(120, per_material=True, total=(("hold", "cycles"), ("rest",))),
+    )  # fmt: skip
+    # (120 s + 35 x 30 s) for each of two samples; the buffer is no sample
+    action = Action("Cycle", ("A", "B", "C"), {"buffer": "C"})
+    assert kind.seconds(action) == 2 * (120 + 35 * 30)
+    assert kind.seconds(Action("Cycle", ("A",), {"rest": "10 min", "cycles": 2})) == 120 + 2 * 30 + 600

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from small_lab import SmallLab, material
 
+from simulation.casting import check_truth
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.offline.truths import check
@@ -112,3 +113,18 @@ def test_an_action_without_a_handler_is_our_fault_and_named(lab):
     small = SmallLab(Catalogue({"Mix": replace(lab.catalogue.types["Mix"], handler="stir")}), material("tea"))
     with pytest.raises(LabError, match="the offline cast has no handler 'stir' for Mix"):
         small.do("Mix", "tea")
+
+
+def test_a_phase_the_rules_do_not_know_is_refused_with_those_they_do(lab):
+    odd = {
+        "materials": [
+            {"properties": {"phase": "liqiud"}},
+            {"properties": {"phase": "plate"}, "wells": [{"properties": {}}]},
+        ]
+    }
+    problems = check_truth(odd, lab.catalogue)
+    assert problems[0].startswith(
+        "materials[0].properties.phase: is 'liqiud'; allowed: empty container, consumable, liquid,"
+    )
+    assert problems[1].startswith("materials[1].wells[0].properties.phase: is None; allowed: ")
+    assert len(problems) == 2

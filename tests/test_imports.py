@@ -10,6 +10,7 @@ from django.conf import settings
 # package or module -> what of ours it may import
 ALLOWED = {
     "simulation/lab": ("simulation.lab",),
+    "simulation/checker": ("simulation.lab", "simulation.checker"),
     "simulation/offline": ("simulation.lab", "simulation.offline"),
     "ratings/stats": ("ratings.stats",),
     "ratings/blinding.py": (),
@@ -22,7 +23,7 @@ ALLOWED = {
     "wetbench_site": ("wetbench_site", "ratings.views.home"),
 }
 WITHOUT_DJANGO = (
-    "simulation/lab", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
+    "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
     "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/blinding.py", "ratings/planning.py",
 )  # fmt: skip
 

@@ -31,7 +31,13 @@ def line(action: str, parameters: dict[str, Any], inputs: list[dict[str, Any]], 
         "experiment": "made-up",
         "input_materials": numbered,
         "action": {"name": action, "parameters": parameters, "materials": [m["barcode"] for m in numbered]},
-        "outcome": {"new_materials": outputs, "new_observations": seen or [], "reasoning": "", "success": True, "failure_reason": ""},
+        "outcome": {
+            "new_materials": outputs,
+            "new_observations": seen or [],
+            "reasoning": "",
+            "success": True,
+            "failure_reason": "",
+        },
     }
 
 
@@ -41,7 +47,13 @@ EMPTY = {"state": "empty", "container": "1.5 mL tube", "capacity": "1.5 mL"}
 
 def _pcr(volume: str, temperature: str = "") -> dict[str, Any]:
     more = {"temperature": temperature} if temperature else {}
-    return {"volume": volume, "container": "0.2 mL PCR tube", "capacity": "0.2 mL", "contents": "mitfa primers, genomic DNA", **more}
+    return {
+        "volume": volume,
+        "container": "0.2 mL PCR tube",
+        "capacity": "0.2 mL",
+        "contents": "mitfa primers, genomic DNA",
+        **more,
+    }
 
 
 BASES: dict[str, dict[str, Any]] = {

@@ -3,7 +3,7 @@
 import copy
 
 import pytest
-from checker.bases import BASES, line, saw, stuff
+from checker.bases import BASES, code, line, saw, stuff
 
 from simulation.checker import check
 
@@ -129,3 +129,93 @@ def test_a_name_nobody_knows_is_warned_of_and_a_ready_made_reagent_is_an_error()
     assert codes(data) == set() and "L01" in codes(data, "warning")
     data["outcome"]["new_materials"].append(stuff("Puromycin", {}))
     assert "L01" in codes(data)
+
+
+def mixed(sources, **more):
+    """10 µL of coffee and 10 µL of tea into one empty well by sound."""
+    inputs = [
+        stuff("Coffee", {"volume": "50 µL", "caffeine_concentration": "1 mg/mL"}),
+        stuff("Tea", {"volume": "50 µL", "theanine_concentration": "2 mg/mL"}),
+        stuff("Empty well", {"volume": "0 µL", "container": "384-well plate well"}),
+    ]
+    # 10 of 20 µL are coffee: 0.5 mg/mL caffeine, and 1 mg/mL theanine
+    outputs = [
+        stuff("Coffee", {"volume": "40 µL", "caffeine_concentration": "1 mg/mL"}),
+        stuff("Tea", {"volume": "40 µL", "theanine_concentration": "2 mg/mL"}),
+        stuff(
+            "Well with both",
+            {
+                "volume": "20 µL",
+                "caffeine_concentration": "0.5 mg/mL",
+                "theanine_concentration": "1 mg/mL",
+                "container": "384-well plate well",
+            }
+            | more,
+        ),
+    ]
+    return line("AcousticLiquidHandling", {"sources": sources, "amount": "10 µL"}, inputs, outputs)
+
+
+@pytest.mark.parametrize("sources", [["MAT-TEST0001", "MAT-TEST0002"], "MAT-TEST0001, MAT-TEST0002", ["Coffee", "Tea"]])
+def test_two_sources_shot_into_one_well_are_no_error(sources):
+    assert codes(mixed(sources)) == set()
+    # 60 µL there and 80 µL left are more than the 100 µL that went in
+    assert "L02" in codes(mixed(sources, volume="60 µL"))
+
+
+def diluted(**more):
+    """20 µL of an antibody 1:200 into a new tube; the rest stays behind."""
+    # 20 x 200 = 4000 µL: 3980 µL buffer. 50 / 200 = 0.25 µg/mL
+    inputs = [
+        stuff("Antibody", {"volume": "100 µL", "antibody": "50 µg/mL"}),
+        stuff("Blocking buffer", {"volume": "30 mL"}),
+        stuff("New tube", {"size": "5 mL"}, supply="unlimited"),
+    ]
+    outputs = [
+        stuff("Antibody 1:200", {"volume": "4 mL", "antibody": "0.25 µg/mL"} | more),
+        stuff("Antibody", {"volume": "80 µL", "antibody": "50 µg/mL"}),
+        stuff("Blocking buffer", {"volume": "26.02 mL"}),
+    ]
+    parameters = {"sample": code(1), "solvent": code(2), "sample_volume": "20 µL", "factor": "1:200"}
+    return line("Dilute", parameters, inputs, outputs)
+
+
+def test_a_dilution_may_take_a_portion_and_leave_the_rest():
+    assert codes(diluted()) == set()
+    assert "L03" in codes(diluted(antibody="0.5 µg/mL"))
+    assert "L02" in codes(diluted(volume="3 mL"))
+
+
+def concentrate(told):
+    """1 mL of a tenfold concentrate and 9 mL of water."""
+    inputs = [
+        stuff("TAE concentrate", {"volume": "1 mL", "buffer": "10X TAE"}),
+        stuff("Water", {"volume": "100 mL"}),
+    ]
+    outputs = [stuff("TAE, ready", {"volume": "10 mL", "buffer": told}), stuff("Water", {"volume": "91 mL"})]
+    return line("FillToVolume", {"solvent": code(2), "final_volume": "10 mL"}, inputs, outputs)
+
+
+def test_a_strength_is_diluted_like_a_concentration():
+    # 10 x 1 / 10 = 1
+    assert codes(concentrate("1X TAE")) == set()
+    assert codes(concentrate("5X TAE")) >= {"L03"}
+
+
+def test_what_a_precipitation_makes_is_left_to_chemistry():
+    inputs = [
+        stuff("Brine", {"volume": "20 mL", "Cl-": "0.05 M"}),
+        stuff("Silver", {"volume": "20 mL", "AgNO3": "0.1 M"}),
+    ]
+    outputs = [stuff("Brine with silver", {"volume": "40 mL", "excess Ag+": "25 mM"})]
+    assert codes(line("Combine", {}, inputs, outputs)) == set()
+
+
+def weighed(grams):
+    told = saw("Mass of the boat", grams, "instrumental")
+    return line("MeasureWeight", {}, [stuff("Boat", {})], [stuff("Boat", {})], [told])
+
+
+def test_a_balance_may_rest_a_digit_below_zero_and_no_more():
+    assert codes(weighed("-0.0001 g")) == set()
+    assert codes(weighed("-0.5000 g")) == {"L23"}

@@ -2,13 +2,14 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from checker.bases import BASES
+from django.conf import settings
 from django.core.management import CommandError, call_command
-
-HANDMADE = ("correct", "type2")
 
 
 @pytest.fixture
@@ -74,3 +75,23 @@ def test_truth_gives_a_table_and_nothing_else(written):
 def test_what_is_printed_cannot_steer_the_terminal(written):
     out = run(written({"id": "\x1b[31mred", **wrong()}))[1]
     assert "\x1b" not in out and "L02 error" in out
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_a_byte_order_mark_costs_no_line(tmp_path, between):
+    path = tmp_path / "marked.jsonl"
+    path.write_text("\ufeff" + between + json.dumps({"id": 1, **BASES["mix"]}), encoding="utf-8")
+    status, out, err = run(str(path), "--json")
+    assert (status, err) == (0, "") and json.loads(out)["verdict"] == "ok"
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(written):
+    # More than a pipe holds, so that it is still writing when the reader is gone
+    path = written(*[{"id": number, **wrong()} for number in range(600)])
+    command = [sys.executable, "manage.py", "check_transitions", path, "--json"]
+    with subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        assert b"L02" in process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

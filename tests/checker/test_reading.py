@@ -119,3 +119,57 @@ def test_two_inputs_that_would_fit_are_left_alone():
 def test_a_barcode_beats_a_name():
     before = [seen({}, "A cup", barcode="MAT-00000001"), seen({}, "B cup", barcode="MAT-00000002")]
     assert matching.link(before, [seen({}, "A cup", replaces="MAT-00000002")], "move") == {0: 1}
+
+
+@pytest.mark.parametrize("name", ["Stock", "Stock A", "Source", "Brewed coffee", "Original sample"])
+@pytest.mark.parametrize("left", ["{}", "{} (remaining)", "Residual {}", "{}, left over"])
+def test_what_is_left_of_a_material_is_found_whatever_it_is_called(name, left):
+    outputs = ["Portion 1", "Portion 2", left.format(name)]
+    assert links([name], outputs) == {2: 0}
+
+
+def test_a_full_name_goes_before_a_shortened_one():
+    # Both are "coffee" without the words that say what was left of it
+    assert links(["Coffee", "Coffee stock"], ["Coffee stock", "Coffee"]) == {0: 1, 1: 0}
+
+
+@pytest.mark.parametrize(
+    ("properties", "container"),
+    [
+        ({"flask": "100 mL"}, "100 mL flask"),
+        ({"vessel": "14 mL culture tube"}, "14 mL culture tube"),
+        ({"tube": "1.5 mL", "container": "rack"}, "rack"),
+        ({"medium": "LB"}, ""),
+    ],
+)
+def test_a_vessel_is_named_by_its_key_or_its_value(properties, container):
+    assert seen(properties).container == container
+
+
+@pytest.mark.parametrize(
+    ("properties", "volume"),
+    [
+        ({"liquid": "5 mL"}, 5000),
+        ({"vol_uL": 480}, 480),
+        ({"well": "B2", "well volume": "300 µL", "max well volume": "360 µL"}, 300),
+        ({"wells": 96, "well volume": "300 µL"}, None),  # that of each well, full or empty
+    ],
+)
+def test_a_volume_of_its_own_is_told_from_that_of_a_well(properties, volume):
+    found = seen(properties).volume
+    assert (found.value if found else None) == volume
+
+
+def test_several_materials_may_stand_under_one_key():
+    before = [
+        reading.view({"name": name, "barcode": f"MAT-0000000{n}"}, f"place {n}") for n, name in ((1, "A"), (2, "B"))
+    ]
+    read = parameters.read({"sources": ["MAT-00000001", "MAT-00000002"]}, before)
+    assert list(read.named.values()) == before and read.material(parameters.SOURCE) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "number"), [(["A1", "A2", "B12"], 3), ("A1, A2", 2), (96, None), (["A1:A12"], None), (["Z9"], None)]
+)
+def test_wells_are_counted_where_they_are_listed(written, number):
+    assert parameters.read({"wells": written}, []).wells() == number

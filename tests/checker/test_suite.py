@@ -10,6 +10,7 @@ from simulation.checker import CODES, check, tables
 from simulation.checker.suite import WARNED, measure
 
 DERIVED = Path(__file__).parents[2] / "fixtures" / "checker" / "derived.jsonl"
+FOREIGN = DERIVED.with_name("foreign.jsonl")
 LINES = [json.loads(line) for line in DERIVED.read_text(encoding="utf-8").splitlines()]
 MADE_UP = [line for line in LINES if "-mutant-" in line["id"] and line["id"].startswith("L")]
 
@@ -38,6 +39,13 @@ def test_nine_errors_in_ten_are_found():
     result = measure(DERIVED)
     assert result.recall.part >= 0.9 * result.recall.whole
     assert result.malformed == 0
+
+
+def test_nine_errors_in_ten_are_found_in_foreign_spellings_too():
+    result = measure(FOREIGN)
+    assert result.recall.part >= 0.9 * result.recall.whole
+    assert result.false_alarms.part <= 0.05 * result.false_alarms.whole
+    assert (result.malformed, result.false_alarms.whole) == (0, 94)
 
 
 def test_the_page_gives_the_numbers_of_today():

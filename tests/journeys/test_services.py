@@ -202,7 +202,7 @@ def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: R
     house.env["WETBENCH_PACE"] = "0.02"  # an unheard bell is old after 0.3 s, the dispatcher looks each 0.02 s
     house.manage("migrate", "--verbosity", "0")
     house.manage("load_lab")
-    house.manage("run_episodes", "--experiment", "all", "--attempts", "40")  # 3 experiments: 120 episodes
+    house.manage("run_episodes", "--experiment", "all", "--attempts", "7")  # 18 experiments: 126 episodes
     broker = redis.Redis.from_url(redis_server.url)
     broker.flushall()
     dispatcher = subprocess.Popen([sys.executable, "manage.py", "dispatch"], cwd=settings.BASE_DIR, env=house.env)

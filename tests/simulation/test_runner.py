@@ -121,7 +121,7 @@ def test_an_experiment_loaded_anew_under_a_running_episode_fails_it_and_a_retry_
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_catalogueentry"'])
+@pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_transition"."step"'])
 def test_a_database_that_is_away_for_a_while_is_no_fault_of_the_episode(caffeine: Experiment, beginning: str) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
     assert workers.play("episode", episode.code)
@@ -146,7 +146,7 @@ def test_a_database_that_is_away_while_a_twin_is_made_is_no_fault_of_the_twin(ca
     episode = played(caffeine)
     twin = queueing.queue_twins(episode.transitions.filter(number=1), ["obvious"], seed=1).twins.get()
     with (
-        connection.execute_wrapper(Away('SELECT "simulation_catalogueentry"', times=1)),
+        connection.execute_wrapper(Away('SELECT "simulation_transition"."step"', times=1)),
         pytest.raises(OperationalError),
     ):
         workers.play("twin", twin.code)

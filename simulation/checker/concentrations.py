@@ -87,6 +87,15 @@ def lasting(component: str, others: Iterable[View]) -> bool:
     )
 
 
+def formed(component: str, views: Iterable[View]) -> bool:
+    """Whether it may be what a reaction made: nothing that went in mentions it, and something there reacts."""
+    views = list(views)
+    said = set(component.split()) - {"excess"}
+    if not said or any(said & words.resolved(view.mentions) for view in views):
+        return False
+    return any(word.endswith(("+", "-")) for word in said) or any(view.mentions & _REACTIVE for view in views)
+
+
 def _brought_only(component: str) -> bool:
     """A ready-made reagent: what does not mention it has none."""
     return all(word in words.REAGENTS and word not in _ALIVE for word in component.split())
@@ -94,6 +103,8 @@ def _brought_only(component: str) -> bool:
 
 def _total(transition: Transition, component: str) -> Said:
     """C V summed over all: only where every material that may hold it says how much."""
+    if transition.family == families.COMBINE and formed(component, transition.inputs):
+        return
     kept = [view for view in transition.kept if component in view.concentrations]
     dimension = next(view.concentrations[component].dimension for view in kept)
     sides = []
@@ -101,17 +112,19 @@ def _total(transition: Transition, component: str) -> Said:
         parts = [_amount(view, component, dimension) for view in views]
         sides.append(None if any(part is None for part in parts) else sum((p for p in parts if p is not None), ZERO))
     total_in, total_out = sides
-    if dimension == "ratio" or transition.family in (families.HEAT, families.TAKE) or transition.action == "Wait":
+    boiled_down = transition.action == "Evaporate" and not set(component.split()) & words.SOLVENTS
+    taken = transition.family in (families.HEAT, families.TAKE) and not boiled_down
+    if dimension in ("ratio", "fold") or taken or transition.action == "Wait":
         return
     if total_in is None or total_out is None:
         yield undecided("L04", transition.action, f"not every amount of {named(component)} is known")
         return
     yield Ran("L04", quantity=True)
-    tolerance = max(total_in, total_out) * Decimal("0.06")
+    tolerance = max(total_in, total_out) * Decimal("0.15" if boiled_down else "0.06")
     can_last = lasting(component, transition.inputs)
     conserves = (
         can_last
-        and transition.family in (families.MOVE, families.ADD, families.COMBINE)
+        and (boiled_down or transition.family in (families.MOVE, families.ADD, families.COMBINE))
         and all(transition.after(view) is not None for view in transition.limited if view.held and not view.supply)
     )
     if total_out > total_in + tolerance or (conserves and total_out < total_in - tolerance):

@@ -9,7 +9,7 @@ from simulation.checker.transition import Transition
 from simulation.checker.words import listed
 
 # Nominal sizes are a little less than what goes in: a 500 mL bottle takes 550.
-_NOMINAL = Decimal("1.2")
+_NOMINAL = Decimal("1.15")
 
 
 _SIZED = listed(

@@ -29,7 +29,7 @@ def amounts(view: View) -> Mapping[str, Amount]:
             amount is None
             and "cell" in said
             and said <= _OF_ALL
-            and said & {"total", "count", "number"}
+            and (said & {"total", "count", "number"} or said == {"cell"})
             and number
             and not number[2].strip()
         ):

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from simulation.checker import counted, families, flows, ladders
-from simulation.checker.concentrations import holds, lasting, margin, named, rounding, show
+from simulation.checker.concentrations import formed, holds, lasting, margin, named, rounding, show
 from simulation.checker.findings import Ran, Said, error, undecided
 from simulation.checker.flows import Fill
 from simulation.checker.ladders import Ladder
@@ -36,7 +36,9 @@ def dilutions(transition: Transition) -> Said:
 
 
 def _mixed(fill: Fill, component: str, got: Amount) -> Said:
-    if got.dimension == "ratio":
+    if got.dimension == "ratio" or formed(component, (part.source for part in fill.parts)):
+        return
+    if got.dimension == "fold" and not _has_concentrate(fill, component):
         return
     whole = fill.output.held or fill.volume
     least, known = ZERO, True
@@ -62,6 +64,12 @@ def _mixed(fill: Fill, component: str, got: Amount) -> Said:
         yield error("L03", fill.output.name, f"{at_least}{show(expected, got)}", show(got.value, got),
                     f"{named(component)} in {fill.output.name} is {show(got.value, got)}; from what was put together it is "
                     f"{at_least}{show(expected, got)}", "5 %")  # fmt: skip
+
+
+def _has_concentrate(fill: Fill, component: str) -> bool:
+    """Only a concentrate is diluted on purpose: people leave "1X PBS" as it is."""
+    strengths = [part.source.concentrations.get(component) for part in fill.parts]
+    return any(amount is not None and amount.dimension == "fold" and amount.value >= 2 for amount in strengths)
 
 
 def _dissolved(source: View, component: str, got: Amount) -> Decimal | None:

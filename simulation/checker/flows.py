@@ -93,6 +93,9 @@ def _move(transition: Transition) -> Flow:
         parts = [Part(source, each)] if start is None else [Part(start, start.held), Part(source, each)]
         fills.append(Fill(output, tuple(parts), stated))
     total = each * len(filled) if each is not None and filled else None
+    if total is not None and len(filled) == 1 and filled[0].volume is None:
+        # One plate stands for all its wells.
+        total *= transition.parameters.wells() or 1
     return Flow(tuple(fills), (Draw(source, total, left, stated),))
 
 
@@ -117,6 +120,8 @@ def _add(transition: Transition) -> Flow:
         return Flow(why="it is not clear which material was added")
     left = transition.after(solvent)
     samples = [view for view in transition.inputs if view is not solvent and not view.supply and not view.unlimited]
+    if len(samples) == 1 and (vessel := _new_vessel(transition, samples[0])) is not None:
+        return _diluted(transition, samples[0], solvent, vessel)
     fills, total = [], ZERO
     for sample in samples:
         output = transition.after(sample)
@@ -127,6 +132,35 @@ def _add(transition: Transition) -> Flow:
         total = None if added is None or total is None else total + added  # type: ignore[assignment]
     stated = bool(fills) and all(fill.stated for fill in fills)
     return Flow(tuple(fills), (Draw(solvent, total if fills else None, left, stated),))
+
+
+def _new_vessel(transition: Transition, sample: View) -> View | None:
+    """The one new material of a dilution that leaves the rest of its sample behind."""
+    left = transition.after(sample)
+    new = [view for view in transition.kept if transition.before(view) is None and not view.supply]
+    if left is None or left.gone or len(new) != 1 or left.held is None or sample.held is None:
+        return None
+    return new[0] if left.held < sample.held else None
+
+
+def _diluted(transition: Transition, sample: View, solvent: View, output: View) -> Flow:
+    """A portion of the sample, and what brings it to the factor or the total."""
+    left, rest = transition.after(sample), transition.after(solvent)
+    said = transition.parameters.portion(frozenset(sample.words))
+    portion = said.value if said else None
+    if portion is None and left is not None and left.held is not None and sample.held is not None:
+        portion = sample.held - left.held
+    total, factor = transition.parameters.total(), transition.parameters.factor()
+    added = None
+    if portion is not None and total is not None:
+        added = max(ZERO, total.value - portion)
+    elif portion is not None and factor is not None:
+        added = portion * (factor - 1)
+    elif solvent.held is not None and rest is not None and rest.held is not None:
+        added = max(ZERO, solvent.held - rest.held)
+    stated = total is not None or factor is not None
+    fill = Fill(output, (Part(sample, portion), Part(solvent, added)), stated)
+    return Flow((fill,), (Draw(sample, portion, left, said is not None), Draw(solvent, added, rest, stated)))
 
 
 def _addition(transition: Transition, sample: View, output: View) -> tuple[Decimal | None, bool]:

@@ -1,6 +1,6 @@
 """L19 and L21: which properties of a material an action has no power over."""
 
-from simulation.checker import families, words
+from simulation.checker import families, meaning, words
 from simulation.checker.findings import Ran, Said, error, warning
 from simulation.checker.leaves import Leaf
 from simulation.checker.reading import View
@@ -92,10 +92,16 @@ def _dropped(transition: Transition, leaf: Leaf, after: View, identity: bool) ->
     if not quiet or (said & _PASSING and not identity) or _told_elsewhere(leaf, after):
         return
     text = f"{leaf.key} of {after.name}, {leaf.text[:60]}, is gone after {transition.action}"
-    if identity or said & _KEPT:
+    if identity or said & _KEPT or _is_content(leaf, after):
         yield error("L19", after.name, leaf.text[:60], "nothing", text)
     else:
         yield warning("L19", after.name, leaf.text[:60], "nothing", text, decidable=False)
+
+
+def _is_content(leaf: Leaf, after: View) -> bool:
+    """A concentration of what it is made of, where everything else is written down again."""
+    name = meaning.component(leaf)
+    return bool(name) and name != "cell" and len(after.leaves) > 1 and not after.concentrations
 
 
 def _told_elsewhere(leaf: Leaf, after: View) -> bool:

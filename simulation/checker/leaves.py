@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from simulation.checker import units, words
@@ -51,7 +52,7 @@ def _walk(data: Any, path: tuple[str, ...], key: str, depth: int) -> Iterator[Le
             yield Leaf(key, path, words.cut(key), *quantity)
             return
         for name, value in data.items():
-            yield from _walk(value, (*path, *_key_words(str(name))), str(name)[:200], depth + 1)
+            yield from _walk(value, (*path, *_key_words(str(name)[:300])), str(name)[:200], depth + 1)
     elif isinstance(data, list | tuple) and len(data) == 1:
         yield from _walk(data[0], path, key, depth + 1)
     elif isinstance(data, list | tuple):
@@ -68,6 +69,7 @@ def _quantity(data: Mapping[Any, Any]) -> tuple[Any, str] | None:
     return None if unit is None or value is None else (value, unit[:40])
 
 
+@lru_cache(maxsize=4096)
 def _key_words(key: str) -> tuple[str, ...]:
     """The words of a key without those of the unit it ends with."""
     cut = list(words.cut(key))
@@ -79,7 +81,11 @@ def _key_words(key: str) -> tuple[str, ...]:
 
 def unit_of_key(key: str) -> str:
     """The unit a key ends with: mL in "vol (mL)" and in "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
-    key = key[:200]
+    return _unit_of_key(key[:200])
+
+
+@lru_cache(maxsize=4096)
+def _unit_of_key(key: str) -> str:
     for opened, closed in ("()", "[]"):
         bracket = key.partition(opened)[2].partition(closed)[0].strip()
         if bracket and units.unit_of(bracket):
@@ -89,7 +95,9 @@ def unit_of_key(key: str) -> str:
         return f"{parts[-3]}/{parts[-1]}"
     if len(parts) > 2 and units.unit_of(f"{parts[-2]}/{parts[-1]}"):
         return f"{parts[-2]}/{parts[-1]}"
-    last = parts[-1] if len(parts) > 1 else ""
+    whole = _PARTS.split(key.strip("_ )]"))[-1]
+    # "vol_uL" ends in a unit that the hump would cut in two.
+    last = whole if whole != key and units.unit_of(whole) else parts[-1] if len(parts) > 1 else ""
     if last.lower() == "c" and "temp" in key.lower():
         return "°C"
     return (

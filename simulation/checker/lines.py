@@ -1,6 +1,7 @@
 """A file of transitions, one JSON object a line, read one at a time. A line that cannot be read says why."""
 
 import json
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -26,6 +27,8 @@ def read(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterator[Line]
     number = 0
     while raw := stream.readline(LONGEST + 1):
         number += 1
+        if number == 1:
+            raw = raw.removeprefix(BOM_UTF8)
         if len(raw) > LONGEST:
             while raw and not raw.endswith(b"\n"):
                 raw = stream.readline(LONGEST)
@@ -36,7 +39,7 @@ def read(stream: BinaryIO, catalogue: Catalogue | None = None) -> Iterator[Line]
 
 def _line(number: int, raw: bytes, catalogue: Catalogue | None) -> Line:
     try:
-        data = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"), parse_constant=_no_constant)
+        data = json.loads(raw.decode("utf-8"), parse_constant=_no_constant)
         report = check(data, catalogue)
     except TransitionError as problem:
         return Line(number, {}, None, str(problem))

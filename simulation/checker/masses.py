@@ -2,14 +2,20 @@
 
 from decimal import Decimal
 
-from simulation.checker import families, roles, units
+from simulation.checker import families, roles, units, words
 from simulation.checker.findings import Finding, Ran, Said, error
 from simulation.checker.reading import View
 from simulation.checker.transition import Transition
 from simulation.checker.units import Amount
+from simulation.checker.words import listed
 
 _FED = (families.ADD, families.COMBINE, families.SERIAL, families.MAKE, families.CONTROL, families.UNKNOWN)
 _DRY = ("solid", "pellet", "")
+_DRYING = ("Lyophilize", "Evaporate", "DryingOven", "Desiccate")
+_STATES = listed("stock clear diluted pure")
+# These leave a residue of their own.
+_SALTY = listed("buffer pbs saline medium media tris hepes salt lysate extract dmem rpmi broth lb glycerol dmso matrix "
+                "sucrose trehalose residue part")  # fmt: skip
 _GAIN, _LOSS = Decimal("1.02"), Decimal("0.95")
 
 
@@ -21,6 +27,8 @@ def solids(transition: Transition) -> Said:
         yield from _moved(transition)
         return
     for before, after in transition.pairs():
+        if transition.action in _DRYING:
+            yield from _dried(before, after)
         if before.mass is None or after.mass is None or before.unlimited or after.gone:
             continue
         yield Ran("L04", quantity=True)
@@ -29,6 +37,20 @@ def solids(transition: Transition) -> Said:
             yield _wrong(after, had.value, has.value, "nothing was added to it")
         elif has.value < had.value * _LOSS - has.step and transition.family in (families.INERT, families.READ):
             yield _wrong(after, had.value, has.value, "nothing was taken off it")
+
+
+def _dried(before: View, after: View) -> Said:
+    """What was the only thing in solution weighs afterwards what was dissolved of it."""
+    if len(before.concentrations) != 1 or before.held is None or after.mass is None or after.gone:
+        return
+    component, amount = next(iter(before.concentrations.items()))
+    other = words.content(before.name) - set(component.split()) - _STATES
+    if amount.dimension != "mass_concentration" or not component or other or before.mentions & _SALTY:
+        return
+    yield Ran("L04", quantity=True)
+    dissolved = amount.value * before.held / 1000
+    if not dissolved * Decimal("0.7") <= after.mass.value <= dissolved * Decimal("1.4"):
+        yield _wrong(after, dissolved, after.mass.value, "this much was dissolved")
 
 
 def _moved(transition: Transition) -> Said:

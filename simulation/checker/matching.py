@@ -1,7 +1,7 @@
 """Which material of the outcome continues which material that went in, and which ones are new."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from simulation.checker import families, words
@@ -14,7 +14,8 @@ _ENOUGH, _MARGIN, _TINY = 0.6, 0.15, 1e-9
 def link(inputs: Sequence[View], outputs: Sequence[View], family: str) -> dict[int, int]:
     """Place of an output -> place of the input it continues. What is ambiguous is not linked."""
     links = _by_code(inputs, outputs)
-    _by_name(inputs, outputs, links)
+    for called in (_whole, words.core):
+        _by_name(inputs, outputs, links, called)
     if family in (families.MAKE, families.COMBINE):
         return links
     _by_words(inputs, outputs, links)
@@ -45,19 +46,28 @@ def _by_code(inputs: Sequence[View], outputs: Sequence[View]) -> dict[int, int]:
     return links
 
 
-def _by_name(inputs: Sequence[View], outputs: Sequence[View], links: dict[int, int]) -> None:
-    """Same name, apart from words like residual; of several, the one in the same container."""
+def _whole(name: str) -> tuple[str, ...]:
+    return words.cut(name)
+
+
+def _by_name(
+    inputs: Sequence[View],
+    outputs: Sequence[View],
+    links: dict[int, int],
+    called: Callable[[str], tuple[str, ...]],
+) -> None:
+    """Same name, first in full, then apart from words like residual; of several, the one in the same container."""
     named: dict[tuple[str, ...], list[int]] = {}
     for i, output in _open(outputs, links):
-        named.setdefault(words.core(output.name), []).append(i)
-    cores = Counter(words.core(view.name) for view in inputs)
+        named.setdefault(called(output.name), []).append(i)
+    cores = Counter(called(view.name) for view in inputs)
     for place, source in enumerate(inputs):
-        core = words.core(source.name)
+        core = called(source.name)
         if place in links.values() or not core:
             continue
         same = [i for i in named.get(core, ()) if i not in links]
         if len(same) > 1 or cores[core] > 1:
-            twins = [view for i, view in enumerate(inputs) if i != place and words.core(view.name) == core]
+            twins = [view for i, view in enumerate(inputs) if i != place and called(view.name) == core]
             same = [
                 i
                 for i in same

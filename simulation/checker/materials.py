@@ -1,12 +1,17 @@
 """L01, L08, L09: what may be there at all. These look at what is used and what comes back, not at amounts."""
 
+import re
+
 from simulation.checker import families, matching, terms, words
 from simulation.checker.findings import Ran, Said, error, warning
 from simulation.checker.reading import View
 from simulation.checker.transition import Transition
 from simulation.checker.words import listed
 
-_CODE = "MAT-"
+_CODE = re.compile(r"(?<![\w-])MAT-[A-Za-z0-9_-]+")
+_SHARE = re.compile(r"^[0-9.,]+\s?%\s?\(?(?:w|v|m)/?(?:v|w|m)\b", re.IGNORECASE)
+_LIVING = listed("cell culture")
+_CELL_LINES = listed("hek293t hek293 cho hela jurkat k562 a549 u2os mcf nih3t3 vero hepg2 thp ipsc")
 _CREATES = ("PrepareReferenceElectrode", "ManifestMaterials", "SubmitMaterialsObservationsForReview", "Quit")
 _REACTS = listed(
     "Combine Incubate CellCultureIncubate Thermocycler Microwave Autoclave Wait qPCR AdjustpH AttemptDNAExtraction"
@@ -35,6 +40,7 @@ def origins(transition: Transition) -> Said:
         ):
             yield from _stranger(output, had)
         yield from _components(transition, output, had)
+        yield from _additives(transition, output, had)
 
 
 def consumed(transition: Transition) -> Said:
@@ -87,11 +93,10 @@ def _used(transition: Transition) -> Said:
     codes = {view.barcode for view in transition.inputs if view.barcode}
     if not transition.success or not codes:
         return
-    written = [code for code in transition.materials if code.startswith(_CODE)]
-    written += [leaf.text.strip() for leaf in transition.parameters.leaves if leaf.text.strip().startswith(_CODE)]
-    for code in sorted({part.strip() for text in written for part in text.split(",")}):
+    written = [*transition.materials, *(leaf.text for leaf in transition.parameters.leaves)]
+    for code in sorted({code for text in written for code in _CODE.findall(text)}):
         yield Ran("L01")
-        if code and code not in codes:
+        if code not in codes:
             yield error(
                 "L01",
                 transition.action,
@@ -142,6 +147,23 @@ def _stranger(output: View, had: frozenset[str]) -> Said:
             f"{output.name} bears no name of what went in",
             decidable=False,
         )
+
+
+def _additives(transition: Transition, output: View, had: frozenset[str]) -> Said:
+    """What an action that adds nothing writes down anew: a share of something, or cells of another kind."""
+    quiet = transition.family in (families.INERT, families.HEAT, families.READ)
+    if not quiet or transition.before(output) is None or output.gone:
+        return
+    for leaf in output.leaves:
+        words_of_key, said = frozenset(leaf.words), frozenset(words.cut(leaf.text))
+        share = _SHARE.search(leaf.text) and transition.family != families.HEAT
+        lines = said & _CELL_LINES if words_of_key & _LIVING else frozenset()
+        for new in (words_of_key - _VAGUE if share else frozenset(), lines):
+            # Salts share their first name: of "sodium azide" the second says what it is.
+            if any(not words.resolved(frozenset({word})) & had for word in new):
+                name = " ".join(sorted(new))
+                text = f"{output.name} holds {name}, which was in nothing that went in"
+                yield error("L01", output.name, "what went in", name, text)
 
 
 def _components(transition: Transition, output: View, had: frozenset[str]) -> Said:

@@ -1,6 +1,8 @@
 """What a property means, by the words of its key and the unit of its value."""
 
+import re
 from collections.abc import Iterable
+from decimal import Decimal
 
 from simulation.checker import terms, units, words
 from simulation.checker.leaves import Leaf
@@ -34,6 +36,24 @@ _PLAIN_VESSEL = listed("ml µl ul l sterile new clean of amber glas plastic poly
 _SOLID_NAMES = listed("powder crystal tablet lyophilized lyophilised granule")
 
 
+_VESSELS = listed("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
+
+
+_HOUSES = ({"container"}, {"vessel"})
+
+
+_STRENGTH = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×]\s([A-Za-z][A-Za-z0-9 -]{1,40})")
+
+
+_NOT_STRENGTH = listed("objective magnification zoom dilution wash lens optic setting")
+
+
+_BARE_SIZE = listed("plate format size")
+
+
+_CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
+
+
 def is_temperature(leaf: Leaf) -> bool:
     """The temperature it has, not one it was stored or melts at."""
     said = set(leaf.words)
@@ -54,7 +74,9 @@ def component(leaf: Leaf) -> str | None:
         return None
     named = bool(set(said) & words.CONCENTRATION)
     found = leaf.amount(*units.CONCENTRATIONS)
-    if found is None or (found.dimension == "ratio" and not named):
+    if found is None:
+        return fold_of(leaf)
+    if found.dimension == "ratio" and not named:
         return None
     if not named and not (len(said) >= 1 and set(said).isdisjoint(words.VOLUME | words.MASS)):
         return None
@@ -67,13 +89,33 @@ def component(leaf: Leaf) -> str | None:
     return " ".join(sorted(set(rest)))
 
 
+def fold_of(leaf: Leaf) -> str | None:
+    """What a strength like "50X TAE" is of; None if the leaf gives none."""
+    strength = _STRENGTH.fullmatch(leaf.text.strip())
+    if strength is None or set(leaf.words) & _NOT_STRENGTH:
+        return None
+    return " ".join(sorted(set(words.cut(strength[2])))) or None
+
+
+def strength(leaf: Leaf) -> Amount | None:
+    """50 of "50X TAE": how many times stronger than it is used."""
+    said = _STRENGTH.fullmatch(leaf.text.strip())
+    number = Decimal(said[1]) if said else None
+    return Amount(number, "fold", number / 100, leaf.text) if number else None
+
+
 def is_volume(leaf: Leaf) -> bool:
     said = set(leaf.words)
     if said & _NOT_NOW or "per" in words.cut(leaf.text):
         return False
     if said & words.VOLUME:
         return said <= words.VOLUME | words.NEUTRAL | {"#"}
-    return bool(said) and said <= {"amount", "quantity", "remaining", "content"}
+    return bool(said) and said <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
+
+
+def is_one_well(found: Iterable[Leaf]) -> bool:
+    """It says which well it is, so the volume of the well is its own."""
+    return any(set(leaf.words) == {"well"} and words.is_well(leaf.text) for leaf in found)
 
 
 def is_mass(leaf: Leaf) -> bool:
@@ -89,6 +131,8 @@ def is_capacity(leaf: Leaf) -> bool:
     said = set(leaf.words)
     if said & (words.DEAD | words.MINIMUM) or "working" in said or said & {"per"}:
         return False
+    if said and said <= _BARE_SIZE and units.number_and_rest(leaf.value) is not None:
+        return "max" in words.cut(leaf.text)
     return "capacity" in said or bool(said & words.CAPACITY and said & words.VOLUME)
 
 
@@ -98,10 +142,14 @@ def is_minimum(leaf: Leaf) -> bool:
 
 
 def container(found: Iterable[Leaf]) -> str:
+    """Its vessel: what a key like container says, else a key that is a vessel and its size, "flask": "100 mL"."""
     keys = {"container", "vessel", "labware", "format", "plate"}
+    found = list(found)
     return next((leaf.text for leaf in found if (set(leaf.last) & keys and leaf.text and not leaf.amount("volume"))
                  or set(leaf.words) == {"container", "type"}), "") or next(
-        (leaf.text for leaf in found if set(leaf.words) == {"container"}), "")  # fmt: skip
+        (leaf.text for leaf in found if set(leaf.words) in _HOUSES), "") or next(
+        (f"{leaf.text} {leaf.key}" for leaf in found if len(leaf.words) == 1 and leaf.words[0] in _VESSELS and leaf.text),
+        "")  # fmt: skip
 
 
 def phase(found: Iterable[Leaf], name: str, wet: bool) -> str:
@@ -111,6 +159,10 @@ def phase(found: Iterable[Leaf], name: str, wet: bool) -> str:
             return known
         if said & {"growth", "attachment", "adherence"} and "adherent" in words.cut(leaf.text):
             return terms.ADHERENT
+        if set(leaf.words) in _CELL_KEYS and "adherent" in words.cut(leaf.text):
+            return terms.ADHERENT
+        if said == {"pellet"} and leaf.text and not wet:
+            return terms.PELLET
         if said == {"content"} and words.cut(leaf.text) in (("empty",), ("none",), ("nothing",)):
             return terms.EMPTY
         if said == {"empty"} and leaf.value is True:
@@ -129,7 +181,7 @@ def concentrations(found: Iterable[Leaf]) -> dict[str, Amount]:
     read: dict[str, list[Amount]] = {}
     for leaf in found:
         name = component(leaf)
-        if name is not None and (amount := leaf.amount(*units.CONCENTRATIONS)):
+        if name is not None and (amount := leaf.amount(*units.CONCENTRATIONS) or strength(leaf)):
             read.setdefault(name, []).append(amount)
     return {name: same for name, amounts in read.items() if (same := one(amounts))}
 

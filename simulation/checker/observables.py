@@ -37,6 +37,11 @@ _COMPILED = tuple(
     (name, re.compile(pattern, re.IGNORECASE), frozenset(actions.split())) for name, pattern, actions in _QUANTITIES
 )
 _FIGURE = re.compile(r"[0-9]+(?:[.,][0-9]+)?(?:\s?[x*]\s?10\^?[0-9]{1,2}|[eE][+-]?[0-9]{1,2})?")
+_CONCENTRATION = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)\s?(?:[mµn]M|[mµn]g/[mµ]L|cells/mL)\b")
+_ONE_QUANTITY = words.listed(
+    "MeasurepH MeasureWeight MeasureVolume MeasureConductivity MeasureContactAngle MeasureViscosity MeasureOsmolality "
+    "MeasureSurfaceTension MeasureMeltingPoint VisualInspection"
+)
 _NEAR = 40
 _NOT_SEEN = re.compile(
     r"\bnot\b|\bno\b|\bnone\b|\bcannot\b|\bcan't\b|\binvisible\b|\btoo small\b|\bunable\b|\bwithout\b|\bneither\b|\bexpected\b|\bdid not\b",
@@ -45,7 +50,7 @@ _NOT_SEEN = re.compile(
 _TOO_SMALL = re.compile(
     r"\b(?:viral|virus|aav|lentivir(?:al|us)|phage|nano-?)\s?(?:particles?|capsids?|virions?)|\bvirions?\b|\bcapsids?\b|\bexosomes?\b|"
     r"\bextracellular vesicles\b|\b(?:dna|rna|plasmid|protein|antibody) (?:molecules?|strands?|helix|helices)\b|\bnanoparticles\b|\bribosomes\b|\bdouble helix\b|\bchromosomes\b|\bplasmid rings\b|"
-    r"\bindividual (?:molecules|proteins|atoms|ions)\b",
+    r"\b(?:individual|single) (?:[a-z]+ )?(?:molecules|proteins|atoms|ions)\b",
     re.IGNORECASE,
 )  # fmt: skip
 _TOO_SMALL_FOR_EYES = re.compile(
@@ -78,6 +83,7 @@ def measured(transition: Transition) -> Said:
     for seen in transition.seen:
         said = _without(seen.text[:1500], names)
         yield Ran("L15")
+        yield from _amounts_told(transition, seen.place, said, known)
         for name, pattern, actions in _COMPILED:
             if transition.action in actions:
                 continue
@@ -91,6 +97,14 @@ def measured(transition: Transition) -> Said:
             ):
                 yield error("L15", seen.place, f"what {transition.action} senses", f"{name} {figure}",
                             f"{transition.action} does not measure {name}, and {figure} is reported")  # fmt: skip
+
+
+def _amounts_told(transition: Transition, place: str, said: str, known: set[Decimal]) -> Said:
+    """An instrument for one physical quantity tells no concentration of anything."""
+    found = _CONCENTRATION.search(units.fold(said)) if transition.action in _ONE_QUANTITY else None
+    if found and _value(found[1]) not in known:
+        text = f"{transition.action} measures no concentration, and {found[0]} is reported"
+        yield error("L15", place, f"what {transition.action} senses", found[0], text)
 
 
 def limits(transition: Transition) -> Said:

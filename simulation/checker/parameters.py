@@ -17,6 +17,7 @@ SOLVENT = listed("diluent solvent buffer medium media titrant diluant with water
 TOTAL = listed("final total target end desired fill")
 _MOVED = listed("volume vol amount transfer aliquot dispense dispensed quantity transferred each per aliquoted size moved "
                    "sample tube well destination dest portion source ul ml")  # fmt: skip
+_TAKEN = listed("sample stock aliquot portion source transfer inoculum")
 _ADDED = _MOVED | SOLVENT | listed("added add resuspension")
 _COUNTS = listed(
     "count number num n aliquot dilution step copie replicate point level of portion tube total no quantity serial series"
@@ -46,6 +47,11 @@ class Parameters:
     def added(self) -> Amount | None:
         """The volume of solvent that goes into each sample."""
         return self._only("volume", _ADDED, words.VOLUME | {"amount", "quantity"})
+
+    def portion(self, sample: frozenset[str]) -> Amount | None:
+        """The volume taken of the sample: under its own name, or one for what is diluted."""
+        found = [a for leaf, a in self.amounts("volume") if set(leaf.words) & (_TAKEN | sample) - words.VOLUME]
+        return found[0] if len({amount.value for amount in found}) == 1 else None
 
     def total(self) -> Amount | None:
         """The volume each sample is to have afterwards."""
@@ -80,6 +86,12 @@ class Parameters:
                     found.add(int(number[0]))
         return found.pop() if len(found) == 1 else None
 
+    def wells(self) -> int | None:
+        """How many wells a list of them names; None if there is no such list."""
+        found = [leaf for leaf in self.leaves if {"well", "position"} & set(leaf.words)]
+        labels = {part.strip().lower() for leaf in found for part in leaf.text.split(",")}
+        return len(labels) if labels and all(words.is_well(label) for label in labels) else None
+
     def volumes(self) -> list[Decimal]:
         return [amount.value for _, amount in self.amounts("volume")]
 
@@ -113,11 +125,12 @@ def _named(flat: Iterable[Leaf], inputs: list[View]) -> Iterator[tuple[str, View
     by_code = {view.barcode: view for view in inputs if view.barcode}
     names = [view.name for view in inputs]
     by_name = {view.name: view for view in inputs if view.name and names.count(view.name) == 1}
-    for leaf in flat:
+    for number, leaf in enumerate(flat):
         text = leaf.text.strip()
         view = by_code.get(text) or by_name.get(text)
         if view is not None:
-            yield leaf.key, view
+            # A list names several under one key.
+            yield (f"{leaf.key} {number}" if "#" in leaf.words else leaf.key), view
 
 
 def _factor(value: Any) -> Decimal | None:

@@ -117,10 +117,12 @@ def _observed(transition: Transition, seen: Seen) -> Said:
 
 def _trifle(text: str) -> bool:
     """An instrument that subtracts a blank may read a little below nothing."""
-    number = units.number(text)
-    return (
-        number is not None and abs(number) < 1 and units.fold(text).lstrip()[:2] == "-0" and "L" in text and "/" in text
-    )
+    found = units.number_and_rest(text)
+    if found is None or abs(found[0]) >= 1 or units.fold(text).lstrip()[:2] != "-0":
+        return False
+    blank = "L" in text and "/" in text
+    # A step is half of the last digit; the pan of a balance is never quite still.
+    return blank or abs(found[0]) <= min(4 * found[1], Decimal("0.002"))
 
 
 def _acidity(transition: Transition, seen: Seen) -> Said:

@@ -89,6 +89,8 @@ def view(data: Mapping[str, Any], place: str) -> View:
     found = leaves.flatten(data.get("properties"))
     name = data.get("name") if isinstance(data.get("name"), str) else ""
     volumes = [a for leaf in found if meaning.is_volume(leaf) and (a := leaf.amount("volume"))]
+    if not volumes and meaning.is_one_well(found):
+        volumes = [a for leaf in found if set(leaf.words) == {"well", "volume"} and (a := leaf.amount("volume"))]
     return View(
         place=place,
         raw=data,

@@ -3,7 +3,7 @@
 import re
 from decimal import Decimal
 
-from simulation.checker import concentrations, families, replicates, units
+from simulation.checker import concentrations, families, replicates, roles, units
 from simulation.checker.findings import Ran, Said, error
 from simulation.checker.reading import View
 from simulation.checker.transition import Seen, Transition
@@ -55,7 +55,9 @@ def _about(transition: Transition, seen: Seen) -> View | None:
         longest = max(len(view.name) for view in named)
         best = [view for view in named if len(view.name) == longest]
         return best[0] if len(best) == 1 else None
-    samples = [view for view in transition.outputs if not view.supply]
+    solvent = roles.solvent_of(transition) if transition.family == families.ADD else None
+    rest = transition.after(solvent) if solvent is not None else None
+    samples = [view for view in transition.outputs if not view.supply and view is not rest]
     return samples[0] if len(samples) == 1 and transition.family != families.MOVE else None
 
 

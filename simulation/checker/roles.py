@@ -10,6 +10,8 @@ def source_of(transition: Transition) -> View | None:
     """Where a move draws from: the parameter that says so, the only thing with liquid in it, or the one that shrank."""
     if (named := transition.parameters.material(SOURCE)) is not None:
         return named
+    if len({view.place for key, view in transition.parameters.named.items() if SOURCE & set(words.cut(key))}) > 1:
+        return None
     full = [view for view in transition.inputs if not view.supply and view.held != 0]
     targets = [view for key, view in transition.parameters.named.items() if TARGET & set(words.cut(key))]
     full = [view for view in full if all(view is not target for target in targets)]

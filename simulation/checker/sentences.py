@@ -9,6 +9,7 @@ from simulation.checker.transition import Seen, Transition
 from simulation.checker.units import Amount
 
 _FIGURE = re.compile(r"(?<![\w.,:/-])-?[0-9]{1,9}(?:\.[0-9]{1,6})?\s?(?=[A-Za-z°µμ%])")
+_G = re.compile(r"(?<![\w.,:/-])([0-9]{2,6})\s?g(?![\w/])")
 _MOVED = re.compile(r"\b(?:transferred|dispensed|aliquoted|pipetted|moved)\b", re.IGNORECASE)
 _LASTED = re.compile(
     r"\b(?:incubated|mixed|spun|centrifuged|waited|heated|stirred|shaken|vortexed|held|incubation|spin|cultured)\b[^.;]{0,20}?\bfor\s",
@@ -99,6 +100,13 @@ def amounts(text: str, dimension: str) -> list[Amount]:
     folded = units.fold(text[:2000])
     found = [units.read(folded[at.start() : at.start() + 40], "", (dimension,)) for at in _FIGURE.finditer(folded)]
     return [amount for amount in found if amount and amount.dimension == dimension]
+
+
+def forces(text: str) -> list[Amount]:
+    """ "300g" and "at 3000 g" of a centrifuge are forces, not grams."""
+    folded = units.fold(text[:2000])
+    found = [units.read(f"{at[1]} x g", "", ("centrifugal_force",)) for at in _G.finditer(folded)]
+    return [amount for amount in found if amount]
 
 
 def _other(seen: Seen, wanted: Amount, got: Amount) -> Finding:

@@ -3,13 +3,19 @@
 from collections.abc import Iterator
 from decimal import Decimal
 
-from simulation.checker import balance, flows, meaning, named, optics, sentences, terms, totals, units
+from simulation.checker import balance, flows, meaning, named, optics, sentences, terms, totals, units, words
 from simulation.checker.findings import Ran, Said
 from simulation.checker.transition import Transition
 from simulation.checker.units import Amount
 from simulation.checker.words import listed
 
+_AGENTS = words.SOLVENTS | listed("wash washing elution eluent eluant replacement")
+
+
 _HELD = listed("Incubate CellCultureIncubate Wait")
+
+
+_SPUN = listed("spin spun centrifugation centrifuged centrifuge rcf force speed")
 
 
 _SET_DIMENSIONS = ("centrifugal_force", "rotation")
@@ -52,7 +58,9 @@ def _volumes(transition: Transition) -> Said:
     )
     wanted = [a for leaf, a in transition.parameters.amounts("volume") if replaced in leaf.words]
     for before, after in transition.pairs() if len(wanted) == 1 else ():
-        aside = any(before is view for view in transition.parameters.named.values())
+        aside = any(before is view for view in transition.parameters.named.values()) or (
+            before.held is not None and after.held is not None and bool(_AGENTS & set(before.words))
+        )
         if after.volume is None or aside or before.unlimited or after.gone:
             continue
         yield Ran("L16", quantity=True)
@@ -88,6 +96,8 @@ def _by_dimension(transition: Transition) -> Said:
     """Forces, speeds, pores and times that a material or record tells of."""
     for dimension in _SET_DIMENSIONS:
         asked = {a.value for _, a in optics.all_set(transition, dimension)}
+        if dimension == "centrifugal_force" and transition.action == "Centrifuge":
+            asked |= {a.value for leaf in transition.parameters.leaves for a in sentences.forces(leaf.text)}
         for place, told in _told(transition, dimension) if asked else ():
             yield Ran("L16", quantity=True)
             if all(abs(told.value - value) > value / 50 for value in asked):
@@ -127,6 +137,8 @@ def _told(transition: Transition, dimension: str) -> Iterator[tuple[str, Amount]
     had = transition.told
     for view in transition.kept:
         for leaf in view.leaves:
+            if leaf.text not in had and dimension == "centrifugal_force" and set(leaf.words) & _SPUN:
+                yield from ((view.name, amount) for amount in sentences.forces(leaf.text))
             if leaf.text not in had and not meaning.is_temperature(leaf):
                 for amount in (
                     [leaf.amount(dimension)] if leaf.amount(dimension) else sentences.amounts(leaf.text, dimension)

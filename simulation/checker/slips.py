@@ -18,6 +18,10 @@ _DIMENSIONS = {
     "concentration": units.CONCENTRATIONS, "conc": units.CONCENTRATIONS,
 }  # fmt: skip
 _WORDY = re.compile(r"\b(?:mL|ml|µL|uL|ul|mg|µg|kg|mM|µM)\b")
+_RATE = re.compile(r"[A-Za-zµ%/·]{1,12}/(?:s|sec|min|h|hr|hour|day|cm2|m2)")
+# People count these; a volume in them is no slip.
+_PIECES = listed("drop droplet tube vial well aliquot portion plate column bed dose bottle piece equivalent equiv cv time fold "
+                 "sample cup spoon pipette tip scoop pinch flask gram")  # fmt: skip
 _UNKNOWN = listed("unknown undetermined unmeasured na none tbd not variable nominal varied trace saturated")
 _PARTS_OF_NAMES = listed("molecular molar number average tare dry")
 _OWN_UNITS = listed("volume mass temperature duration length mass_concentration molar_concentration")
@@ -30,7 +34,30 @@ def unit_slips(transition: Transition) -> Said:
     for view in transition.outputs:
         for leaf in view.leaves:
             yield from _unit(transition, view, leaf)
+    for before, after in transition.pairs():
+        for had, has in _same_keys(before, after):
+            yield from _no_such_unit(after, had, has)
     yield from _thousandfold(transition)
+
+
+def _same_keys(before: View, after: View) -> Iterator[tuple[Leaf, Leaf]]:
+    """Leaves that stand on both under one key, written differently."""
+    old = {leaf.words: leaf for leaf in before.leaves}
+    for leaf in after.leaves:
+        if leaf.words in old and old[leaf.words].text != leaf.text:
+            yield old[leaf.words], leaf
+
+
+def _no_such_unit(view: View, had: Leaf, has: Leaf) -> Said:
+    """What was a concentration has no unit that divides by time, area or the like."""
+    amount, number = had.amount(*units.CONCENTRATIONS), units.number_and_rest(has.value)
+    if amount is None or number is None or "/" not in number[2]:
+        return
+    yield Ran("L12")
+    rate = _RATE.fullmatch(number[2].strip())
+    if rate and has.amount() is None:
+        text = f"{has.key} of {view.name} was {had.text[:40]} and is {has.text[:40]}"
+        yield error("L12", view.name, f"a unit of {amount.dimension.replace('_', ' ')}", has.text[:40], text)
 
 
 def _unit(transition: Transition, view: View, leaf: Leaf) -> Said:
@@ -63,6 +90,12 @@ def _no_unit(
     transition: Transition, view: View, leaf: Leaf, rest: str, shown: str, wanted: tuple[str, ...]
 ) -> Iterator[Finding]:
     """No unit at all is an error where the same simulator writes units; a unit nobody knows is only noted."""
+    others = [
+        o
+        for v in transition.inputs
+        for o in v.leaves
+        if set(o.words) & set(leaf.words) & set(_DIMENSIONS) and o.amount(*wanted)
+    ]
     if rest.strip():
         if (
             wanted in (("volume",), ("mass",), ("temperature",))
@@ -70,13 +103,9 @@ def _no_unit(
             and rest.strip() not in ("K", "F", "°F", "x", "X")
         ):
             yield warning("L12", view.name, f"a unit of {wanted[0]}", leaf.text[:40], shown, decidable=False)
+        elif others and wanted in (("volume",), ("mass",)) and _is_made_up(rest):
+            yield error("L12", view.name, f"a unit of {wanted[0]}", leaf.text[:40], shown)
         return
-    others = [
-        o
-        for v in transition.inputs
-        for o in v.leaves
-        if set(o.words) & set(leaf.words) & set(_DIMENSIONS) and o.amount(*wanted)
-    ]
     zero = units.number(leaf.value) == 0
     if others and not zero:
         yield error(
@@ -86,6 +115,12 @@ def _no_unit(
         yield warning(
             "L12", view.name, f"a unit of {wanted[0].replace('_', ' ')}", leaf.text[:40], f"{shown}, without a unit"
         )
+
+
+def _is_made_up(rest: str) -> bool:
+    """One word that is neither a unit of anything nor a thing one counts."""
+    said = words.cut(rest)
+    return len(said) == 1 and said[0].isalpha() and said[0] not in _PIECES and not units.unit_of(said[0])
 
 
 def _thousandfold(transition: Transition) -> Iterator[Finding]:

@@ -12,12 +12,16 @@ from simulation.lab import catalogue
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "checker.md"
-SUITES = (("derived.jsonl", "Derived suite"), ("handmade.jsonl", "Suite written by hand, in foreign spellings"))
+SUITES = (
+    ("derived.jsonl", "Derived suite (development)"),
+    ("foreign.jsonl", "Foreign spellings (development)"),
+    ("handmade.jsonl", "Written by hand, in foreign spellings (never used for tuning)"),
+)
 START, END = "<!-- suites: written by python -m simulation.checker.tables -->", "<!-- end of suites -->"
 
 
 def measured() -> str:
-    """Both suites in short, then recall by code for each."""
+    """All suites in short, then recall by code for each."""
     types = catalogue.read_directory(ROOT / "fixtures" / "actions")[0]
     found = [(title, suite.measure(ROOT / "fixtures" / "checker" / name, types)) for name, title in SUITES]
     return "\n".join([*_short(found), "", *_by_code(found)])

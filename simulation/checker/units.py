@@ -20,6 +20,7 @@ _NUMBER = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]{1,3}(?:,[0-9]{3}){1,4}(?![0-9])|[0-9]{1,15})(?P<part>[.,][0-9]{1,12})?"
     r"(?:[eE](?P<e>[+-]?[0-9]{1,2})(?![0-9])|\s?[x*·]\s?10(?:\^(?P<power>[+-]?[0-9]{1,2})|(?P<super>[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]{1,3})))?"
 )
+_HEAD_ENDS = re.compile(r"[,;:()\[\]=]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
 # Dimensions in the order a unit is looked for when the name of a property does not say which.
 _FIRST = (
@@ -97,7 +98,12 @@ def number_and_rest(value: Any) -> tuple[Decimal, Decimal, str] | None:
         return None
     if isinstance(value, int) and abs(value) > _LARGEST:
         return None
-    text = fold(str(value)[:200]).strip()
+    return _parsed(str(value)[:200])
+
+
+@lru_cache(maxsize=16384)
+def _parsed(text: str) -> tuple[Decimal, Decimal, str] | None:
+    text = fold(text).strip()
     about = _ABOUT.match(text)
     found = _NUMBER.match(text, about.end() if about else 0)
     if not found or _goes_on(text, found.end()):
@@ -125,9 +131,10 @@ def _goes_on(text: str, end: int) -> bool:
     return (after[:1] in (":", "-", "/") and after[1:2].isdigit()) or (after[:1] in ".," and after[1:2].isdigit())
 
 
+@lru_cache(maxsize=16384)
 def _unit_in(text: str, expect: tuple[str, ...]) -> tuple[str, Decimal] | None:
     """The unit a text begins with: as many of its words as make one."""
-    head = re.split(r"[,;:()\[\]=]", fold(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
+    head = _HEAD_ENDS.split(fold(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
     words = head.strip().rstrip(".").split(" ")
     for count in range(min(3, len(words)), 0, -1):
         if known := _known(" ".join(words[:count]).strip(), expect):

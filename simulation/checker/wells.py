@@ -2,11 +2,13 @@
 
 from decimal import Decimal
 
-from simulation.checker import units
-from simulation.checker.findings import Ran, Said, error
+from simulation.checker import units, words
+from simulation.checker.findings import Finding, Ran, Said, error
 from simulation.checker.inheritance import alike
 from simulation.checker.reading import View
 from simulation.checker.transition import Transition
+
+_EACH = {"volume", "per", "well"}
 
 
 def wells(transition: Transition) -> Said:
@@ -19,7 +21,35 @@ def wells(transition: Transition) -> Said:
         if plate is None or (transition.action == "ManifestMaterials" and transition.before(output) is None):
             continue
         yield Ran("L21")
+        yield from _own_well(plate, output)
         yield from _untouched(transition, plate, output)
+
+
+def _own_well(plate: View, output: View) -> Said:
+    """What the plate told of this well, or of each, is what it holds by itself."""
+    each = [a for leaf in plate.leaves if set(leaf.words) == _EACH and (a := leaf.amount("volume"))]
+    if len(each) == 1 and output.volume and abs(output.volume.value - each[0].value) > each[0].value / 20:
+        yield _changed(output, "volume", each[0].text, output.volume.text)
+    label = _label(output)
+    for leaf in plate.leaves if label else ():
+        if label not in leaf.words[:-1]:
+            continue
+        own = leaf.words[leaf.words.index(label) + 1 :]
+        now = [other for other in output.leaves if other.words == own and other.text and leaf.text]
+        if now and not any(alike(leaf, other) for other in now):
+            yield _changed(output, leaf.key, leaf.text, now[0].text)
+
+
+def _label(output: View) -> str:
+    """The one well its name or its property of that name gives; "" if none or several."""
+    told = {leaf.text.strip().lower() for leaf in output.leaves if set(leaf.words) <= {"well", "position"}}
+    found = {text for text in told | set(output.words) if words.is_well(text)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _changed(output: View, what: str, had: str, has: str) -> Finding:
+    text = f"{what[:60]} of {output.name} was {had[:60]} on the plate and is {has[:60]}"
+    return error("L21", output.name, had[:60], has[:60], text)
 
 
 def _untouched(transition: Transition, plate: View, output: View) -> Said:

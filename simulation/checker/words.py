@@ -5,6 +5,7 @@ from functools import lru_cache
 
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 _SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
+_WELL = re.compile(r"[A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4])")
 _LONGEST = 300
 
 
@@ -112,10 +113,17 @@ def is_label(word: str) -> bool:
     return word.replace(".", "").isdigit() or (len(word) <= 3 and word[:1].isalpha() and word[1:].isdigit())
 
 
+def is_well(word: str) -> bool:
+    """A1 to P24, small or large."""
+    return _WELL.fullmatch(word.strip()) is not None
+
+
 @lru_cache(maxsize=4096)
 def core(text: str) -> tuple[str, ...]:
     """The name without the words that only say that it is what was left."""
-    return tuple(word for word in cut(text) if word not in _RESIDUAL)
+    said = cut(text)
+    # Of "Stock A" nothing would stay: then the words that may be a name do.
+    return tuple(w for w in said if w not in _RESIDUAL) or tuple(w for w in said if w not in _RESIDUAL - _NAMING)
 
 
 def resolved(words: frozenset[str]) -> frozenset[str]:
@@ -134,4 +142,5 @@ def _singular(word: str) -> str:
 
 _GENERIC = frozenset(_singular(word) for word in GENERIC)
 _RESIDUAL = frozenset(_singular(word) for word in RESIDUAL)
+_NAMING = frozenset({"stock", "source", "original", "a"})
 PRODUCT_WORDS = frozenset(_singular(word) for word in PRODUCTS)

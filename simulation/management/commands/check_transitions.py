@@ -1,6 +1,7 @@
-"""python manage.py check_transitions FILE.jsonl [--json]"""
+"""python manage.py check_transitions FILE.jsonl [--json], or --stored [--again]"""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,12 +11,14 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from simulation import stored_checks
 from simulation.checker import suite
 from simulation.checker.findings import ERROR, INFO, Finding
 from simulation.checker.lines import Line, read
 from simulation.lab import catalogue
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
+from simulation.management.progress import ProgressLine
 
 _SHOWN = 300
 
@@ -23,13 +26,51 @@ _SHOWN = 300
 class Command(BaseCommand):
     # It needs neither database nor pages, and must run where those are broken.
     requires_system_checks = ()
-    help = "Check transitions, one JSON object a line, from any simulator. Exit 0 when every line was read, 1 if not, 2 without a file."
+    help = (
+        "Check transitions, one JSON object a line, from any simulator, or those stored here with their twins. "
+        "Exit 0 when every line was read, 1 if not, 2 without a file."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", help="a JSONL file, or - for standard input")
+        parser.add_argument("file", nargs="?", help="a JSONL file, or - for standard input")
         parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+        parser.add_argument("--stored", action="store_true", help="check stored transitions and twins not checked yet")
+        parser.add_argument("--again", action="store_true", help="with --stored: check all of them again")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if bool(options["file"]) == options["stored"]:
+            raise CommandError("give either a file to check or --stored, and not both", returncode=2)
+        if options["stored"] and options["json"]:
+            raise CommandError("--stored prints a table, so --json does not go with it", returncode=2)
+        if options["again"] and not options["stored"]:
+            raise CommandError("--again goes with --stored", returncode=2)
+        try:
+            self._check(options)
+        except BrokenPipeError:
+            # Whoever read has seen enough; what is still buffered goes nowhere, without a complaint at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    def _check(self, options: dict[str, Any]) -> None:
+        try:
+            if options["stored"]:
+                self._stored(options["again"])
+            else:
+                self._file(options)
+        finally:
+            # Now, while a closed pipe can still be noticed; at exit Python would complain.
+            self.stdout.flush()
+
+    def _stored(self, again: bool) -> None:
+        progress = ProgressLine("checked")
+        tally = stored_checks.check(again, lambda done: progress.say(f"checked: {done}"))
+        progress.say(f"checked: {tally.rows_met}", last=True)
+        self.stdout.write(f"{'':<12}" + "".join(f"{kind:>10}" for kind in stored_checks.KINDS))
+        for name, counts in tally.rows():
+            self.stdout.write(f"{name:<12}" + "".join(f"{count:>10}" for count in counts))
+        if tally.failed:
+            raise CommandError(f"{tally.failed} rows could not be checked; the log says why", returncode=1)
+
+    def _file(self, options: dict[str, Any]) -> None:
         result = suite.SuiteResult()
         with _opened(options["file"]) as stream:
             for line in read(stream, _catalogue()):

@@ -1,0 +1,95 @@
+"""The checker over stored transitions and twins: what was played before it, or is to be checked anew."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, TypeVar
+
+from django.db.models import QuerySet
+
+from simulation import checking
+from simulation.lab.bench import step_from_json
+from simulation.lab.errors import LabError
+from simulation.lab.outcomes import Outcome, Perturbation
+from simulation.models import Transition, Twin
+
+log = logging.getLogger("wetbench.checking")
+Row = TypeVar("Row", Transition, Twin)
+Judge = Callable[[Row], dict[str, Any] | None]
+BATCH = 100
+ORIGINAL = "original"
+KINDS = (ORIGINAL, Perturbation.OBVIOUS.value, Perturbation.SUBTLE.value)
+VERDICTS = ("ok", "undecidable", "error")
+
+
+@dataclass
+class Tally:
+    """Verdicts, and on how many rows each code found an error, by kind of row."""
+
+    verdicts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    codes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed: int = 0
+
+    def add(self, kind: str, report: dict[str, Any] | None) -> None:
+        if report is None:
+            self.failed += 1
+            return
+        self.verdicts[report["verdict"], kind] += 1
+        wrong = {finding["code"] for finding in report["findings"] if finding["severity"] == "error"}
+        self.codes.update((code, kind) for code in wrong)
+
+    @property
+    def rows_met(self) -> int:
+        return self.verdicts.total() + self.failed
+
+    def rows(self) -> list[tuple[str, list[int]]]:
+        """(verdict or code, rows of each kind), codes only where one was found."""
+        found = sorted({code for code, _ in self.codes})
+        return [
+            *((verdict, [self.verdicts[verdict, kind] for kind in KINDS]) for verdict in VERDICTS),
+            *((code, [self.codes[code, kind] for kind in KINDS]) for code in found),
+        ]
+
+
+def check(again: bool, checked: Callable[[int], None]) -> Tally:
+    """Check what has no findings yet, or everything again, and keep them; `checked` is told how many are done."""
+    tally, done = Tally(), 0
+    originals, twins = Transition.objects.all(), Twin.objects.filter(status="done").select_related("transition")
+    for number in chain(_batches(originals, again, _original, tally), _batches(twins, again, _twin, tally)):
+        done += number
+        checked(done)
+    return tally
+
+
+def _original(row: Transition) -> dict[str, Any] | None:
+    return checking.findings(step_from_json(row.step))
+
+
+def _twin(row: Twin) -> dict[str, Any] | None:
+    return checking.findings(step_from_json(row.transition.step), Outcome.from_json(row.outcome or {}))
+
+
+def _batches(found: QuerySet[Row], again: bool, judge: Judge[Row], tally: Tally) -> Iterator[int]:
+    """Write findings batch by batch, so that a stop keeps what was done; yields the size of each batch."""
+    wanted = found if again else found.filter(findings__isnull=True)
+    # The keys first: a query that is read while its rows are written may meet them twice.
+    keys = list(wanted.order_by("pk").values_list("pk", flat=True).iterator())
+    for start in range(0, len(keys), BATCH):
+        rows = list(found.filter(pk__in=keys[start : start + BATCH]))
+        for row in rows:
+            report = _judged(row, judge)
+            tally.add(getattr(row, "perturbation", ORIGINAL), report)
+            row.findings = report if report is not None else row.findings
+        found.model._default_manager.bulk_update(rows, ["findings"])
+        yield len(rows)
+
+
+def _judged(row: Row, judge: Judge[Row]) -> dict[str, Any] | None:
+    """Its report; None, with a line in the log, if what is stored cannot be read."""
+    try:
+        return judge(row)
+    except (LabError, LookupError, TypeError, ValueError, AttributeError):
+        log.exception("%s %s cannot be checked", type(row).__name__, row.pk)
+        return None

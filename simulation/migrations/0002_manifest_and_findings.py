@@ -4,25 +4,30 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('simulation', '0001_initial'),
+        ("simulation", "0001_initial"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='run',
-            name='manifest',
-            field=models.BooleanField(default=False, help_text='ManifestMaterials may be used; such episodes are no benchmark'),
+            model_name="run",
+            name="manifest",
+            field=models.BooleanField(
+                default=False, help_text="ManifestMaterials may be used; such episodes are no benchmark"
+            ),
         ),
         migrations.AddField(
-            model_name='transition',
-            name='findings',
-            field=models.JSONField(blank=True, help_text="simulation.checker's report; null: not checked yet", null=True),
+            model_name="transition",
+            name="findings",
+            field=models.JSONField(
+                blank=True, help_text="simulation.checker's report; null: not checked yet", null=True
+            ),
         ),
         migrations.AddField(
-            model_name='twin',
-            name='findings',
-            field=models.JSONField(blank=True, help_text="simulation.checker's report; null: not checked yet", null=True),
+            model_name="twin",
+            name="findings",
+            field=models.JSONField(
+                blank=True, help_text="simulation.checker's report; null: not checked yet", null=True
+            ),
         ),
     ]

@@ -1,37 +1,17 @@
-"""What can be done: action types with typed, bounded parameters, and one choice among them."""
+"""What can be done: action types with their parameters and durations, and one choice among them."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import prod
 from typing import Any, NamedTuple, Self
 
-from simulation.lab import quantities
-from simulation.lab.errors import LabError
 from simulation.lab.materials import Inventory, Material
+from simulation.lab.parameters import Parameter, ParameterError
 
 KINDS = ("transformation", "measurement", "synthesis", "control")
 FIDELITIES = ("quantities computed", "state tracked", "bookkeeping only")
-PARAMETER_TYPES = (
-    "select",
-    "multiselect",
-    "range",
-    "range_with_units",
-    "boolean",
-    "object",
-    "material_selector",
-    "multi_material_selector",
-    "text",
-)
 SUBMIT, QUIT = "SubmitMaterialsObservationsForReview", "Quit"
-
-_LONGEST_OBJECT = 2000
-_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?")
-
-
-class ParameterError(LabError):
-    """A parameter's value is not allowed; the message says what is."""
 
 
 @dataclass(frozen=True)
@@ -48,108 +28,6 @@ class Action:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         return cls(str(data["name"]), tuple(data["materials"]), dict(data["parameters"]))
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """One parameter of an action type: `type` is one of PARAMETER_TYPES, bounds are inclusive."""
-
-    name: str
-    type: str
-    description: str
-    required: bool = False
-    default: Any = None
-    options: tuple[str, ...] = ()
-    dimension: str = ""
-    minimum: Any = None
-    maximum: Any = None
-    keys: "Mapping[str, Parameter | None]" = field(default_factory=dict)  # of an object; None: any value
-    pattern: str = ""
-    max_length: int = 300
-
-    def read(self, value: Any) -> Any:
-        """The typed value: Decimal in the dimension's kept unit, bool, str, tuple of str, or dict. ParameterError if not allowed."""
-        return getattr(self, f"_read_{self.type}")(value)
-
-    def allowed(self) -> str:
-        """What may be written here, for people."""
-        match self.type:
-            case "select" | "multiselect":
-                return ("one of " if self.type == "select" else "any of ") + ", ".join(self.options)
-            case "range" | "range_with_units":
-                unit = f", in {'/'.join(u for u in quantities.units(self.dimension) if u)}" if self.dimension else ""
-                return f"{self.minimum} to {self.maximum}{unit}"
-            case "boolean":
-                return "true or false"
-            case "object":
-                return "keys " + ", ".join(
-                    f"{key} ({kind.allowed()})" if kind else key for key, kind in self.keys.items()
-                )
-            case "text":
-                return f"text of at most {self.max_length} characters"
-            case _:
-                return "a barcode" if self.type == "material_selector" else "one or more barcodes"
-
-    def _read_select(self, value: Any) -> str:
-        if not isinstance(value, str) or value not in self.options:
-            raise ParameterError(f"{self.name} is {value!r}; it must be {self.allowed()}")
-        return value
-
-    def _read_multiselect(self, value: Any) -> tuple[str, ...]:
-        chosen = _list(value)
-        if not chosen or any(v not in self.options for v in chosen):
-            raise ParameterError(f"{self.name} is {value!r}; it must be {self.allowed()}")
-        return chosen
-
-    def _read_range(self, value: Any) -> Decimal:
-        if isinstance(value, bool) or not _PLAIN_NUMBER.fullmatch(str(value).strip()):
-            raise ParameterError(f"{self.name} is {value!r}; it must be a number from {self.allowed()}")
-        return self._bounded(Decimal(str(value).strip()), value, Decimal(str(self.minimum)), Decimal(str(self.maximum)))
-
-    def _read_range_with_units(self, value: Any) -> Decimal:
-        try:
-            amount = quantities.parse(value, self.dimension).value
-        except quantities.QuantityError as error:
-            raise ParameterError(f"{self.name}: {error}") from error
-        low, high = (quantities.parse(bound, self.dimension).value for bound in (self.minimum, self.maximum))
-        return self._bounded(amount, value, low, high)
-
-    def _read_boolean(self, value: Any) -> bool:
-        if value is True or value == "true":
-            return True
-        if value is False or value == "false":
-            return False
-        raise ParameterError(f"{self.name} is {value!r}; it must be true or false")
-
-    def _read_object(self, value: Any) -> dict[str, Any]:
-        """The declared keys with their typed values; `{FSC:400 V,SSC:500 V}` as text is read as well."""
-        written = _pairs(value) if isinstance(value, str) else value
-        if not isinstance(written, Mapping) or not written or any(key not in self.keys for key in written):
-            raise ParameterError(f"{self.name} is {value!r}; it takes the keys {', '.join(self.keys)}")
-        return {key: part if (kind := self.keys[key]) is None else kind.read(part) for key, part in written.items()}
-
-    def _read_material_selector(self, value: Any) -> str:
-        if not isinstance(value, str):
-            raise ParameterError(f"{self.name} is {value!r}; it must be one barcode")
-        return value
-
-    def _read_multi_material_selector(self, value: Any) -> tuple[str, ...]:
-        chosen = _list(value)
-        if not chosen:
-            raise ParameterError(f"{self.name} is {value!r}; it must be one or more barcodes")
-        return chosen
-
-    def _read_text(self, value: Any) -> str:
-        if not isinstance(value, str) or len(value) > self.max_length:
-            raise ParameterError(f"{self.name} must be text of at most {self.max_length} characters")
-        if self.pattern and not re.fullmatch(self.pattern, value):
-            raise ParameterError(f"{self.name} is {value[:60]!r}; {self.description}")
-        return value
-
-    def _bounded(self, amount: Decimal, written: Any, low: Decimal, high: Decimal) -> Decimal:
-        if not low <= amount <= high:
-            raise ParameterError(f"{self.name} is {written}; it must be {self.allowed()}")
-        return amount
 
 
 class Duration(NamedTuple):
@@ -282,22 +160,3 @@ def _refuse_materials(known: ActionType, action: Action, values: Mapping[str, An
             if code not in action.materials:
                 return f"{parameter.name} names {code[:20]!r}, which is not among the materials of the action"
     return ""
-
-
-def _list(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
-        return tuple(value)
-    return ()
-
-
-def _pairs(text: str) -> dict[str, str] | None:
-    """`{key:value,key:value}` as a dict; None if it is not written so. Neither keys nor values hold commas."""
-    inside = text.strip()
-    if len(inside) > _LONGEST_OBJECT or not (inside.startswith("{") and inside.endswith("}")):
-        return None
-    pairs = [part.partition(":") for part in inside[1:-1].split(",")]
-    if not all(colon for _, colon, _ in pairs):
-        return None
-    return {key.strip(): value.strip() for key, _, value in pairs}

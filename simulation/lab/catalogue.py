@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from simulation.lab import positions, quantities
-from simulation.lab.actions import FIDELITIES, KINDS, PARAMETER_TYPES, ActionType, Catalogue, Duration, Parameter
+from simulation.lab.actions import FIDELITIES, KINDS, ActionType, Catalogue, Duration
 from simulation.lab.errors import CatalogueError, LabError
+from simulation.lab.parameters import PARAMETER_TYPES, Parameter
 
 _FIELDS = {
     "name", "kind", "description", "inputs", "outputs", "materials", "costs_step", "duration", "fidelity", "handler",

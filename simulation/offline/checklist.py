@@ -1,6 +1,6 @@
 """The judging part of the offline cast: a checklist read against the transcript, and nothing but the transcript."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -10,9 +10,9 @@ from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
 from simulation.lab.rubrics import RubricLine
+from simulation.offline.conditions import different_values, fits, follows
 from simulation.offline.evidence import Reading, readings
 
-_MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "mentions_all": all}
 _NAMED = 4  # names told of a longer list
 _APART = Decimal("1.05")  # shares closer than this are one
 
@@ -71,8 +71,8 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
     counted = tuple(
         reading
         for reading in noted
-        if _fits(line, reading)
-        and _follows(reading, earlier)
+        if fits(line, reading)
+        and follows(reading, earlier)
         and _in_time(line, reading, found)
         and (not line.shares.get("known") or bool(_shares(reading, line.shares, found)))
     )
@@ -82,26 +82,10 @@ def _count(line: RubricLine, seen: Sequence[Reading], found: Mapping[str, Findin
         told = f"too few of {_some(missing)}" if missing else f"all of {_some(line.each)}"
         return Finding(line, counted, not missing, f"{told}; {line.at_least} of each needed")
     if line.distinct:
-        what, number = f"different values of {line.distinct}", len(_values(counted, line.distinct))
+        what, number = f"different values of {line.distinct}", len(different_values(counted, line.distinct))
     else:
         what, number = "materials", len({reading.barcode for reading in counted})
     return Finding(line, counted, number >= line.at_least, f"{what} counted: {number}, needed: {line.at_least}")
-
-
-def _values(counted: Sequence[Reading], name: str) -> set[object]:
-    """Different values of a visible property or, where there is none of that name, of a parameter of the step."""
-    written = [reading.properties.get(name, reading.parameters.get(name)) for reading in counted]
-    return {_amount(str(text)) for text in written if text is not None}
-
-
-def _amount(text: str) -> object:
-    """The amount a text stands for, so that "50 µL" and "0.05 mL" are one value; the text itself if it is none."""
-    for dimension in quantities.dimensions():
-        try:
-            return quantities.parse(text, dimension)
-        except quantities.QuantityError:
-            continue
-    return text
 
 
 def _spread(finding: Finding, found: Mapping[str, Finding]) -> Finding:
@@ -170,71 +154,10 @@ def _in_time(line: RubricLine, reading: Reading, found: Mapping[str, Finding]) -
     )
 
 
-def _fits(line: RubricLine, reading: Reading) -> bool:
-    return (
-        reading.action in line.actions
-        and reading.origins.issuperset(line.of)
-        and not reading.origins.intersection(line.not_of)
-        # Each means apart: a pool of them is none of them.
-        and (not line.each or len(reading.origins.intersection(line.each)) == 1)
-        and all(_holds(condition, reading.parameters.get(name)) for name, condition in line.parameters.items())
-        and all(_holds(condition, reading.properties.get(name)) for name, condition in line.properties.items())
-        and (not line.value or bool(reading.values))
-        and (line.value != "numeric" or reading.signal is not None)
-        and (not line.signal or _within(reading.signal, line.signal))
-    )
-
-
-def _within(signal: Decimal | None, bounds: Mapping[str, str]) -> bool:
-    if signal is None:
-        return False
-    low, high = (Decimal(bounds.get(name, signal)) for name in ("at_least", "at_most"))
-    return low <= signal <= high
-
-
-def _follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
-    """Whether the material, or one it came from, was counted before this step by each of the lines named in `after`."""
-    return all(any(r.barcode in reading.ancestors and r.step < reading.step for r in counted) for counted in earlier)
-
-
-def _holds(condition: Mapping[str, Any], written: Any) -> bool:
-    """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
-    if written is None:
-        return "absent" in condition
-    text = ", ".join(map(_said, written)) if isinstance(written, list | tuple) else _said(written)
-    for kind, wanted in condition.items():
-        if kind == "absent":
-            continue
-        if kind in _MENTIONS:
-            words = wanted if isinstance(wanted, list) else [wanted]
-            if not _MENTIONS[kind](word.lower() in text.lower() for word in words):
-                return False
-        elif not _compares(kind, text, str(wanted)):
-            return False
-    return True
-
-
 def _some(names: Sequence[str]) -> str:
     """The names, of many the first few and how many more there are."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED + 1 else ""
     return ", ".join(names[:_NAMED] if more else names) + more
-
-
-def _said(value: Any) -> str:
-    """As the agent's text has it: `true`, not Python's True."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _compares(kind: str, written: str, wanted: str) -> bool:
-    if kind == "equals" and written.strip() == wanted:
-        return True
-    for dimension in quantities.dimensions():
-        try:
-            have, need = (quantities.parse(text, dimension).value for text in (written, wanted))
-        except quantities.QuantityError:
-            continue
-        return {"equals": have == need, "at_least": have >= need, "at_most": have <= need}[kind]
-    return False
 
 
 def _bracketed(finding: Finding, found: Mapping[str, Finding]) -> Finding:

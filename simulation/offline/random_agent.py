@@ -6,10 +6,11 @@ from decimal import Context, Decimal
 from typing import Any
 
 from simulation.lab import quantities
-from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Parameter
+from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.materials import UNLIMITED, Material
+from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
 
 _SUBMITS_ONE_IN = 15

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from simulation.lab import quantities
-from simulation.lab.actions import Parameter
+from simulation.lab.parameters import Parameter
 from simulation.offline.chemistry import read_concentration
 from simulation.offline.job import Job
 from simulation.offline.ledger import ZERO, Contents

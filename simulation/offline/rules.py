@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from decimal import Context, localcontext
 from typing import Any
 
-from simulation.lab.actions import Action, ActionType, ParameterError
+from simulation.lab.actions import Action, ActionType
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
+from simulation.lab.parameters import ParameterError
 from simulation.lab.roles import Situation
 from simulation.offline.chemistry import meet
 from simulation.offline.handlers import HANDLERS

@@ -4,8 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from simulation.lab.actions import SUBMIT, Action, ActionType, Catalogue, Duration, Parameter, ParameterError
+from simulation.lab.actions import SUBMIT, Action, ActionType, Catalogue, Duration
 from simulation.lab.materials import NOT_AVAILABLE, Draft, place_all
+from simulation.lab.parameters import Parameter, ParameterError
 
 SELECT = Parameter("mode", "select", "how", options=("vortex", "invert"))
 MANY = Parameter("filters", "multiselect", "which", options=("DAPI", "FITC", "TRITC"))

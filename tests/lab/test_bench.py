@@ -4,11 +4,12 @@ import re
 
 import pytest
 
-from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Catalogue, Duration, Parameter
+from simulation.lab.actions import QUIT, SUBMIT, Action, ActionType, Catalogue, Duration
 from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
 from simulation.lab.errors import LabError
 from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, place_all
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
+from simulation.lab.parameters import Parameter
 
 TIME = Parameter("time", "range_with_units", "how long", dimension="duration", minimum="1 s", maximum="7 day")
 CATALOGUE = Catalogue(

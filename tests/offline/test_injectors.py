@@ -8,10 +8,11 @@ from decimal import Decimal
 import pytest
 
 from simulation.lab import quantities
-from simulation.lab.actions import Action, ActionType, Catalogue, Parameter
+from simulation.lab.actions import Action, ActionType, Catalogue
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.materials import NOT_AVAILABLE, Draft, Inventory, Material
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
+from simulation.lab.parameters import Parameter
 from simulation.lab.roles import Situation
 from simulation.offline.injectors import KINDS, Injector, form
 from simulation.offline.injectors.changes import Case, applied

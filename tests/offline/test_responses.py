@@ -5,7 +5,8 @@ from decimal import Decimal
 import pytest
 from small_lab import SmallLab, material, tubes
 
-from simulation.lab.actions import ActionType, Catalogue, Duration, Parameter
+from simulation.lab.actions import ActionType, Catalogue, Duration
+from simulation.lab.parameters import Parameter
 from simulation.offline.truths import check
 
 # An instrument of our own, so that no file of the catalogue changes what these tests show.

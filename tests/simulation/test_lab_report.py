@@ -11,7 +11,8 @@ from small_lab import material
 
 from simulation import gym, report, report_tables
 from simulation.lab import catalogue, experiments
-from simulation.lab.actions import FIDELITIES, KINDS, PARAMETER_TYPES
+from simulation.lab.actions import FIDELITIES, KINDS
+from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rubrics import RubricLine
 from simulation.lab.telling import clock
 from simulation.offline.truth_fields import ENTRIES, WHOLE

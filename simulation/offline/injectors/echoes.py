@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from simulation.lab import quantities
-from simulation.lab.actions import Parameter
 from simulation.lab.materials import Draft
+from simulation.lab.parameters import Parameter
 from simulation.offline.injectors.changes import Case, Edit, of_description, of_property, swap, told
 from simulation.offline.injectors.figures import spelled
 

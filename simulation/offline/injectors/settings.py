@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterator
 
-from simulation.lab.actions import Parameter
+from simulation.lab.parameters import Parameter
 from simulation.offline.injectors.changes import Case, Plan, some
 from simulation.offline.injectors.echoes import echoes, retold
 

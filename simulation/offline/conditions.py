@@ -1,0 +1,88 @@
+"""Whether one reading fits one line of a rubric: its action, lineage, settings, properties and value."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from simulation.lab import quantities
+from simulation.lab.rubrics import RubricLine
+from simulation.offline.evidence import Reading
+
+_MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "mentions_all": all}
+
+
+def different_values(counted: Sequence[Reading], name: str) -> set[object]:
+    """Different values of a visible property or, where there is none of that name, of a parameter of the step."""
+    written = [reading.properties.get(name, reading.parameters.get(name)) for reading in counted]
+    return {_amount(str(text)) for text in written if text is not None}
+
+
+def _amount(text: str) -> object:
+    """The amount a text stands for, so that "50 µL" and "0.05 mL" are one value; the text itself if it is none."""
+    for dimension in quantities.dimensions():
+        try:
+            return quantities.parse(text, dimension)
+        except quantities.QuantityError:
+            continue
+    return text
+
+
+def fits(line: RubricLine, reading: Reading) -> bool:
+    return (
+        reading.action in line.actions
+        and reading.origins.issuperset(line.of)
+        and not reading.origins.intersection(line.not_of)
+        # Each means apart: a pool of them is none of them.
+        and (not line.each or len(reading.origins.intersection(line.each)) == 1)
+        and all(_holds(condition, reading.parameters.get(name)) for name, condition in line.parameters.items())
+        and all(_holds(condition, reading.properties.get(name)) for name, condition in line.properties.items())
+        and (not line.value or bool(reading.values))
+        and (line.value != "numeric" or reading.signal is not None)
+        and (not line.signal or _within(reading.signal, line.signal))
+    )
+
+
+def _within(signal: Decimal | None, bounds: Mapping[str, str]) -> bool:
+    if signal is None:
+        return False
+    low, high = (Decimal(bounds.get(name, signal)) for name in ("at_least", "at_most"))
+    return low <= signal <= high
+
+
+def follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
+    """Whether the material, or one it came from, was counted before this step by each of the lines named in `after`."""
+    return all(any(r.barcode in reading.ancestors and r.step < reading.step for r in counted) for counted in earlier)
+
+
+def _holds(condition: Mapping[str, Any], written: Any) -> bool:
+    """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
+    if written is None:
+        return "absent" in condition
+    text = ", ".join(map(_said, written)) if isinstance(written, list | tuple) else _said(written)
+    for kind, wanted in condition.items():
+        if kind == "absent":
+            continue
+        if kind in _MENTIONS:
+            words = wanted if isinstance(wanted, list) else [wanted]
+            if not _MENTIONS[kind](word.lower() in text.lower() for word in words):
+                return False
+        elif not _compares(kind, text, str(wanted)):
+            return False
+    return True
+
+
+def _said(value: Any) -> str:
+    """As the agent's text has it: `true`, not Python's True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _compares(kind: str, written: str, wanted: str) -> bool:
+    if kind == "equals" and written.strip() == wanted:
+        return True
+    for dimension in quantities.dimensions():
+        try:
+            have, need = (quantities.parse(text, dimension).value for text in (written, wanted))
+        except quantities.QuantityError:
+            continue
+        return {"equals": have == need, "at_least": have >= need, "at_most": have <= need}[kind]
+    return False

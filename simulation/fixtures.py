@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.db import transaction
+from django.db.models import Model
 
 from simulation import datafiles
 from simulation.models import CatalogueEntry, Experiment
@@ -24,32 +26,35 @@ def load_lab(directory: Path) -> dict[str, Loaded]:
     actions, action_files, specs = datafiles.read(directory)
     with transaction.atomic():
         loaded = {
-            "actions": _count(_load_action(data) for data in action_files),
-            "experiments": _count(_load_experiment(data) for _, data in specs),
+            "actions": _store(CatalogueEntry, "name", [_action(data) for data in action_files]),
+            "experiments": _store(Experiment, "slug", [_experiment(data) for _, data in specs]),
         }
         CatalogueEntry.objects.exclude(name__in=actions.types).delete()
     return loaded
 
 
-def _load_action(data: dict[str, Any]) -> str:
-    fields = {"kind": data["kind"], "data": data}
-    entry, created = CatalogueEntry.objects.get_or_create(name=data["name"], defaults=fields)
-    if created or entry.data == data:
-        return "new" if created else "same"
-    CatalogueEntry.objects.filter(pk=entry.pk).update(**fields)
-    return "changed"
+def _action(data: dict[str, Any]) -> dict[str, Any]:
+    return {"name": data["name"], "kind": data["kind"], "data": data}
 
 
-def _load_experiment(data: dict[str, Any]) -> str:
+def _experiment(data: dict[str, Any]) -> dict[str, Any]:
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-    fields = {key: data[key] for key in ("name", "group", "goal", "max_steps")} | {"data": data, "sha256": digest}
-    row, created = Experiment.objects.get_or_create(slug=data["slug"], defaults=fields)
-    if created or row.sha256 == digest:
-        return "new" if created else "same"
-    Experiment.objects.filter(pk=row.pk).update(**fields)
-    return "changed"
+    return {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")} | {"data": data, "sha256": digest}
 
 
-def _count(results: Any) -> Loaded:
-    results = list(results)
-    return Loaded(*(results.count(word) for word in ("new", "changed", "same")))
+def _store(model: type[Model], key: str, wanted: Sequence[Mapping[str, Any]]) -> Loaded:
+    """Write what is new or changed, all at once: whoever loads at the same time writes the same."""
+    before = {getattr(row, key): row for row in model._default_manager.all()}
+    new = [fields for fields in wanted if fields[key] not in before]
+    changed = [
+        fields
+        for fields in wanted
+        if fields[key] in before and any(getattr(before[fields[key]], name) != value for name, value in fields.items())
+    ]
+    model._default_manager.bulk_create(
+        [model(**fields) for fields in (*new, *changed)],
+        update_conflicts=True,
+        unique_fields=[key],
+        update_fields=[name for name in (wanted[0] if wanted else ()) if name != key],
+    )
+    return Loaded(len(new), len(changed), len(wanted) - len(new) - len(changed))

@@ -252,10 +252,10 @@ def test_none_of_thirty_random_attempts_is_sufficient(lab, slug):
 def test_some_careless_attempts_fail_for_lack_of_evidence(lab, slug):
     spec = lab.specs[slug]
     classifier = ChecklistClassifier(spec.rubric, spec.goal)
-    verdicts = [
+    verdicts = (
         classifier.judge(spec.goal, lab.play(spec, ProtocolAgent(spec, seed, lapses=True), seed).transcript())
         for seed in range(25)
-    ]
+    )
     assert not all(verdict.sufficient for verdict in verdicts)
 
 

@@ -36,7 +36,8 @@ def laboratory() -> None:
     experiment = Experiment.objects.get(slug=SLUG)
     for cast, replicates in (("offline", 1), ("offline-lapses", 2)):
         play_out(queueing.queue_episodes([experiment], cast, replicates, seed=5))
-    play_out(queueing.queue_twins(Transition.objects.all(), ["obvious", "subtle"], seed=6))
+    protocol = Transition.objects.filter(episode__cast="offline")
+    play_out(queueing.queue_twins(protocol, ["obvious", "subtle"], seed=6))
     for row in Transition.objects.all():
         row.step["outcome"]["reasoning"] = "SECRET: LEAK-REASONING"
         row.save(update_fields=["step"])

@@ -46,7 +46,7 @@ RUNS = {
     "DynamicFoamAnalysis": ("liquid", "bottle", {"sample_volume": "10 mL", "replicates": 2}, "40 mL"),  # 2 x 10 mL
     "CyclicVoltammetry": ("liquid", "beaker", SWEEP, "60 mL"),
     "ImageSample": ("liquid", "tube", {}, "60 mL"),
-    "VisualInspection": ("liquid", "tube", {}, "60 mL"),
+    "VisualInspection": ("liquid", "tube", {"question": "What does it look like?"}, "60 mL"),
     "UseMicroscope": ("adherent culture", "dish", {}, "60 mL"),
     "ImageColonies": ("gel", "agar plate", {}, None),
     "QuantifyColonies": ("gel", "agar plate", {}, None),

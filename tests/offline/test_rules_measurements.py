@@ -134,7 +134,9 @@ def test_a_question_is_answered_where_something_declared_is_to_be_seen(small):
     values = small.values("VisualInspection", "fish_a fish_b", question="Which fins are black?")
     assert values == ["black lines", ""]
     assert small.values("VisualInspection", "fish_a", question="Which fins smell?") == [""]
-    assert small.values("VisualInspection", "blank") == ["liquid, HPLC vial"]
+    assert small.values("VisualInspection", "blank", question="What does it look like?") == ["liquid, HPLC vial"]
+    step = small.do("VisualInspection", "blank")
+    assert step.outcome.rejected_by == "catalogue", "it asks one question"
 
 
 def test_pictures_are_recorded_and_not_made_up(small):

@@ -7,16 +7,16 @@ from simulation.offline.job import Job
 from simulation.offline.responses import read_responses
 from simulation.offline.vessels import Vessel
 
+_LOOKS = ("look like", "appearance", "phase")  # words of a question that the state of a sample answers
+
 
 def inspect(job: Job) -> None:
-    """With a question, every declared sight it asks about; without one, what anybody would note down."""
+    """Every declared sight the question asks about; what anybody would note down where it asks for the looks."""
     question = job.values["question"]
+    asked = [lookup for lookup in job.declared("lookups") if _asked(question, lookup.get("about", ()))]
     for vessel in job.samples():
-        if question is None:
-            job.say(f"Visual inspection of {vessel.name}", "visual", _appearance(vessel))
-            continue
-        asked = [lookup for lookup in job.declared("lookups") if _asked(question, lookup.get("about", ()))]
         answers = [look_up(vessel.contents, lookup) for lookup in asked]
+        answers += [_appearance(vessel)] if not asked and _asked(question, _LOOKS) else []
         answer = "; ".join(answer for answer in answers if answer)
         told = "" if answer else ": nothing to be seen that answers the question"
         job.say(f"Visual inspection of {vessel.name}{told}", "visual", answer)

@@ -9,7 +9,7 @@ from simulation.lab.bench import Bench, Step
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.manifest import MANIFEST
 from simulation.lab.materials import Inventory, Material
-from simulation.lab.parameters import Parameter
+from simulation.lab.parameters import Parameter, ParameterError
 from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 
@@ -134,6 +134,6 @@ def extreme_value(parameter: Parameter, codes: Sequence[str], rng: random.Random
 def _reads(parameter: Parameter, text: str) -> bool:
     try:
         parameter.read(text)
-    except Exception:
+    except ParameterError:
         return False
     return True

@@ -1,29 +1,10 @@
 """Other ways to the genetics and minicell goals than the reference protocol, short cuts among them, and near misses."""
 
-from dataclasses import replace
-
 import pytest
-
-from simulation.offline.agent import ProtocolAgent
-from simulation.offline.checklist import ChecklistClassifier
+from ways import SUBMIT, attempt, do
 
 TAILS = "Which tails are grey or black and which don't have any pigmented lines?"
 GFP_IMAGES = {"mode": "fluorescence", "objective": "20x", "channels": ["GFP 475/525"], "fields": 10}
-SUBMIT = {"action": "SubmitMaterialsObservationsForReview", "materials": [], "parameters": {}}
-
-
-def do(action, materials, yields=None, **parameters):
-    return {"action": action, "materials": list(materials), "parameters": parameters, "yields": yields or {}}
-
-
-def attempt(lab, slug, steps, seed=3):
-    """The bench after these steps and the verdict on it; every step must have been accepted."""
-    spec = lab.specs[slug]
-    planned = replace(spec, protocol=tuple(steps))
-    bench = lab.play(planned, ProtocolAgent(planned, seed), seed)
-    assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
-    assert len(bench.history) == len(steps)
-    return bench, ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
 
 
 def readings(bench, action, about):

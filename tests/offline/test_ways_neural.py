@@ -1,31 +1,13 @@
 """Other ways to the goals of the neural biosensors than the reference protocols, and near misses that must not pass."""
 
 import copy
-from dataclasses import replace
 
 import pytest
+from ways import SUBMIT, attempt, do
 
-from simulation.offline.agent import ProtocolAgent
-from simulation.offline.checklist import ChecklistClassifier
-
-SUBMIT = {"action": "SubmitMaterialsObservationsForReview", "materials": [], "parameters": {}}
 BLUE = {"mode": "fluorescence", "excitation_wavelength": "485 nm", "emission_wavelength": "525 nm"}
 GREEN_IMAGES = {"mode": "fluorescence", "objective": "20x", "channels": ["GFP 475/525"]}
 TWO_COLOURS = {"mode": "fluorescence", "objective": "20x", "channels": ["RFP 555/605", "FRET 436/535", "CFP 436/480"]}
-
-
-def do(action, materials, yields=None, **parameters):
-    return {"action": action, "materials": list(materials), "parameters": parameters, "yields": yields or {}}
-
-
-def attempt(lab, slug, steps, seed=3):
-    """The bench after these steps and the verdict on it; every step must have been accepted."""
-    spec = lab.specs[slug]
-    planned = replace(spec, protocol=tuple(steps))
-    bench = lab.play(planned, ProtocolAgent(planned, seed), seed)
-    assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
-    assert len(bench.history) == len(steps)
-    return bench, ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
 
 
 def numbers(bench, step, about):

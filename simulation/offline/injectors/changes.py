@@ -147,6 +147,12 @@ def _changed(thing: Any, edit: Edit) -> Any:
     return replace(thing, properties={**thing.properties, edit.field.removeprefix(_PROPERTY): edit.new})
 
 
+def shown_amounts(case: Case) -> list[quantities.Quantity]:
+    """The volumes and masses that the materials of the outcome show."""
+    found = [amount(draft.properties.get(name), name) for _, draft in case.drafts() for name in ("volume", "mass")]
+    return [quantity for quantity in found if quantity]
+
+
 def amount(text: Any, *dimensions: str) -> quantities.Quantity | None:
     """The text as an amount of the first dimension that allows it; None if it is none of them."""
     return _amount(text, dimensions) if isinstance(text, str) else None

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from simulation.lab import quantities
 from simulation.lab.outcomes import Observation
-from simulation.offline.injectors.changes import Case, Plan, amount, of_value, some
+from simulation.offline.injectors.changes import Case, Plan, of_value, shown_amounts, some
 from simulation.offline.injectors.figures import NUMBER, SHARE, multiplied, readings
 
 _PLAIN = re.compile(r"-?[0-9.]+( \D+)?")
@@ -25,12 +25,7 @@ _OTHER_UNITS = {
 
 def reading_off(case: Case, rng: random.Random) -> Iterator[Plan]:
     """An instrument reads a volume or mass a good part away from what lies on the bench."""
-    known = [
-        quantity
-        for _, draft in case.drafts()
-        for name in ("volume", "mass")
-        if (quantity := amount(draft.properties.get(name), name))
-    ]
+    known = shown_amounts(case)
     fits = [
         (index, seen, near)
         for index, seen in case.observations()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from simulation.lab import quantities
 from simulation.lab.outcomes import Observation
-from simulation.offline.injectors.changes import Case, Plan, amount, of_value, some
+from simulation.offline.injectors.changes import Case, Plan, of_value, shown_amounts, some
 from simulation.offline.injectors.echoes import echoes, retold
 from simulation.offline.injectors.figures import NUMBER, SHARE, multiplied, readings
 
@@ -64,12 +64,7 @@ def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
     """An instrument reads something quite different from what lies on the bench."""
-    known = [
-        quantity
-        for _, draft in case.drafts()
-        for name in ("volume", "mass")
-        if (quantity := amount(draft.properties.get(name), name))
-    ]
+    known = shown_amounts(case)
     fits = [
         (index, seen, near)
         for index, seen in case.observations()

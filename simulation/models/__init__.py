@@ -1,0 +1,30 @@
+"""The rows of the laboratory. Importing from here finds them all."""
+
+from simulation.models.calls import CallText, ModelCall, ProviderGate
+from simulation.models.episodes import PERTURBATIONS, Episode, EvidenceReview, MissingReview, Transition, Twin
+from simulation.models.laboratory import CatalogueEntry, Experiment
+from simulation.models.language import CastDefinition, LanguageModel, ModelPrice, PromptSet
+from simulation.models.orders import REASONS, Leased, LeasedQuerySet, Run, Worker
+
+__all__ = [
+    "PERTURBATIONS",
+    "REASONS",
+    "CallText",
+    "CastDefinition",
+    "CatalogueEntry",
+    "Episode",
+    "EvidenceReview",
+    "Experiment",
+    "LanguageModel",
+    "Leased",
+    "LeasedQuerySet",
+    "MissingReview",
+    "ModelCall",
+    "ModelPrice",
+    "PromptSet",
+    "ProviderGate",
+    "Run",
+    "Transition",
+    "Twin",
+    "Worker",
+]

@@ -1,0 +1,117 @@
+"""What was said to language models and what it cost: an append-only ledger."""
+
+import uuid
+
+from django.db import models
+from django.db.models import Q
+
+from simulation.models.episodes import Episode, Twin
+from simulation.models.orders import Run
+
+
+class CallText(models.Model):
+    """A piece of a request under its hash: what every call of a run says alike is kept once."""
+
+    sha256 = models.CharField(max_length=64, primary_key=True)
+    text = models.TextField()
+
+    def __str__(self) -> str:
+        return self.sha256[:12]
+
+
+class ModelCall(models.Model):
+    """One HTTP attempt: written before it leaves, completed once, never changed again and never deleted.
+
+    Tokens are counts of the provider; empty: it did not say. A lost call keeps what was reserved for it.
+    """
+
+    STATES = [
+        ("started", "under way"),
+        ("answered", "answered"),
+        ("refused", "refused"),
+        ("failed", "failed"),
+        ("lost", "lost with its worker; maybe paid"),
+        ("fenced", "answered too late: another worker had taken over"),
+    ]
+    ROLES = [("agent", "agent"), ("transition", "transition model"), ("verdict", "classifier"), ("twin", "twin maker")]
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="calls")
+    episode = models.ForeignKey(Episode, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
+    twin = models.ForeignKey(Twin, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
+    role = models.CharField(max_length=10, choices=ROLES)
+    speaker = models.CharField(max_length=80, help_text="the player's name in its cast: model, or panel member")
+    purpose = models.CharField(max_length=20, help_text="act, plan, summary, answer, repair, verdict, perturb")
+    number = models.PositiveSmallIntegerField(help_text="the step it was made for; of a twin, how often it was retried")
+    turn = models.PositiveSmallIntegerField(
+        help_text="0 for the first prompt of its unit, then one for each that followed"
+    )
+    attempt = models.PositiveSmallIntegerField(help_text="how often this turn was sent, from 1")
+    fence = models.PositiveIntegerField()
+    state = models.CharField(max_length=10, choices=STATES, default="started")
+    gate = models.CharField(max_length=60, help_text="the limiter it went through: provider and fingerprint of the key")
+    started_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    model_name = models.CharField(max_length=80)
+    provider = models.CharField(max_length=20)
+    requested_model = models.CharField(max_length=120)
+    served_model = models.CharField(max_length=200, blank=True)
+    served_provider = models.CharField(max_length=120, blank=True)
+    request_id = models.CharField(max_length=200, blank=True)
+    prompt_set = models.CharField(max_length=64, help_text="hash of the set")
+    request_sha256 = models.CharField(max_length=64, help_text="of the request body without model address and key")
+    request = models.JSONField(help_text='the body, long texts as {"text_sha256": ...} (CallText)')
+    effective_params = models.JSONField(default=dict)
+    dropped_params = models.JSONField(default=dict, help_text="name -> why it was not sent")
+    stop = models.CharField(max_length=12, blank=True)
+    error_class = models.CharField(max_length=24, blank=True)
+    error = models.TextField(blank=True)
+    http_status = models.PositiveSmallIntegerField(null=True, blank=True)
+    reply = models.BinaryField(null=True, blank=True, help_text="the body as it came, up to the byte cap")
+    reply_headers = models.JSONField(default=dict)
+    input_uncached = models.PositiveIntegerField(null=True, blank=True)
+    cache_read = models.PositiveIntegerField(null=True, blank=True)
+    cache_write_5m = models.PositiveIntegerField(null=True, blank=True)
+    cache_write_1h = models.PositiveIntegerField(null=True, blank=True)
+    output = models.PositiveIntegerField(null=True, blank=True, help_text="reasoning included")
+    reasoning = models.PositiveIntegerField(null=True, blank=True)
+    reserved_tokens = models.PositiveIntegerField(default=0)
+    reserved_cost = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True)
+    cost = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True, help_text="empty: not known")
+    price = models.JSONField(default=dict, help_text="the price row it was reckoned with")
+    milliseconds = models.PositiveIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["episode", "number", "role", "speaker", "turn", "attempt"], name="call_once_in_episode"
+            ),
+            models.UniqueConstraint(
+                fields=["twin", "number", "role", "speaker", "turn", "attempt"], name="call_once_in_twin"
+            ),
+            models.CheckConstraint(
+                condition=Q(episode__isnull=True) ^ Q(twin__isnull=True), name="call_of_an_episode_or_a_twin"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["run", "role"]),
+            models.Index(fields=["gate"], condition=Q(state="started"), name="call_under_way"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role} {self.number}.{self.turn}.{self.attempt} by {self.model_name}"
+
+
+class ProviderGate(models.Model):
+    """How many calls may be under way with one key of one provider, for all workers together."""
+
+    name = models.CharField(max_length=60, unique=True, help_text="provider and fingerprint of the key")
+    limit = models.FloatField(help_text="calls at once; falls on 429, recovers with answers")
+    lowered_at = models.DateTimeField(null=True, blank=True)
+    closed_until = models.DateTimeField(null=True, blank=True)
+    faults_running = models.PositiveIntegerField(default=0, help_text="infrastructure faults since the last answer")
+    blocked = models.TextField(blank=True, help_text="why the key is not accepted; empty: it is")
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,126 @@
+"""What was ordered, and what every ordered row has that workers play."""
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+# Why a row failed, is held or waits: a closed list, each with who or what caused it (simulation.causes).
+REASONS = [
+    ("internal", "a fault of WetBench"),
+    ("worker_lost", "three workers in a row died on it"),
+    ("experiment_changed", "the experiment was changed after it was ordered"),
+    ("cannot_be", "an outcome no bench can hold"),
+    ("invalid_transition", "the transition model gave no usable answer"),
+    ("no_verdict", "the classifier gave no usable verdict"),
+    ("no_twin", "the transition model gave no usable twin"),
+    ("refused", "the model refused"),
+    ("context", "the prompt is longer than the model takes"),
+    ("provider_unavailable", "the provider did not answer"),
+    ("credentials", "the provider did not accept the key"),
+    ("bad_request", "the provider did not accept the request"),
+    ("budget", "the run's budget is used up"),
+    ("rate_limit", "the provider asked to wait"),
+    ("no_slot", "as many calls as allowed are under way"),
+]
+
+
+class Run(models.Model):
+    """One order of episodes or twins. The same submission id never orders twice."""
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    submission_id = models.CharField(max_length=64, unique=True)
+    kind = models.CharField(max_length=10, choices=[("episodes", "episodes"), ("twins", "twins")])
+    cast = models.CharField(max_length=80)
+    seed = models.BigIntegerField()
+    manifest = models.BooleanField(
+        default=False, help_text="ManifestMaterials may be used; such episodes are no benchmark"
+    )
+    setup = models.JSONField(
+        default=dict, help_text="the cast with its models and prompt set as they were ordered; empty: rules alone"
+    )
+    setup_sha256 = models.CharField(max_length=64, blank=True)
+    paused_at = models.DateTimeField(null=True, blank=True)
+    max_cost = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True, help_text="US dollars")
+    max_tokens = models.BigIntegerField(null=True, blank=True)
+    max_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="from the first call on")
+    first_call_at = models.DateTimeField(null=True, blank=True)
+    held_cost = models.DecimalField(
+        max_digits=14,
+        decimal_places=6,
+        default=0,
+        help_text="spent or reserved; kept beside the ledger for the cap alone",
+    )
+    held_tokens = models.BigIntegerField(default=0)
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} by {self.cast}, seed {self.seed}"
+
+
+class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by two models
+    def unheld(self) -> "LeasedQuerySet":
+        """Rows with work left that nobody holds: never leased, or the lease ran out, and not told to wait.
+
+        Looks at the row's own columns alone, so that an UPDATE can ask for it again when it gets the row.
+        """
+        now = timezone.now()
+        return self.filter(
+            Q(lease_until__isnull=True) | Q(lease_until__lt=now),
+            Q(not_before__isnull=True) | Q(not_before__lte=now),
+            status__in=self.model.RUNNABLE,
+            awaits_person=False,
+        )
+
+    def claimable(self) -> "LeasedQuerySet":
+        """What can be played now: unheld, and its run is not paused."""
+        return self.unheld().filter(run__paused_at__isnull=True)
+
+    def for_work(self) -> "LeasedQuerySet":
+        """With what every unit needs at hand, and without the long columns that few need."""
+        return self.select_related(*self.model.NEEDED).defer(*self.model.SELDOM)
+
+
+class Leased(models.Model):
+    """A row that workers play one unit at a time. Every write of a worker carries the fence it was given."""
+
+    RUNNABLE: ClassVar[tuple[str, ...]] = ("queued", "running", "waiting")
+    NEEDED: ClassVar[tuple[str, ...]] = ("run",)
+    SELDOM: ClassVar[tuple[str, ...]] = ()
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    fence = models.PositiveIntegerField(default=0)
+    lease_owner = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    not_before = models.DateTimeField(null=True, blank=True)
+    rung_at = models.DateTimeField(null=True, blank=True)
+    lost_leases = models.PositiveSmallIntegerField(default=0)
+    awaits_person = models.BooleanField(default=False, help_text="a person has the next move")
+    reason = models.CharField(max_length=24, blank=True, choices=REASONS, help_text="why it failed, is held or waits")
+    error = models.TextField(blank=True)
+
+    objects = LeasedQuerySet.as_manager()
+
+    class Meta:
+        abstract = True
+
+
+class Worker(models.Model):
+    """A process that plays episodes, and when it last said so."""
+
+    owner = models.CharField(max_length=120, unique=True)
+    kind = models.CharField(max_length=20)
+    seen_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.owner}"

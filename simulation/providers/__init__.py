@@ -1,0 +1,1 @@
+"""Language models over the wire: text in, text out. No Django, no laboratory."""

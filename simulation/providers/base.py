@@ -1,0 +1,200 @@
+"""What is asked of a language model, what comes back, and every way in which it can fail."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+
+class Message(NamedTuple):
+    """One turn of a conversation. `role` is "user" or "assistant"."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One question. `system` never changes within an episode and comes first, so that providers can keep it cached."""
+
+    system: str
+    messages: tuple[Message, ...]
+    purpose: str  # act, plan, summary, answer, repair, verdict, perturb
+    prompt_set: str = ""  # hash of the set that its texts come from
+    wants_json: bool = False
+
+    def answered(self, reply: str, purpose: str, more: str) -> "Prompt":
+        """The same conversation with the model's reply and a further question."""
+        turns = (*self.messages, Message("assistant", reply), Message("user", more))
+        return Prompt(self.system, turns, purpose, self.prompt_set, self.wants_json)
+
+
+class Usage(NamedTuple):
+    """Tokens by class, each counted once; `output` includes `reasoning`."""
+
+    input_uncached: int = 0
+    cache_read: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+
+class Stop(StrEnum):
+    """Why a model stopped writing, whatever its provider calls it."""
+
+    STOP = "stop"
+    MAX_TOKENS = "max_tokens"
+    CONTEXT = "context"
+    TOOL = "tool"
+    REFUSAL = "refusal"
+
+
+class Reply(NamedTuple):
+    """What came over the wire, as it came (body up to the byte cap)."""
+
+    status: int
+    headers: Mapping[str, str]  # lower case; only those worth keeping: content-type, request ids, retry-after, limits
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What a model answered. A refusal is a completion too: it came, it may cost, and it is an answer."""
+
+    text: str
+    stop: Stop
+    usage: Usage | None  # None: the provider did not say
+    served_model: str
+    served_provider: str = ""
+    request_id: str = ""
+    cost: Decimal | None = None  # in US dollars, where the provider itself says so
+    refusal: str = ""  # its category or text, where `stop` is REFUSAL
+    reply: Reply = Reply(0, {}, b"")
+
+
+class ErrorClass(StrEnum):
+    """What went wrong with an HTTP attempt. `REACTIONS` says what follows."""
+
+    RATE_LIMIT = "rate_limit"  # 429
+    OVERLOADED = "overloaded"  # 529, 503, an overload inside a 200
+    SERVER = "server"  # 408 409 425 and other 5xx
+    CONNECTION = "connection"  # refused, reset, closed, name not found
+    TIMEOUT = "timeout"  # the total deadline
+    GARBLED = "garbled"  # HTML, no JSON, no known envelope, a body past the byte cap
+    CREDENTIALS = "credentials"  # 401 403
+    CREDITS = "credits"  # 402
+    CONTEXT = "context"  # 400 or 413: the prompt is longer than the model takes
+    BAD_REQUEST = "bad_request"  # 400 404 405 413 422
+
+
+class ProviderError(Exception):
+    """An HTTP attempt that gave no completion."""
+
+    def __init__(
+        self,
+        error_class: ErrorClass,
+        message: str,
+        retry_after: float | None = None,
+        reply: Reply | None = None,
+        request_id: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.error_class, self.retry_after, self.reply, self.request_id = error_class, retry_after, reply, request_id
+
+
+class ProviderUnavailable(ProviderError):
+    """Try again later."""
+
+
+class ProviderRefused(ProviderError):
+    """Trying again would not help: the key or the request is not accepted."""
+
+
+@dataclass(frozen=True)
+class WireOptions:
+    """What a model takes on the wire. The defaults suit any OpenAI-compatible server."""
+
+    max_tokens_field: str = "max_tokens"  # or max_completion_tokens
+    temperature: bool = True  # whether it takes one at all
+    thinking: str = "none"  # none; budget (a number of tokens); adaptive; effort (a word); always (cannot be set)
+    effort_levels: tuple[str, ...] = ()
+    temperature_with_thinking: bool = True  # false: no temperature while it thinks
+    json_mode: bool = False  # takes response_format json_object
+    caching: str = "none"  # breakpoint (Anthropic cache_control), automatic, none
+    api_version: str = ""  # Anthropic's header
+    output_limit: int | None = None  # most tokens it writes
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # fields sent as they are
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model as it is reached. `key` is a secret: it is in no repr."""
+
+    provider: str  # a name of PROVIDERS
+    model_id: str
+    options: WireOptions = WireOptions()
+    base_url: str = ""
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Params:
+    """What the configuration asks. What the model cannot take is dropped, and the dropping is told."""
+
+    max_tokens: int
+    temperature: Decimal | None = None
+    thinking_budget: int | None = None
+    effort: str = ""
+
+
+@dataclass(frozen=True)
+class WireRequest:
+    """One request, ready to be sent any number of times with the same bytes.
+
+    `body` holds the JSON fields in the order they are sent; `headers` the extra ones, never a key.
+    """
+
+    body: Mapping[str, Any]
+    headers: Mapping[str, str]
+    effective: Mapping[str, Any]
+    dropped: Mapping[str, str]
+    sha256: str  # of the canonical body and headers
+
+
+class ProviderInfo(NamedTuple):
+    """Where a provider is found. Base URLs are as its SDK takes them: OpenAI's include /v1, Anthropic's does not."""
+
+    dialect: str  # "anthropic" or "openai"
+    key_variable: str
+    base_url_variable: str
+    base_url: str
+    needs_key: bool = True
+
+
+PROVIDERS: Mapping[str, ProviderInfo] = {
+    "anthropic": ProviderInfo("anthropic", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    "openai": ProviderInfo("openai", "OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1"),
+    "gemini": ProviderInfo(
+        "openai", "GEMINI_API_KEY", "GEMINI_BASE_URL", "https://generativelanguage.googleapis.com/v1beta/openai/"
+    ),
+    "openrouter": ProviderInfo("openai", "OPENROUTER_API_KEY", "OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"),
+    "local": ProviderInfo("openai", "LOCAL_API_KEY", "LOCAL_BASE_URL", "http://127.0.0.1:8080/v1", needs_key=False),
+}
+
+
+class Speaker(Protocol):
+    """Says a prompt to a model and brings its answer. All that a role knows of the world outside."""
+
+    def __call__(self, prompt: Prompt) -> Completion: ...
+
+
+class Connection(Protocol):
+    """Sends requests to one endpoint. One call is one HTTP attempt: nothing is retried here."""
+
+    def prepare(self, prompt: Prompt, params: Params) -> WireRequest: ...
+
+    def send(self, request: WireRequest, deadline: float) -> Completion:
+        """The completion, within `deadline` seconds. ProviderUnavailable or ProviderRefused otherwise."""
+        ...

@@ -1,0 +1,113 @@
+"""The SDKs' clients over our own transport, their retries off: a body goes out as it is, the reply comes back as it came.
+
+Both are asked through `client.post`, which their typed methods end in: it sends our fields in our order whatever a
+release has typed or dropped since, and hands the reply over unread.
+"""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import httpx2
+
+from simulation.providers import anthropic, openai, transport, wire
+from simulation.providers.base import PROVIDERS, Endpoint, ProviderError, Reply, WireRequest
+
+Post = Callable[[Mapping[str, Any], Mapping[str, str], float], httpx2.Response]  # body, headers, deadline
+LEAST_KEY = 8  # a shorter key is none, and would blot out words
+_making: dict[int, threading.Lock] = {}  # by process: a lock held during a fork would never open in the child
+
+
+def exchange(
+    endpoint: Endpoint, request: WireRequest, deadline: float, wires: httpx2.BaseTransport | None
+) -> Reply:  # fmt: skip
+    """One HTTP attempt: the reply, whatever its status, with the key blotted out where the server says it back.
+
+    Raises ProviderUnavailable where no whole reply came within `deadline` seconds.
+    """
+    post = client(endpoint.provider, endpoint.base_url, endpoint.key, wires)
+    try:
+        response = post(request.body, request.headers, deadline)
+    except ProviderError as error:
+        raise _without_key(error, endpoint.key) from None
+    return _blotted(Reply(response.status_code, wire.kept_headers(response.headers), response.content), endpoint.key)
+
+
+def client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport | None) -> Post:
+    """One SDK client per place, key, transport and process (a fork must not share sockets), however many ask at once."""
+    with _making.setdefault(os.getpid(), threading.Lock()):
+        return _client(provider, base_url, key, wires, os.getpid())
+
+
+@lru_cache(maxsize=64)
+def _client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport | None, process: int) -> Post:
+    http = transport.client(wires)
+    if PROVIDERS[provider].dialect == "anthropic":
+        return _anthropic(base_url, key, http)
+    return _openai(provider, base_url, key, http)
+
+
+def _anthropic(base_url: str, key: str, http: httpx2.Client) -> Post:
+    import anthropic as sdk
+
+    own = {"Authorization": f"Bearer {key}"}  # said aloud: the SDK's custom headers may come from the environment
+    client = sdk.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_headers=own)
+
+    def post(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
+        settings = sdk._types.RequestOptions(headers=dict(headers), timeout=transport.timeout(deadline))
+        try:
+            return client.post(anthropic.PATH, cast_to=httpx2.Response, body=dict(body), options=settings)
+        except sdk.APIStatusError as error:
+            return error.response
+        except sdk.APIConnectionError as error:
+            raise _ours(error) from error
+
+    return post
+
+
+def _openai(provider: str, base_url: str, key: str, http: httpx2.Client) -> Post:
+    import openai as sdk
+
+    key = key or "none"  # local servers take any
+    own: dict[str, Any] = {"Authorization": f"Bearer {key}"}
+    if provider != "openai":  # the environment's organisation is OpenAI's business alone
+        own |= {"OpenAI-Organization": sdk.Omit(), "OpenAI-Project": sdk.Omit()}
+    client = sdk.OpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_headers=own)
+
+    def post(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
+        settings = sdk._types.RequestOptions(headers=dict(headers), timeout=transport.timeout(deadline))
+        try:
+            return client.post(openai.PATH, cast_to=httpx2.Response, body=dict(body), options=settings)
+        except sdk.APIStatusError as error:
+            return error.response
+        except sdk.APIConnectionError as error:
+            raise _ours(error) from error
+
+    return post
+
+
+def _ours(error: Exception) -> ProviderError:
+    """Our own error from under the SDK's."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ProviderError):
+            return cause
+        cause = cause.__cause__
+    raise error
+
+
+def _blotted(reply: Reply, key: str) -> Reply:
+    if len(key) < LEAST_KEY:
+        return reply
+    headers = {name: value.replace(key, "[key]") for name, value in reply.headers.items()}
+    return Reply(reply.status, headers, reply.body.replace(key.encode(), b"[key]"))
+
+
+def _without_key(error: ProviderError, key: str) -> ProviderError:
+    if len(key) < LEAST_KEY:
+        return error
+    text, identity = str(error).replace(key, "[key]"), error.request_id.replace(key, "[key]")
+    reply = _blotted(error.reply, key) if error.reply else None
+    return type(error)(error.error_class, text, error.retry_after, reply, identity)

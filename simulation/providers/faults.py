@@ -1,0 +1,129 @@
+"""What an error envelope means: the class that decides what follows, or a refusal."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from simulation.providers import wire
+from simulation.providers.base import ErrorClass, ProviderError, ProviderRefused, ProviderUnavailable, Reply
+
+TRANSIENT = {
+    ErrorClass.RATE_LIMIT,
+    ErrorClass.OVERLOADED,
+    ErrorClass.SERVER,
+    ErrorClass.CONNECTION,
+    ErrorClass.TIMEOUT,
+    ErrorClass.GARBLED,
+}
+BY_STATUS = {
+    401: ErrorClass.CREDENTIALS,
+    402: ErrorClass.CREDITS,
+    403: ErrorClass.CREDENTIALS,
+    408: ErrorClass.SERVER,
+    409: ErrorClass.SERVER,
+    413: ErrorClass.CONTEXT,
+    425: ErrorClass.SERVER,
+    429: ErrorClass.RATE_LIMIT,
+    503: ErrorClass.OVERLOADED,
+    529: ErrorClass.OVERLOADED,
+}
+# An error inside a 200 has no status: its type or code says the class.
+BY_WORD = {
+    "overloaded_error": ErrorClass.OVERLOADED,
+    "rate_limit_error": ErrorClass.RATE_LIMIT,
+    "rate_limit_exceeded": ErrorClass.RATE_LIMIT,
+    "authentication_error": ErrorClass.CREDENTIALS,
+    "invalid_api_key": ErrorClass.CREDENTIALS,
+    "permission_error": ErrorClass.CREDENTIALS,
+    "billing_error": ErrorClass.CREDITS,
+    "insufficient_quota": ErrorClass.CREDITS,
+    "invalid_request_error": ErrorClass.BAD_REQUEST,
+    "not_found_error": ErrorClass.BAD_REQUEST,
+    "request_too_large": ErrorClass.CONTEXT,
+    "context_length_exceeded": ErrorClass.CONTEXT,
+    "exceed_context_size_error": ErrorClass.CONTEXT,
+}
+NO_CREDIT = re.compile(r"credit balance|insufficient (credits|quota|balance)|exceeded your current quota, please", re.I)
+NO_KEY = re.compile(r"api key not valid|api_key_invalid|invalid api key|incorrect api key", re.I)
+TOO_LONG = re.compile(
+    r"prompt is too long|context length|context window|context size|context limit"
+    r"|input token count.{0,40}exceeds|too many (input )?tokens|input is too long|maximum number of tokens allowed",
+    re.I,
+)
+FORBIDDEN = {"content_filter", "content_policy_violation", "responsible_ai_policy_violation", "moderation_blocked"}
+MODERATED = re.compile(r"moderation|flagged", re.I)  # OpenRouter's 403
+FLAGGED = re.compile(r"usage polic|content policy|content filter|flagged", re.I)
+
+
+def error_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The error of an envelope in any provider's form; None where it holds none."""
+    said = data.get("error")
+    if isinstance(said, dict) and said:
+        return said
+    if isinstance(said, str) and said:
+        return {"message": said}
+    if data.get("object") == "error" or data.get("type") == "error":
+        return dict(data)
+    return {"message": str(data["detail"])} if "detail" in data and "choices" not in data else None
+
+
+def refusal(reply: Reply, error: Mapping[str, Any]) -> str:
+    """Why the provider would not pass the prompt on or the answer out, where the error says that; else ""."""
+    status, metadata = _status(reply, error), wire.mapping(error.get("metadata"))
+    if status == 403 and ("flagged_input" in metadata or metadata.get("reasons") or MODERATED.search(_message(error))):
+        reasons = metadata.get("reasons")
+        return (wire.word(", ".join(map(str, reasons)), 200) if isinstance(reasons, list) else "") or "moderation"
+    code = str(error.get("code") or "")
+    flagged = status == 400 and FLAGGED.search(_message(error)) is not None
+    return wire.word(code or "content_filter", 200) if code in FORBIDDEN or flagged else ""
+
+
+def fault(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
+    """The error to raise for a reply, given what its envelope says (may be empty)."""
+    error_class = classified(_status(reply, error), error)
+    message = _message(error) or reply.body[:200].decode("utf-8", "replace")
+    text = wire.shortened(wire.sendable(f"HTTP {reply.status}: {message}"), 500)
+    kind = ProviderUnavailable if error_class in TRANSIENT else ProviderRefused
+    wait = wire.retry_after(reply.headers)
+    wait = _told(error) if wait is None else wait
+    return kind(error_class, text, wait, reply, wire.request_id(reply.headers, error))
+
+
+def classified(status: int, error: Mapping[str, Any]) -> ErrorClass:
+    """The class of an error: what it says comes before its status, for statuses are shared by unlike causes."""
+    words = {str(error.get(name)) for name in ("type", "code", "status")}
+    if "insufficient_quota" in words or (status in (400, 403, 429) and NO_CREDIT.search(_message(error))):
+        return ErrorClass.CREDITS
+    if (status == 400 or _inside_success(status)) and (
+        "context_length_exceeded" in words or TOO_LONG.search(_message(error))
+    ):
+        return ErrorClass.CONTEXT
+    if status == 400 and NO_KEY.search(_message(error)):
+        return ErrorClass.CREDENTIALS
+    if status in BY_STATUS:
+        return BY_STATUS[status]
+    if _inside_success(status):
+        return next((BY_WORD[word] for word in sorted(words) if word in BY_WORD), ErrorClass.SERVER)
+    return ErrorClass.SERVER if status >= 500 else ErrorClass.BAD_REQUEST
+
+
+def _status(reply: Reply, error: Mapping[str, Any]) -> int:
+    """The reply's status, or the one an error inside a 200 carries as its code."""
+    code = str(error.get("code") or "")
+    return int(code) if wire.succeeded(reply) and re.fullmatch(r"[45]\d\d", code) else reply.status
+
+
+def _inside_success(status: int) -> bool:
+    return 200 <= status < 300
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    said = error.get("message")
+    return said if isinstance(said, str) else "" if said is None else str(said)
+
+
+def _told(error: Mapping[str, Any]) -> float | None:
+    """Google's way to say when to come back: a RetryInfo among the details."""
+    details = error.get("details")
+    rows = [wire.mapping(row) for row in details] if isinstance(details, list) else []
+    return next((wire.number(row["retryDelay"]) for row in rows if "retryDelay" in row), None)

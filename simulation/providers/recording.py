@@ -1,0 +1,177 @@
+"""Recordings of calls as a file, and a connection that answers from one: the same bytes again, without a network.
+
+The file is JSONL: first {"recording": 1, ...what the writer adds}, then one object per call, in the order of the calls.
+"""
+
+import base64
+import binascii
+import json
+import os
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simulation.providers import connections, faults, wire
+from simulation.providers.base import (
+    Completion,
+    Endpoint,
+    ErrorClass,
+    Params,
+    Prompt,
+    ProviderRefused,
+    ProviderUnavailable,
+    Reply,
+    WireRequest,
+)
+
+VERSION = 1
+
+
+class RecordingError(ValueError):
+    """A file that is no recording; the text names file, line and field."""
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """One HTTP attempt: the reply as it came, or (no reply) the error. `key` is the writer's own and says whose call it was."""
+
+    key: Mapping[str, Any]
+    request_sha256: str
+    reply: Reply | None = None
+    error_class: str = ""
+    error: str = ""
+
+    def answer(self, endpoint: Endpoint) -> Completion:
+        """What the call gave, read again; raises what it raised."""
+        if self.reply is not None and not self.error_class:
+            return connections.read(endpoint, self.reply)
+        error_class = ErrorClass(self.error_class)
+        kind = ProviderUnavailable if error_class in faults.TRANSIENT else ProviderRefused
+        wait = wire.retry_after(self.reply.headers) if self.reply else None
+        raise kind(error_class, self.error, wait, self.reply)
+
+
+@dataclass(frozen=True)
+class Recording:
+    header: Mapping[str, Any] = field(default_factory=dict)
+    calls: tuple[RecordedCall, ...] = ()
+
+    def of(self, **key: Any) -> tuple[RecordedCall, ...]:
+        """The calls whose key has these values."""
+        return tuple(call for call in self.calls if all(call.key.get(name) == value for name, value in key.items()))
+
+
+def write(path: Path, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
+    """The recording, all of it or nothing; gives the number of calls. An older file of that name is replaced."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
+        try:
+            written = _written(file.write, header, calls)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(file.name)
+            raise
+    os.replace(file.name, path)
+    return written
+
+
+def read(path: Path) -> Recording:
+    """The recording in a file. Raises RecordingError by line and field."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        lines = enumerate(file, start=1)
+        header = _object(path, *next(lines, (1, "")))
+        if header.pop("recording", None) != VERSION:
+            raise RecordingError(f"{path}: line 1: recording: must be {VERSION}")
+        calls = tuple(_call(path, number, _object(path, number, line)) for number, line in lines if line.strip())
+    return Recording(header, calls)
+
+
+class ReplayConnection:
+    """Answers each request with the recorded calls of the same hash, in their order, once each."""
+
+    def __init__(self, endpoint: Endpoint, calls: Iterable[RecordedCall]) -> None:
+        self.endpoint = endpoint
+        self._left: dict[str, Iterator[RecordedCall]] = {}
+        by_hash: defaultdict[str, list[RecordedCall]] = defaultdict(list)
+        for call in calls:
+            by_hash[call.request_sha256].append(call)
+        self._left = {sha256: iter(same) for sha256, same in by_hash.items()}
+        self._lock = threading.Lock()
+
+    def prepare(self, prompt: Prompt, params: Params) -> WireRequest:
+        return connections.prepare(self.endpoint, prompt, params)
+
+    def send(self, request: WireRequest, deadline: float) -> Completion:
+        """The next recorded answer to this request. Raises ProviderRefused(BAD_REQUEST) where there is none left."""
+        with self._lock:
+            call = next(self._left.get(request.sha256, iter(())), None)
+        if call is None:
+            raise ProviderRefused(ErrorClass.BAD_REQUEST, f"not in the recording: request {request.sha256[:12]}")
+        return call.answer(self.endpoint)
+
+
+def _written(say: Any, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
+    say(_line({"recording": VERSION, **header}))
+    number = 0
+    for call in calls:
+        say(_line(_plain(call)))
+        number += 1
+    return number
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=True, allow_nan=False) + "\n"
+
+
+def _plain(call: RecordedCall) -> dict[str, Any]:
+    reply = call.reply or Reply(0, {}, b"")
+    return {
+        "key": dict(call.key),
+        "request_sha256": call.request_sha256,
+        "status": reply.status,
+        "headers": dict(reply.headers),
+        "body": base64.b64encode(reply.body).decode(),
+        "error_class": call.error_class,
+        "error": call.error,
+    }
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise RecordingError(f"{path}: line {number}: no JSON ({problem})") from None
+    if not isinstance(value, dict):
+        raise RecordingError(f"{path}: line {number}: must be a JSON object")
+    return value
+
+
+KINDS: Mapping[str, type] = {
+    "key": dict, "request_sha256": str, "status": int, "headers": dict, "body": str, "error_class": str, "error": str,
+}  # fmt: skip
+
+
+def _call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
+    where = f"{path}: line {number}"
+    for name, kind in KINDS.items():
+        if not isinstance(row.get(name), kind) or isinstance(row[name], bool):
+            raise RecordingError(f"{where}: {name}: must be {_WORDS[kind]}")
+    if row["error_class"] not in {"", *ErrorClass}:
+        raise RecordingError(f"{where}: error_class: must be empty or one of {', '.join(ErrorClass)}")
+    if not row["status"] and not row["error_class"]:
+        raise RecordingError(f"{where}: status: must not be 0 where error_class is empty")
+    if not all(isinstance(value, str) for value in row["headers"].values()):
+        raise RecordingError(f"{where}: headers: every value must be a text")
+    try:
+        body = base64.b64decode(row["body"], validate=True)
+    except (binascii.Error, ValueError):
+        raise RecordingError(f"{where}: body: must be base64") from None
+    reply = Reply(row["status"], row["headers"], body) if row["status"] else None
+    return RecordedCall(row["key"], row["request_sha256"], reply, row["error_class"], row["error"])
+
+
+_WORDS = {dict: "an object", str: "a text", int: "a whole number"}

@@ -1,0 +1,92 @@
+"""What follows when an HTTP attempt gave no completion: wait, give up, or wait for a person. The one retry layer."""
+
+import math
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from simulation.providers.base import ErrorClass
+
+RATE_LIMIT, UNAVAILABLE = "rate_limit", "provider_unavailable"
+
+
+class Again(NamedTuple):
+    """Send the same request again, not before so many seconds from now; `reason` is why it waits meanwhile."""
+
+    seconds: float
+    reason: str = UNAVAILABLE
+
+
+class GiveUp(NamedTuple):
+    """The unit ends without an answer, for this reason."""
+
+    reason: str
+
+
+class Block(NamedTuple):
+    """Nothing helps but a person: the row is held for this reason until it is tried again by hand."""
+
+    reason: str
+
+
+Reaction = Again | GiveUp | Block
+
+
+class Policy(NamedTuple):
+    """How long and how often one turn is tried. Seconds, but for `attempts`."""
+
+    base: float = 2.0  # the first wait is up to this long, each further one up to twice the one before
+    cap: float = 120.0
+    retry_after_cap: float = 600.0  # the longest Retry-After that is honoured
+    attempts: int = 10
+    window: float = 1800.0  # from the first attempt; after it no further one is made
+
+
+POLICY: Final = Policy()
+LONGEST_WAIT: Final = POLICY.retry_after_cap
+
+# What each class of error leads to, once and for all: a reason to wait for, or the end. Every class has its line.
+REACTIONS: Final[Mapping[ErrorClass, Reaction]] = {
+    ErrorClass.RATE_LIMIT: Again(0, RATE_LIMIT),
+    ErrorClass.OVERLOADED: Again(0, RATE_LIMIT),
+    ErrorClass.SERVER: Again(0),
+    ErrorClass.CONNECTION: Again(0),
+    ErrorClass.TIMEOUT: Again(0),
+    ErrorClass.GARBLED: Again(0),
+    ErrorClass.CREDENTIALS: Block("credentials"),
+    ErrorClass.CREDITS: Block("credentials"),
+    ErrorClass.CONTEXT: GiveUp("context"),
+    ErrorClass.BAD_REQUEST: Block("bad_request"),
+}
+
+
+def reaction(
+    error_class: ErrorClass,
+    attempt: int,
+    seconds_since_first: float,
+    retry_after: float | None,
+    jitter: float,
+    policy: Policy = POLICY,
+) -> Reaction:
+    """What to do after the `attempt`-th attempt (from 1) at a turn failed; `jitter` is in [0, 1).
+
+    The wait is full jitter over a doubling pause, and never shorter than what the provider asked for.
+    """
+    settled = REACTIONS[error_class]
+    if not isinstance(settled, Again):
+        return settled
+    if attempt >= policy.attempts or seconds_since_first >= policy.window:
+        return GiveUp(UNAVAILABLE)
+    own = jitter * doubled(policy.base, attempt - 1, policy.cap)
+    return Again(max(own, asked_wait(retry_after, policy.retry_after_cap)), settled.reason)
+
+
+def doubled(base: float, times: int, cap: float) -> float:
+    """`base` doubled so many times, at most `cap`."""
+    return min(cap, base * 2.0 ** min(max(times, 0), 64))  # no cap is 2^64 times its base
+
+
+def asked_wait(retry_after: float | None, cap: float) -> float:
+    """The provider's Retry-After in seconds, at most `cap`; 0 where it said nothing that makes sense."""
+    if retry_after is None or math.isnan(retry_after):
+        return 0.0
+    return min(max(retry_after, 0.0), cap)

@@ -1,0 +1,149 @@
+"""Our HTTP client for the SDKs: a call ends by its deadline, brings at most the byte cap, follows nothing, reads no environment."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpcore2
+import httpx2
+
+from simulation.providers import wire
+from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
+from simulation.providers.sockets import CONNECT_SECONDS, TimedBackend, ending_at
+
+MOST_CONNECTIONS = 1000
+KEEPALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # models think for minutes; firewalls forget silent connections
+    *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)),
+]  # fmt: skip
+ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
+
+
+def timeout(deadline: float) -> httpx2.Timeout:
+    """The form in which a call's total seconds reach the transport: as its read timeout."""
+    return httpx2.Timeout(max(deadline, 0.001), connect=CONNECT_SECONDS)
+
+
+def client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
+    """A client for one SDK client. The transport given is bounded as well."""
+    return httpx2.Client(
+        transport=Bounded(transport or Sockets()),
+        follow_redirects=False,
+        trust_env=False,
+        headers={"Accept-Encoding": "gzip, deflate"},
+    )
+
+
+class Sockets(httpx2.BaseTransport):
+    """HTTP/1.1 over a pool of timed sockets. Raises what httpcore2 raises."""
+
+    def __init__(self) -> None:
+        self.pool = httpcore2.ConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=MOST_CONNECTIONS,
+            max_keepalive_connections=MOST_CONNECTIONS,
+            keepalive_expiry=30.0,
+            network_backend=TimedBackend(),
+            socket_options=KEEPALIVE,
+        )
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        url, asked = request.url, httpcore2.Request
+        where = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        response = self.pool.handle_request(
+            asked(request.method, where, headers=request.headers.raw, content=request.read(), extensions=request.extensions)
+        )  # fmt: skip
+        return httpx2.Response(response.status, headers=response.headers, stream=_Stream(response))
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+class Bounded(httpx2.BaseTransport):
+    """Reads a whole reply within the deadline and the byte cap (after decompression).
+
+    Raises ProviderUnavailable: CONNECTION, TIMEOUT, or GARBLED, with what came so far.
+    """
+
+    def __init__(self, inner: httpx2.BaseTransport) -> None:
+        self.inner = inner
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        ends = time.monotonic() + float(request.extensions["timeout"]["read"])
+        came = _Came()
+        with ending_at(ends), _translated(came, lambda: time.monotonic() >= ends):
+            came.response = self.inner.handle_request(request)
+            came.read(ends)
+        headers = [(name, value) for name, value in came.response.headers.multi_items() if name.lower() not in ENCODED]
+        return httpx2.Response(came.response.status_code, headers=headers, content=bytes(came.body))
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+class _Came:
+    """What came of a reply so far."""
+
+    def __init__(self) -> None:
+        self.response = httpx2.Response(0)
+        self.body = bytearray()
+
+    def read(self, ends: float) -> None:
+        """Take the body, decoded. Raises ReadTimeout after `ends`, _TooLong past the cap (and keeps the cap's bytes)."""
+        try:
+            for piece in self.response.iter_bytes():
+                self.body += piece
+                if len(self.body) > wire.BYTE_CAP:
+                    del self.body[wire.BYTE_CAP :]
+                    raise _TooLong
+                if time.monotonic() >= ends:
+                    raise httpcore2.ReadTimeout("the call's time is over")
+        finally:
+            self.response.close()
+
+    def reply(self) -> Reply | None:
+        headers = wire.kept_headers(self.response.headers)
+        return Reply(self.response.status_code, headers, bytes(self.body)) if self.response.status_code else None
+
+
+class _TooLong(Exception):  # noqa: N818  # a signal
+    pass
+
+
+class _Stream(httpx2.SyncByteStream):
+    def __init__(self, response: httpcore2.Response) -> None:
+        self.response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self.response.iter_stream()
+
+    def close(self) -> None:
+        self.response.close()
+
+
+@contextmanager
+def _translated(came: _Came, late: Callable[[], bool]) -> Iterator[None]:
+    """Every way in which a transfer fails, as one of ours."""
+    try:
+        yield
+    except _TooLong:
+        raise _fault(came, ErrorClass.GARBLED, f"the reply is longer than {wire.BYTE_CAP} bytes") from None
+    except httpx2.DecodingError as problem:
+        raise _fault(came, ErrorClass.GARBLED, f"the reply's compression is broken: {problem}") from problem
+    except (httpcore2.ConnectTimeout, httpx2.ConnectTimeout) as problem:
+        error_class = ErrorClass.TIMEOUT if late() else ErrorClass.CONNECTION
+        raise _fault(came, error_class, f"no connection in time: {problem}") from problem
+    except (httpcore2.TimeoutException, httpx2.TimeoutException) as problem:
+        raise _fault(came, ErrorClass.TIMEOUT, "the call took longer than its deadline") from problem
+    except (OSError, httpx2.TransportError, *_CORE) as problem:
+        raise _fault(came, ErrorClass.CONNECTION, f"{type(problem).__name__}: {problem}") from problem
+
+
+_CORE = (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol)
+
+
+def _fault(came: _Came, error_class: ErrorClass, message: str) -> ProviderUnavailable:
+    reply = came.reply()
+    identity = wire.request_id(reply.headers, {}) if reply else ""
+    return ProviderUnavailable(error_class, wire.shortened(wire.sendable(message), 500), None, reply, identity)

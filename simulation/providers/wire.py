@@ -1,0 +1,131 @@
+"""What goes over the wire and what of a reply is kept: text that can be sent, canonical bytes, envelopes, headers."""
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from decimal import Decimal, InvalidOperation
+from email.utils import parsedate_to_datetime
+from typing import Any, NoReturn
+
+from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
+
+BYTE_CAP = 4 * 1024 * 1024
+KEPT = {"content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms", "location", "server"}
+KEPT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
+MOST_TOKENS = 2_000_000_000  # a count above is no count
+
+
+def sendable(text: str) -> str:
+    """The text with U+FFFD for NUL and lone surrogates: neither can be sent, nor stored by PostgreSQL."""
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole.replace("\0", "\ufffd")
+
+
+def sha256(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
+    """Hash of a request: sorted keys, UTF-8, no blanks. Raises ValueError for NaN and infinity."""
+    form = {"body": body, "headers": headers}
+    text = json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def succeeded(reply: Reply) -> bool:
+    return 200 <= reply.status < 300
+
+
+def envelope(reply: Reply) -> dict[str, Any]:
+    """The JSON object of a reply's body; fractions are Decimals, bytes that are no UTF-8 become U+FFFD.
+
+    Raises ProviderUnavailable(GARBLED) where the body is anything else.
+    """
+    try:
+        data = json.loads(reply.body.decode("utf-8-sig", "replace"), parse_float=Decimal, parse_constant=_no_number)
+    except (ValueError, RecursionError, InvalidOperation) as problem:
+        raise garbled(reply, f"the reply is not JSON ({shortened(str(problem), 120)})") from None
+    if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors so
+        data = data[0]
+    if not isinstance(data, dict):
+        raise garbled(reply, "the reply is not a JSON object")
+    return data
+
+
+def garbled(reply: Reply, what: str) -> ProviderUnavailable:
+    """An answer that cannot be read, with the first of what came."""
+    start = shortened(reply.body[:400].decode("utf-8", "replace"), 200)
+    message = f"HTTP {reply.status}: {what}; it starts with: {start!r}"
+    return ProviderUnavailable(
+        ErrorClass.GARBLED, message, retry_after(reply.headers), reply, request_id(reply.headers, {})
+    )
+
+
+def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers worth keeping, in lower case, each at most 300 characters, at most 40."""
+    lower = ((name.lower(), sendable(value)[:300]) for name, value in headers.items())
+    kept = [(name, value) for name, value in lower if name in KEPT or name.startswith(KEPT_PREFIXES)]
+    return dict(kept[:40])
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, by retry-after-ms or retry-after (a number or a date); None: not said."""
+    milliseconds = number(headers.get("retry-after-ms"))
+    seconds = milliseconds / 1000 if milliseconds is not None else number(headers.get("retry-after"))
+    if seconds is None:
+        seconds = _until(headers.get("retry-after", ""), headers.get("date", ""))
+    return None if seconds is None else max(0.0, seconds)
+
+
+def number(value: object) -> float | None:
+    """A finite number written as text (or one with the unit s), else None."""
+    try:
+        found = Decimal(str(value).strip().removesuffix("s"))
+        return float(found) if found.is_finite() and abs(found) < 10**12 else None
+    except InvalidOperation:
+        return None
+
+
+def count(value: object) -> int | None:
+    """A number of tokens, or None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
+
+
+def money(value: object) -> Decimal | None:
+    """US dollars from 0 up to a million; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return None
+    return Decimal(value) if 0 <= value <= 1_000_000 else None
+
+
+def word(value: object, most: int) -> str:
+    """A short text to keep in a column; "" for anything that is no text."""
+    return shortened(sendable(value), most) if isinstance(value, str) else ""
+
+
+def shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """The value if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def request_id(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
+    """The provider's own name for the call: header, or a field of the body."""
+    said: Iterator[object] = (headers.get(name) for name in ("request-id", "x-request-id"))
+    found = next((value for value in said if value), None) or data.get("request_id") or data.get("id")
+    return word(found, 200)
+
+
+def _until(moment: str, now: str) -> float | None:
+    try:
+        then = parsedate_to_datetime(moment).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    try:
+        return then - parsedate_to_datetime(now).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return then - time.time()
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")

@@ -1,6 +1,6 @@
 """One attempt at an experiment: its steps, its clock, and how it can end (paper, section 3.4)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
@@ -77,9 +77,13 @@ class Bench:
     def resume(cls, steps: Sequence[Step], **start: Any) -> Self:
         """The bench as it stood after these steps."""
         bench = cls(**start)
-        for step in steps:
-            bench._append(step)
+        bench.replay(steps)
         return bench
+
+    def replay(self, steps: Iterable[Step]) -> None:
+        """Take steps that were recorded before; nothing about them is asked again."""
+        for step in steps:
+            self._append(step)
 
     @property
     def steps(self) -> int:

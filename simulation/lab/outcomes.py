@@ -97,6 +97,7 @@ class Verdict:
     goal_relevance: str = "directly supports goal"
     evidence_strength: str = "moderate"
     lines: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)  # rubric lines: {"line", "met", "reason"}
+    summarised: bool = False  # the record was too long for the model: a summary of it was judged
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -106,4 +107,5 @@ class Verdict:
             "goal_relevance": self.goal_relevance,
             "evidence_strength": self.evidence_strength,
             "lines": [dict(line) for line in self.lines],
+            "summarised": self.summarised,
         }

@@ -1,12 +1,13 @@
 """The bench in words: what an agent is shown, and the record of an attempt for people to read."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.bench import Step
-from simulation.lab.materials import Inventory
+from simulation.lab.materials import Inventory, Material
 from simulation.lab.roles import Situation
 
 WIRE_FORM = (
@@ -14,6 +15,8 @@ WIRE_FORM = (
     "MATERIALS: the barcodes it uses, changes or consumes, divided by commas\n"
     "PARAMETERS: name=value, name=value; lists divided by commas, objects as {key:value,key:value}"
 )
+
+_LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def situation(now: Situation) -> str:
@@ -25,9 +28,13 @@ def situation(now: Situation) -> str:
 
 
 def materials(inventory: Inventory) -> str:
+    return "\n".join(_material(m, f"changed at {clock(m.last_modified)}") for m in inventory.usable())
+
+
+def ages(inventory: Inventory, now: int) -> str:
+    """Everything usable with its condition, how old it is and how long it has been left as it is."""
     return "\n".join(
-        f"{m.barcode} {m.name} [{m.available_for_use}, {m.material_type}, {m.environmental_condition}; changed at "
-        f"{clock(m.last_modified)}]{_properties(m.properties)}"
+        _material(m, f"{clock(now - m.created_at)} old, unchanged for {clock(now - m.last_modified)}")
         for m in inventory.usable()
     )
 
@@ -53,7 +60,19 @@ def transcript(goal: str, steps: Iterable[Step], ending: str = "") -> str:
 
 def step(done: Step) -> str:
     """One attempted action and what came of it."""
-    return "\n".join(_step_lines(done))
+    return "\n".join(map(one_line, _step_lines(done)))
+
+
+def brief(done: Step) -> str:
+    """An attempted action in one line: what was done to what, and whether it went through."""
+    used = ", ".join(f"{material.barcode} {material.name}" for material in done.inputs)
+    told = f"{done.number}. {done.action.name} at {clock(done.started_at)}" + (f" on {used}" if used else "")
+    return one_line(told if done.outcome.success else f"{told} (refused: {done.outcome.failure_reason})")
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks, so that no name and no reading passes for a line of its own."""
+    return _LINE_BREAKS.sub(" / ", text)
 
 
 def clock(seconds: int) -> str:
@@ -64,6 +83,11 @@ def clock(seconds: int) -> str:
         if number:
             parts.append(f"{number} {unit}")
     return " ".join(parts) or "0 s"
+
+
+def _material(shown: Material, times: str) -> str:
+    state = f"{shown.available_for_use}, {shown.material_type}, {shown.environmental_condition}; {times}"
+    return one_line(f"{shown.barcode} {shown.name} [{state}]{_properties(shown.properties)}")
 
 
 def _step_lines(done: Step) -> Iterator[str]:

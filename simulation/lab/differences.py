@@ -1,0 +1,127 @@
+"""Where two outcomes of the same action differ, as far as anyone can see."""
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from simulation.lab.materials import Draft
+from simulation.lab.outcomes import Observation, Outcome
+
+_DRAFT = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
+
+Entry = Mapping[str, Any]
+Key = Callable[[Entry], str]  # "" where the entry has none
+
+
+class Difference(NamedTuple):
+    """A place, and what stands there in either outcome; None where there is nothing.
+
+    The path counts materials and observations as `after` does; one that stands only in `before`, as that does.
+    """
+
+    path: str
+    before: Any
+    after: Any
+
+
+class _Pair(NamedTuple):
+    """Two entries that stand for the same thing and the place they are told at; None where one list has no such thing."""
+
+    at: int
+    old: Entry | None
+    new: Entry | None
+
+
+def differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
+    """Every difference in success, reason, materials and observations, in that order.
+
+    Reasoning, lineage and a simulator's own account are not seen, and the order of a list, spaces and two codes of one
+    letter are no difference.
+    """
+    return (
+        *_values("success", before.success, after.success),
+        *_values("failure_reason", before.failure_reason, after.failure_reason),
+        *_lists(
+            "new_materials",
+            [_material(draft) for draft in before.new_materials],
+            [_material(draft) for draft in after.new_materials],
+            (lambda e: str(e["replaces"]), _whole, lambda e: _plain(e["name"])),
+        ),
+        *_lists(
+            "new_observations",
+            [_observation(seen) for seen in before.new_observations],
+            [_observation(seen) for seen in after.new_observations],
+            (_whole, lambda e: _plain(e["description"])),
+        ),
+    )
+
+
+def _material(draft: Draft) -> Entry:
+    told = draft.to_json()
+    return {"replaces": draft.replaces, "shown": {name: told[name] for name in _DRAFT}, "name": draft.name}
+
+
+def _observation(seen: Observation) -> Entry:
+    return {"shown": seen.to_json(), "description": seen.description}
+
+
+def _whole(entry: Entry) -> str:
+    return json.dumps(entry["shown"], sort_keys=True, default=str)
+
+
+def _lists(name: str, old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> Iterator[Difference]:
+    for pair in _paired(old, new, keys):
+        path = f"{name}[{pair.at}]"
+        if pair.old is None or pair.new is None:
+            yield Difference(path, pair.old and pair.old["shown"], pair.new and pair.new["shown"])
+        else:
+            yield from _values(path, pair.old["shown"], pair.new["shown"])
+
+
+def _paired(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> list[_Pair]:
+    """Entries with the same first key go together, of the rest those with the same second, in the end by order."""
+    meant: dict[int, int] = {}
+    free = list(range(len(old)))
+    for key in (*keys, _any):
+        named: dict[str, list[int]] = {}
+        for at in free:
+            named.setdefault(key(old[at]), []).append(at)
+        for at, entry in enumerate(new):
+            if at not in meant and (word := key(entry)) and named.get(word):
+                meant[at] = named[word].pop(0)
+        free = [at for at in free if at not in meant.values()]
+    pairs = [_Pair(at, old[meant[at]] if at in meant else None, entry) for at, entry in enumerate(new)]
+    return pairs + [_Pair(at, old[at], None) for at in free]
+
+
+def _any(entry: Entry) -> str:
+    return "any"
+
+
+def _values(path: str, old: Any, new: Any) -> Iterator[Difference]:
+    """Differences of two JSON values, as deep as both have the same shape."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in sorted({*old, *new}):
+            yield from _values(f"{path}.{key}", old.get(key), new.get(key))
+    elif _is_list(old) and _is_list(new) and len(old) == len(new):
+        for at, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _values(f"{path}[{at}]", one, other)
+    elif not _same(old, new):
+        yield Difference(path, old, new)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _same(old: Any, new: Any) -> bool:
+    """Whether both read alike: 5 and "5" do, 5 and 5.0 as well, true and 1 do not."""
+    if isinstance(old, str | int | float) and isinstance(new, str | int | float):
+        both_numbers = not isinstance(old, str | bool) and not isinstance(new, str | bool)
+        return (old == new) if both_numbers else _plain(str(old)) == _plain(str(new))
+    return bool(old == new)
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).split())

@@ -1,0 +1,1 @@
+"""The three roles spoken through a language model. No Django."""

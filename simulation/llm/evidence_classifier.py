@@ -1,0 +1,103 @@
+"""The evidence classifier, spoken through a language model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from simulation.lab.outcomes import Verdict
+from simulation.lab.roles import TranscriptStep
+from simulation.llm.cleaning import plain
+from simulation.llm.errors import MalformedCompletion, TooLong
+from simulation.llm.framing import framed, framed_lines, line
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.records import parts, record
+from simulation.llm.tags import read_verdict
+from simulation.llm.turns import ask
+from simulation.providers.base import Message, Prompt, Speaker
+
+REPAIRS = 1
+MOST_PARTS = 20
+_BYTES_PER_TOKEN = 2  # no tokeniser is asked: texts with numbers and units have two to four bytes a token
+
+
+@dataclass(frozen=True)
+class LLMEvidenceClassifier:
+    """Judges a record by asking a model. A record beyond `context_limit` tokens is summarised first, and the verdict says so."""
+
+    speak: Speaker
+    texts: PromptTexts
+    context_limit: int | None
+    max_tokens: int
+
+    def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
+        """The verdict. Refusal, TooLong where not even a summary fits, NoUsableAnswer; never a verdict by default."""
+        prompt = self._question(goal, record(transcript))
+        if self._fits(prompt):
+            return self._verdict(prompt)
+        prompt = self._question(goal, self._summary(goal, transcript))
+        if not self._fits(prompt):
+            raise TooLong(f"not even the summary of the record fits the {self.context_limit} tokens the model reads")
+        return replace(self._verdict(prompt), summarised=True)
+
+    def _verdict(self, prompt: Prompt) -> Verdict:
+        return ask(
+            self.speak,
+            prompt,
+            read_verdict,
+            lambda told: self.texts.fill("classification.repair.txt", problems=told),
+            REPAIRS,
+            "no_verdict",
+        )
+
+    def _question(self, goal: str, observation: str) -> Prompt:
+        written = self.texts.fill(
+            "classification.txt",
+            observation=observation,
+            interpretation=framed("GOAL", goal),
+            examples=self.texts.examples(),
+        )
+        return self._prompt(written, "verdict")
+
+    def _summary(self, goal: str, transcript: Sequence[TranscriptStep]) -> str:
+        """The record's parts, each summarised in a call of its own, in order."""
+        room = self._room(goal)
+        pieces = parts(transcript, room)
+        if len(pieces) > MOST_PARTS:
+            raise TooLong(
+                f"the record would have to be summarised in {len(pieces)} parts; at most {MOST_PARTS} are tried"
+            )
+        prompts = [self._summary_prompt(goal, piece) for piece in pieces]
+        if not all(map(self._fits, prompts)):
+            raise TooLong(f"a single step of the record exceeds the {self.context_limit} tokens the model reads")
+        said = [ask(self.speak, prompt, _something, str, 0, "no_verdict") for prompt in prompts]
+        lines = [line({"part": at, "of": len(said), "summary": text}) for at, text in enumerate(said, 1)]
+        return framed_lines("SUMMARY", lines)
+
+    def _summary_prompt(self, goal: str, observation: str) -> Prompt:
+        written = self.texts.fill("summary.txt", observation=observation, interpretation=framed("GOAL", goal))
+        return self._prompt(written, "summary")
+
+    def _prompt(self, written: str, purpose: str) -> Prompt:
+        return Prompt("", (Message("user", written),), purpose, self.texts.sha256)
+
+    def _room(self, goal: str) -> int:
+        """Bytes of a record that a summary prompt has room for."""
+        frame = self._summary_prompt(goal, framed_lines("RECORD", []))
+        room = (self.context_limit or 0) - self.max_tokens
+        return max(1, room * _BYTES_PER_TOKEN - _bytes(frame))
+
+    def _fits(self, prompt: Prompt) -> bool:
+        """Whether prompt and reply stay within the context at the most tokens that the prompt can have."""
+        if self.context_limit is None:
+            return True
+        return -(-_bytes(prompt) // _BYTES_PER_TOKEN) + self.max_tokens <= self.context_limit
+
+
+def _bytes(prompt: Prompt) -> int:
+    return sum(len(message.text.encode()) for message in prompt.messages) + len(prompt.system.encode())
+
+
+def _something(text: str) -> str:
+    """A summary is any text that says something."""
+    if not plain(text):
+        raise MalformedCompletion("The summary is empty")
+    return text

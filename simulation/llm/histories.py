@@ -1,0 +1,54 @@
+"""What an agent is reminded of: every step, a window of the last ones, or a summary and what came after it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from simulation.lab import telling
+from simulation.lab.bench import Step
+from simulation.lab.errors import LabError
+
+KINDS = ("full", "window", "summary")
+MOST_STEPS = 100
+
+
+class History(NamedTuple):
+    """`full`: every step. `window`: the last `k` in full, a line for each older one. `summary`: see `summarised`."""
+
+    kind: str = "full"
+    k: int = 0
+
+    def summarised(self, done: int) -> int:
+        """How many steps a summary stands for after `done` of them: renewed every k steps, so that k to 2k-1 stay in full."""
+        return max(0, (done // self.k - 1) * self.k) if self.kind == "summary" else 0
+
+
+def read(data: Mapping[str, Any]) -> History:
+    """The history a cast asks for. LabError if there is no such one."""
+    kind, k = data.get("kind", "full"), data.get("k", 0)
+    if kind not in KINDS:
+        raise LabError(f"history.kind is {kind!r}; allowed: {', '.join(KINDS)}")
+    if kind != "full" and not (isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= MOST_STEPS):
+        raise LabError(f"history.k is {k!r}; it must be a whole number from 1 to {MOST_STEPS}")
+    return History(kind, 0 if kind == "full" else k)
+
+
+def told(history: History, steps: Sequence[Step], thoughts: Mapping[str, str], summary: str = "") -> str:
+    """The history as the agent reads it. Of a summary, `summary` tells what it stands for."""
+    if not steps:
+        return "Nothing has been done yet."
+    if history.kind == "window":
+        older, recent = steps[: -history.k], steps[-history.k :]
+        return "\n\n".join([*(["\n".join(map(telling.brief, older))] if older else []), in_full(recent, thoughts)])
+    if summarised := history.summarised(len(steps)):
+        return f"STEPS 1 TO {summarised}, SUMMARISED\n{summary}\n\n{in_full(steps[summarised:], thoughts)}"
+    return in_full(steps, thoughts)
+
+
+def in_full(steps: Sequence[Step], thoughts: Mapping[str, str]) -> str:
+    """A paragraph for each step, after what the agent thought before it."""
+    return "\n\n".join(_paragraph(step, thoughts.get(str(step.number), "")) for step in steps)
+
+
+def _paragraph(step: Step, thought: str) -> str:
+    told = telling.step(step)
+    return f"(thought before step {step.number}: {telling.one_line(thought)})\n{told}" if thought else told

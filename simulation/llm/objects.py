@@ -1,0 +1,110 @@
+"""The last JSON object of a text. The limits hold before anything is parsed: the text is hostile until read."""
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from simulation.llm.cleaning import LONGEST, clean_text, quoted
+from simulation.llm.errors import MalformedCompletion
+
+DEEPEST, MOST_DIGITS = 32, 18
+_MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3
+
+_START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is seldom followed by a quotation mark
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
+
+
+def last_object(text: str, expects: str) -> dict[str, Any]:
+    """The last outermost object, whatever stands around it; MalformedCompletion if there is none that can be read.
+
+    `expects` is a field by which the object is known from a mere part of one that was never closed.
+    """
+    if len(text) > LONGEST:
+        raise MalformedCompletion(f"The reply has {len(text)} characters; at most {LONGEST} are read")
+    at, last, unclosed, objects = 0, "", 0, 0
+    while (start := _START.search(text, at)) and unclosed < _MOST_UNCLOSED:
+        end = _end(text, start.start())
+        objects += 1
+        if objects > _MOST_OBJECTS:
+            raise MalformedCompletion(f"The reply holds more than {_MOST_OBJECTS} objects; answer with one")
+        if end:
+            last, at = text[start.start() : end], end
+        else:
+            unclosed, at = unclosed + 1, start.end()
+    found = _decoded(last) if last else {}
+    if unclosed and expects not in found:
+        raise MalformedCompletion("The JSON object is never closed: a bracket or a quotation mark is missing")
+    if not last:
+        raise MalformedCompletion("There is no JSON object in the reply")
+    return found
+
+
+def _end(text: str, start: int) -> int:
+    """Where the object that opens at `start` is closed; 0 if it never is."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        match text[token.start()]:
+            case "{" | "[":
+                depth += 1
+                if depth > DEEPEST:
+                    raise MalformedCompletion(f"The JSON object is nested deeper than {DEEPEST} levels")
+            case "}" | "]":
+                depth -= 1
+                if not depth:
+                    return token.end()
+    return 0
+
+
+def _decoded(text: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(
+            text,
+            strict=False,  # a line end inside a string is no reason to ask again
+            object_pairs_hook=_pairs,
+            parse_constant=_no_number,
+            parse_int=_whole,
+            parse_float=_fraction,
+        )
+    except json.JSONDecodeError as error:
+        near = quoted(text[max(0, error.pos - 20) : error.pos + 20])
+        raise MalformedCompletion(
+            f"The JSON object cannot be read: {error.msg} in its line {error.lineno}, column {error.colno}, near {near}"
+        ) from None
+    return found
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        key = clean_text(key)
+        if key in found:
+            raise MalformedCompletion(f"The field {quoted(key)} stands twice in one object")
+        found[key] = _cleaned(value)
+    return found
+
+
+def _cleaned(value: Any) -> Any:
+    """Escapes can bring back what was no text in the first place. Objects inside have been through `_pairs`."""
+    if isinstance(value, str):
+        return clean_text(value)
+    return [_cleaned(part) for part in value] if isinstance(value, list) else value
+
+
+def _no_number(written: str) -> NoReturn:
+    raise MalformedCompletion(f"{written} is no number of JSON; write a number or text")
+
+
+def _whole(written: str) -> int:
+    if len(written.lstrip("-")) > MOST_DIGITS:
+        raise MalformedCompletion(
+            f"The number {quoted(written, 30)} has more than {MOST_DIGITS} digits; write it as text"
+        )
+    return int(written)
+
+
+def _fraction(written: str) -> float:
+    value = float(written)
+    if not math.isfinite(value):
+        raise MalformedCompletion(f"The number {quoted(written, 30)} is too large; write it as text")
+    return value + 0.0  # no negative zero: databases do not keep it

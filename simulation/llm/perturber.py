@@ -1,0 +1,58 @@
+"""Twins through a language model: an outcome with an error that the model plants and explains, or its plain answer."""
+
+from dataclasses import dataclass
+
+from simulation.lab.actions import Action
+from simulation.lab.differences import differences
+from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
+from simulation.lab.roles import Situation
+from simulation.llm.errors import Unusable
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.questions import Question, question
+from simulation.llm.transition_model import annotated, plain_prompt, read
+from simulation.providers.base import Message, Prompt, Speaker
+
+LONGEST_FIELD = 200
+
+# System and user file by error type.
+_FILES = {
+    Perturbation.SUBTLE: ("transition.system.txt", "incorrect.user.txt"),
+    Perturbation.OBVIOUS: ("obvious.system.txt", "obvious.user.txt"),
+}
+
+
+@dataclass(frozen=True)
+class LLMPerturber:
+    """Answers an action wrongly on purpose, as the perturbation says. With Perturbation.NONE it answers as well as it can."""
+
+    speak: Speaker
+    texts: PromptTexts
+    perturbation: Perturbation
+
+    def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
+        """The twin's outcome. Unusable if it does not differ or keeps its error to itself; Refusal, TooLong, NoUsableAnswer.
+
+        `field` is the only place that differs, or "" where several do. The model never sees the correct outcome.
+        """
+        asked = question(action, situation)
+        reading = read(self.speak, self.texts, self._prompt(asked), action, asked, "no_twin")
+        changed = differences(correct, reading.outcome)
+        if self.perturbation is Perturbation.NONE:
+            why = ""
+        elif not changed:
+            raise Unusable("the twin does not differ from the original in anything that can be seen")
+        elif not reading.secret:
+            raise Unusable("the twin does not say what is wrong with it: nothing follows SECRET: in its reasoning")
+        else:
+            why = reading.secret
+        only = changed[0].path if len(changed) == 1 and len(changed[0].path) <= LONGEST_FIELD else ""
+        return PerturbedOutcome(annotated(reading), "model", "", only, why)
+
+    def _prompt(self, asked: Question) -> Prompt:
+        if self.perturbation is Perturbation.NONE:
+            return plain_prompt(self.texts, asked)
+        system, user = _FILES[self.perturbation]
+        written = self.texts.fill(user, **asked.values())
+        return Prompt(
+            self.texts.fill(system), (Message("user", written),), "perturb", self.texts.sha256, wants_json=True
+        )

@@ -1,0 +1,153 @@
+"""The files of a prompt set: which there are, what may stand in each, and how they are read from a folder."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from pathlib import Path
+from string import Formatter
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+LONGEST = 100_000  # bytes of one file; the longest of ours has a tenth of it
+EXAMPLES = "examples.json"
+LABELS = ("VALID", "INVALID")
+
+
+class Placeholders(NamedTuple):
+    """What is filled into a file: `needed` must stand in it, `optional` may."""
+
+    needed: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.needed + self.optional
+
+
+class PromptFile(NamedTuple):
+    """The text of a file, and whether doubled braces in it were made single."""
+
+    text: str
+    unescaped: bool = False
+
+
+_STATE = Placeholders(("materials", "observations", "action"))
+PLACEHOLDERS: Mapping[str, Placeholders] = MappingProxyType(
+    {
+        "agent.system.txt": Placeholders(("actions",)),
+        "agent.user.txt": Placeholders(("goal", "history", "time", "materials", "notes")),
+        "agent.plain.txt": Placeholders(),
+        "agent.react.txt": Placeholders(),
+        "agent.plan.txt": Placeholders(),
+        "agent.act.txt": Placeholders(),
+        "agent.summary.txt": Placeholders(("history",), ("goal",)),
+        "transition.system.txt": Placeholders(),
+        "transition.user.txt": _STATE,
+        "transition.repair.txt": Placeholders(("problems",)),
+        "incorrect.user.txt": _STATE,
+        "obvious.system.txt": Placeholders(),
+        "obvious.user.txt": _STATE,
+        "classification.txt": Placeholders(("observation", "interpretation"), ("examples",)),
+        "classification.repair.txt": Placeholders(("problems",)),
+        "summary.txt": Placeholders(("observation", "interpretation")),
+        EXAMPLES: Placeholders(),
+    }
+)
+_NAMES = tuple(sorted({name for placeholders in PLACEHOLDERS.values() for name in placeholders.all}))
+
+
+@lru_cache(maxsize=64)
+def placeholder(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds `{name}` for these names; never matches if there are none."""
+    return re.compile(r"\{(" + "|".join(names) + r")\}" if names else r"(?!)()")
+
+
+def read(folder: Path) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
+    """The prompt files in a folder, and all problems. Files that are neither .txt nor .json are passed over."""
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
+    except (OSError, ValueError) as error:
+        return {}, (f"{folder}: cannot be read as a folder ({type(error).__name__})",)
+    found: dict[str, PromptFile] = {}
+    problems: list[str] = []
+    for path in paths:
+        text, problem = _text(path)
+        file = _unescaped(path.name, text)
+        wrong = (problem,) if problem else _problems(path.name, file.text)
+        problems += [f"{path.name}: {told}" for told in wrong]
+        found[path.name] = file
+    return found, tuple(problems)
+
+
+def _text(path: Path) -> tuple[str, str]:
+    """The file's text with plain line ends, and what is wrong with the file."""
+    if path.name not in PLACEHOLDERS:
+        return "", f"no such file in a prompt set; there are {', '.join(sorted(PLACEHOLDERS))}"
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(LONGEST + 1)
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return "", f"is not UTF-8 text (byte {error.start + 1})"
+    except OSError as error:
+        return "", f"cannot be read ({type(error).__name__})"
+    if len(data) > LONGEST:
+        return "", f"is longer than {LONGEST} bytes"
+    if not text.strip():
+        return "", "is empty"
+    if any(letter < " " and letter not in "\t\r\n" for letter in text):
+        return "", "holds control characters"
+    return text.replace("\r\n", "\n").replace("\r", "\n"), ""
+
+
+def _unescaped(name: str, text: str) -> PromptFile:
+    """The text with doubled braces made single, if the whole file is a template of Python's str.format.
+
+    That is so where doubled braces occur, and every single pair of braces is around a placeholder of this file:
+    JSON written with single braces, or with doubled ones by chance, does not pass.
+    """
+    allowed = PLACEHOLDERS[name].all if name in PLACEHOLDERS else ()
+    if "{{" not in text and "}}" not in text:
+        return PromptFile(text)
+    try:
+        pieces = list(Formatter().parse(text))
+    except ValueError:
+        return PromptFile(text)
+    if any(field is not None and (field not in allowed or spec or conversion) for _, field, spec, conversion in pieces):
+        return PromptFile(text)
+    return PromptFile("".join(literal + (f"{{{field}}}" if field else "") for literal, field, _, _ in pieces), True)
+
+
+def _problems(name: str, text: str) -> tuple[str, ...]:
+    if name == EXAMPLES:
+        return _example_problems(text)
+    placeholders = PLACEHOLDERS[name]
+    found = {match[1] for match in placeholder(_NAMES).finditer(text)}
+    missing = [f"{{{each}}} does not stand in it" for each in placeholders.needed if each not in found]
+    return (*missing, *(_unknown(each, placeholders.all) for each in sorted(found - set(placeholders.all))))
+
+
+def _unknown(name: str, allowed: Collection[str]) -> str:
+    told = ", ".join(f"{{{each}}}" for each in allowed) or "nothing"
+    return f"{{{name}}} is not filled in here; {told} is"
+
+
+def _example_problems(text: str) -> tuple[str, ...]:
+    """What is wrong with the worked examples: a list of 1 to 50 objects of three texts."""
+    try:
+        examples = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return (f"is not JSON ({str(error)[:100]})",)
+    if not isinstance(examples, list) or not 1 <= len(examples) <= 50:
+        return ("must be a list of 1 to 50 examples",)
+    return tuple(f"[{index}] {told}" for index, each in enumerate(examples) if (told := _example_problem(each)))
+
+
+def _example_problem(example: Any) -> str:
+    if not isinstance(example, dict) or set(example) != {"observation", "interpretation", "label"}:
+        return "must be an object with observation, interpretation and label"
+    for name in ("observation", "interpretation"):
+        if not isinstance(example[name], str) or not example[name].strip():
+            return f"{name} must be a text"
+    return "" if example["label"] in LABELS else f"label must be {' or '.join(LABELS)}"

@@ -1,0 +1,98 @@
+"""What a transition model is asked: the materials of the action under aliases, what was seen so far, the action."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from simulation.lab.actions import Action
+from simulation.lab.bench import Step
+from simulation.lab.materials import Material
+from simulation.lab.roles import Situation
+from simulation.lab.telling import clock
+from simulation.llm.framing import framed, framed_lines, line
+from simulation.llm.lineage import Inputs, alias
+
+_MOST_SEEN = 40_000  # characters of earlier observations; the oldest are left out first
+
+
+class Question(NamedTuple):
+    """The three values of a transition prompt, and what a reply's aliases stand for."""
+
+    materials: str
+    observations: str
+    action: str
+    inputs: Inputs
+
+    def values(self) -> dict[str, str]:
+        return {"materials": self.materials, "observations": self.observations, "action": self.action}
+
+
+def question(action: Action, situation: Situation) -> Question:
+    """The question of one action that the catalogue accepts. The same situation gives the same bytes."""
+    inputs = tuple(situation.inventory[code] for code in action.materials)
+    written = json.dumps(
+        [action.to_json()["parameters"], [[m.name, dict(m.properties)] for m in inputs]], ensure_ascii=False
+    )
+    return Question(
+        framed("MATERIALS", [_material(m, at, situation.elapsed) for at, m in enumerate(inputs)]),
+        _observations(situation.history, inputs),
+        framed("ACTION", _action(action, situation)),
+        Inputs.of(inputs, written),
+    )
+
+
+def _material(material: Material, place: int, now: int) -> dict[str, Any]:
+    shown = material.seen()
+    del shown["created_at"], shown["last_modified"]
+    return {
+        "alias": alias(place),
+        **shown,
+        "on_the_bench_for": clock(now - material.created_at),
+        "last_changed": f"{clock(now - material.last_modified)} ago",
+    }
+
+
+def _action(action: Action, situation: Situation) -> dict[str, Any]:
+    """The choice, with the defaults that hold where a parameter was left out, and what the catalogue says of it."""
+    told: dict[str, Any] = {
+        "name": action.name,
+        "materials": [{"alias": alias(at), "barcode": code} for at, code in enumerate(action.materials)],
+        "parameters": dict(action.parameters),
+    }
+    if (kind := situation.catalogue.find(action.name)) is None:
+        return told
+    defaults = {p.name: p.default for p in kind.parameters if p.default is not None}
+    catalogue = {"does": kind.description, "kind": kind.kind, "takes_in": kind.inputs, "gives_out": kind.outputs}
+    return {
+        **told,
+        "parameters": {**defaults, **told["parameters"]},
+        "catalogue_entry": catalogue,
+        "takes": clock(kind.seconds(action)),
+    }
+
+
+def _observations(history: Sequence[Step], inputs: Sequence[Material]) -> str:
+    """Every step that showed something, a line each; no step's reasoning is in here."""
+    aliases = {material.barcode: alias(at) for at, material in enumerate(inputs)}
+    lines = [line(_seen(step, aliases)) for step in history if step.outcome.success and step.outcome.new_observations]
+    kept: list[str] = []
+    for told in reversed(lines):
+        if sum(map(len, kept)) + len(told) > _MOST_SEEN:
+            break
+        kept.append(told)
+    left_out = len(lines) - len(kept)
+    note = [line({"left_out": f"the observations of {left_out} earlier steps"})] if left_out else []
+    return framed_lines("OBSERVATIONS", [*note, *reversed(kept)] or [line("none yet")])
+
+
+def _seen(step: Step, aliases: dict[str, str]) -> dict[str, Any]:
+    return {
+        "step": step.number,
+        "time": clock(step.ended_at),
+        "action": step.action.name,
+        "on": [
+            {"name": material.name} | ({"alias": aliases[material.barcode]} if material.barcode in aliases else {})
+            for material in step.inputs
+        ],
+        "seen": [observation.to_json() for observation in step.outcome.new_observations],
+    }

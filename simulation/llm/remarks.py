@@ -1,0 +1,34 @@
+"""What parsing has to say of a reply."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from simulation.llm.cleaning import quoted
+
+
+@dataclass
+class Remarks:
+    """What is wrong with a reply, and what was read differently from how it was written."""
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def wrong(self, problem: str) -> None:
+        self.problems.append(problem)
+
+    def told(self, note: str) -> None:
+        self.notes.append(note)
+
+
+def kind(value: object) -> str:
+    """What was found instead, for a message."""
+    match value:
+        case None:
+            return "missing"
+        case str():
+            return quoted(value)
+        case bool() | int() | float():
+            return str(value).lower()
+        case Mapping():
+            return "an object"
+    return "a list"

@@ -1,0 +1,75 @@
+"""A classifier's five tags."""
+
+import re
+
+from simulation.lab.outcomes import Verdict
+from simulation.llm.cleaning import LONGEST, quoted
+from simulation.llm.errors import MalformedCompletion
+
+RELEVANCE = ("directly supports goal", "partially supports goal", "does not support goal")
+STRENGTH = ("strong", "moderate", "weak")
+_VERDICTS = ("valid", "invalid")
+_LONGEST_REASONING = 20_000
+
+_OPENS, _ENDS = (re.compile(tag, re.IGNORECASE) for tag in ("<reasoning>", "</reasoning>"))
+_NUMBER = re.compile(r"[01](?:\.\d{0,17})?|\.\d{1,17}")
+
+
+def read_verdict(text: str) -> Verdict:
+    """The verdict that five tags give, each once. MalformedCompletion with all that is missing, double or not allowed."""
+    if len(text) > LONGEST:
+        raise MalformedCompletion(f"The reply has {len(text)} characters; at most {LONGEST} are read")
+    problems: list[str] = []
+    reasoning, rest = _parted(text, problems)
+    verdict = _one_of(rest, "verdict", _VERDICTS, problems)
+    confidence = _confidence(rest, problems)
+    relevance = _one_of(rest, "goal_relevance", RELEVANCE, problems)
+    strength = _one_of(rest, "evidence_strength", STRENGTH, problems)
+    if problems:
+        raise MalformedCompletion(*problems)
+    return Verdict(verdict == "valid", reasoning, confidence, relevance, strength)
+
+
+def _parted(text: str, problems: list[str]) -> tuple[str, str]:
+    """What the reasoning says, and the text around it: what is quoted in the reasoning decides nothing."""
+    opens, ends = list(_OPENS.finditer(text)), list(_ENDS.finditer(text))
+    if len(opens) != 1 or len(ends) != 1 or ends[0].start() < opens[0].end():
+        problems.append("<reasoning> must be there once, and be closed with </reasoning>")
+        return "", text
+    said = text[opens[0].end() : ends[0].start()].strip()
+    if not said:
+        problems.append("<reasoning> is empty")
+    return said[:_LONGEST_REASONING], text[: opens[0].start()] + text[ends[0].end() :]
+
+
+def _tag(text: str, name: str, problems: list[str]) -> str | None:
+    """What stands in the tag, without emphasis around it; None if it is not there exactly once."""
+    opens = list(re.finditer(f"<{name}>", text, re.IGNORECASE))
+    if len(opens) != 1:
+        problems.append(f"<{name}> must be there once, not {len(opens)} times")
+        return None
+    end = re.compile(f"</{name}>", re.IGNORECASE).search(text, opens[0].end())
+    if end is None:
+        problems.append(f"<{name}> is not closed with </{name}>")
+        return None
+    return text[opens[0].end() : end.start()].strip(" \n\t*_`\"'")
+
+
+def _one_of(text: str, name: str, allowed: tuple[str, ...], problems: list[str]) -> str:
+    written = _tag(text, name, problems)
+    if written is None:
+        return ""
+    bare = " ".join(written[:100].lower().replace("_", " ").split()).strip(" .*`")
+    if bare not in allowed:
+        problems.append(f"<{name}> is {quoted(written)}; allowed: {', '.join(allowed)}")
+    return bare
+
+
+def _confidence(text: str, problems: list[str]) -> float:
+    written = _tag(text, "confidence", problems)
+    if written is None:
+        return 0.0
+    if not _NUMBER.fullmatch(written) or float(written) > 1:
+        problems.append(f"<confidence> is {quoted(written)}; allowed: a number from 0.0 to 1.0")
+        return 0.0
+    return float(written)

@@ -1,14 +1,20 @@
 """Who plays the roles. The only module that knows every part."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simulation.lab import material_checks
-from simulation.lab.actions import Catalogue
+from simulation.lab.actions import Action, Catalogue
 from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.outcomes import Perturbation
-from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, TransitionModel
+from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Situation, TransitionModel
+from simulation.llm.agent import LLMAgent
+from simulation.llm.evidence_classifier import LLMEvidenceClassifier
+from simulation.llm.perturber import LLMPerturber
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.transition_model import LLMTransitionModel
 from simulation.offline import truths
 from simulation.offline.agent import ProtocolAgent
 from simulation.offline.checklist import ChecklistClassifier
@@ -17,14 +23,23 @@ from simulation.offline.injectors import Injector
 from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import PHASES
+from simulation.providers.base import Speaker
+from simulation.setups import PERSON, Player, Setup
+
+
+class Judge(NamedTuple):
+    """A classifier and the name its verdict is kept under."""
+
+    name: str
+    classifier: EvidenceClassifier
 
 
 class Cast(NamedTuple):
-    """The three roles of one episode."""
+    """The three roles of one episode. The first judge's verdict ends it; the others are a panel beside."""
 
     agent: Agent
     transition_model: TransitionModel
-    evidence_classifier: EvidenceClassifier
+    judges: tuple[Judge, ...]
 
 
 class CastInfo(NamedTuple):
@@ -35,10 +50,14 @@ class CastInfo(NamedTuple):
     agent: str
     transition_model: str
     evidence_classifier: str
-    make_agent: Callable[[ExperimentSpec, int], Agent]
+
+    def setup(self) -> Setup:
+        """Who plays, as a run's setup says it; rules need neither models nor prompts."""
+        roles = (Player(self.agent), Player(self.transition_model), (Player(self.evidence_classifier),))
+        return Setup(*roles, models={}, prompt_sha256="")
 
 
-_RULES, _CHECKLIST = "offline/rules", "offline/checklist"
+RULES, CHECKLIST = "offline/rules", "offline/checklist"
 
 CASTS = {
     info.name: info
@@ -46,23 +65,26 @@ CASTS = {
         CastInfo(
             "offline",
             "Follows the experiment's reference protocol. Rule-based simulator, checklist classifier.",
-            "offline/protocol", _RULES, _CHECKLIST,
-            lambda spec, seed: ProtocolAgent(spec, seed),
+            "offline/protocol", RULES, CHECKLIST,
         ),
         CastInfo(
             "offline-lapses",
             "Follows the reference protocol with seeded lapses: a skipped control, a wrong order, a wrong amount.",
-            "offline/protocol-lapses", _RULES, _CHECKLIST,
-            lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
+            "offline/protocol-lapses", RULES, CHECKLIST,
         ),
         CastInfo(
             "offline-random",
             "Takes random actions with valid parameters. A floor to compare with.",
-            "offline/random", _RULES, _CHECKLIST,
-            lambda spec, seed: RandomAgent(seed),
+            "offline/random", RULES, CHECKLIST,
         ),
     )
 }  # fmt: skip
+
+AGENTS: Mapping[str, Callable[[ExperimentSpec, int], Agent]] = {
+    "offline/protocol": lambda spec, seed: ProtocolAgent(spec, seed),
+    "offline/protocol-lapses": lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
+    "offline/random": lambda spec, seed: RandomAgent(seed),
+}
 
 
 class UnknownCastError(LabError):
@@ -70,18 +92,70 @@ class UnknownCastError(LabError):
 
 
 def known(name: str) -> CastInfo:
+    """The cast of rules of that name."""
     if name not in CASTS:
-        raise UnknownCastError(f"There is no cast {name!r}. Known casts: {', '.join(CASTS)}")
+        raise UnknownCastError(f"There is no cast {name!r} of rules. Those there are: {', '.join(CASTS)}")
     return CASTS[name]
 
 
-def cast(name: str, spec: ExperimentSpec, seed: int) -> Cast:
-    """The players of one episode. The same seed plays the same episode."""
+@dataclass(frozen=True)
+class Person:
+    """A person at the bench: what they chose is what is played."""
+
+    chosen: Action | None
+
+    def choose(self, situation: Situation) -> Action:
+        if self.chosen is None:
+            raise LabError("nobody has chosen an action yet")
+        return self.chosen
+
+
+@dataclass(frozen=True)
+class Prompter:
+    """What language models need to play: a telephone for each player, the texts of a prompt set, the agent's own notes."""
+
+    speaker: Callable[[Player], Speaker]
+    texts: Callable[[], PromptTexts]
+    memory: dict[str, Any]
+
+
+def cast(setup: Setup, spec: ExperimentSpec, seed: int, prompter: Prompter, chosen: Action | None = None) -> Cast:
+    """The players of one episode. The same seed plays the same episode wherever no language model or person plays."""
     return Cast(
-        agent=known(name).make_agent(spec, seed),
-        transition_model=RuleBasedTransitionModel(seed, spec.truth),
-        evidence_classifier=ChecklistClassifier(spec.rubric),
+        agent=_agent(setup.agent, spec, seed, prompter, chosen),
+        transition_model=_transition_model(setup.transition_model, spec, seed, prompter),
+        judges=tuple(Judge(player.name, _classifier(player, setup, spec, prompter)) for player in setup.classifiers),
     )
+
+
+def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Prompter) -> Perturber:
+    """Who makes twins in this cast: its transition model."""
+    player = setup.transition_model
+    if player.model:
+        return LLMPerturber(prompter.speaker(player), prompter.texts(), perturbation)
+    return Injector(perturbation, seed)
+
+
+def _agent(player: Player, spec: ExperimentSpec, seed: int, prompter: Prompter, chosen: Action | None) -> Agent:
+    if player.model:
+        speak, texts = prompter.speaker(player), prompter.texts()
+        return LLMAgent(speak, texts, player.scaffold, player.history, prompter.memory)
+    if player.plays == PERSON:
+        return Person(chosen)
+    return AGENTS[player.plays](spec, seed)
+
+
+def _transition_model(player: Player, spec: ExperimentSpec, seed: int, prompter: Prompter) -> TransitionModel:
+    if player.model:
+        return LLMTransitionModel(prompter.speaker(player), prompter.texts())
+    return RuleBasedTransitionModel(seed, spec.truth)
+
+
+def _classifier(player: Player, setup: Setup, spec: ExperimentSpec, prompter: Prompter) -> EvidenceClassifier:
+    if not player.model:
+        return ChecklistClassifier(spec.rubric)
+    limit = setup.context_limit(player)
+    return LLMEvidenceClassifier(prompter.speaker(player), prompter.texts(), limit, player.params.max_tokens)
 
 
 def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
@@ -112,9 +186,3 @@ def _check_phases(materials: Sequence[Mapping[str, Any]]) -> list[str]:
         for place, entry in written
         if (phase := entry.get("properties", {}).get("phase")) not in PHASES
     ]
-
-
-def perturber(name: str, perturbation: Perturbation, seed: int) -> Perturber:
-    """Who plants the error in a twin of this cast."""
-    known(name)
-    return Injector(perturbation, seed)

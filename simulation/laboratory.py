@@ -2,8 +2,12 @@
 
 import hashlib
 import json
+from collections import OrderedDict
+from dataclasses import replace
 from functools import lru_cache
+from threading import Lock
 from typing import Any
+from uuid import UUID
 
 from django.db.models import TextField
 from django.db.models.functions import Cast
@@ -18,9 +22,16 @@ from simulation.models import CatalogueEntry, Episode, Experiment
 
 
 def current_catalogue() -> Catalogue:
-    """As the rows are now. What they hold is compared as text and built once: every unit of work asks for it."""
-    texts = CatalogueEntry.objects.annotate(text=Cast("data", TextField())).values_list("text", flat=True)
-    return _built(tuple(texts))
+    """As the rows are now, built once for each state of them: every unit of work asks for it, so it asks for hashes alone."""
+    hashes = tuple(CatalogueEntry.objects.order_by("name").values_list("sha256", flat=True))
+    if not all(hashes):
+        return _built(_texts())
+    return _known(hashes)
+
+
+@lru_cache(maxsize=4)
+def _known(hashes: tuple[str, ...]) -> Catalogue:
+    return _built(_texts())
 
 
 @lru_cache(maxsize=4)
@@ -28,23 +39,61 @@ def _built(texts: tuple[str, ...]) -> Catalogue:
     return catalogue.build(map(json.loads, texts))
 
 
+def _texts() -> tuple[str, ...]:
+    rows = CatalogueEntry.objects.order_by("name").annotate(text=Cast("data", TextField()))
+    return tuple(rows.values_list("text", flat=True))
+
+
 def specification(experiment: Experiment) -> ExperimentSpec:
-    return experiments.build(experiment.data)
+    """The row's specification. Rows of the same hash hold the same data, which is then not even fetched."""
+    known = _specifications.get(experiment.sha256) if experiment.sha256.strip("0") else None
+    if known is None:
+        known = experiments.build(experiment.data)
+        if len(_specifications) > 100:
+            _specifications.clear()
+        _specifications[experiment.sha256] = known
+    return known
+
+
+_specifications: dict[str, ExperimentSpec] = {}
+
+
+class ExperimentChanged(LabError):  # noqa: N818  # what happened, in the house's words
+    """The experiment's file was loaded anew after the episode was ordered."""
 
 
 def refuse_changed(episode: Episode) -> None:
-    """LabError if the experiment was loaded anew since: half of a protocol on the other half's bench proves nothing."""
+    """ExperimentChanged if so: half of a protocol on the other half's bench proves nothing."""
     if episode.experiment.sha256 != episode.experiment_sha256:
-        raise LabError("the experiment was changed after this episode was ordered; a retry plays it as it is now")
+        raise ExperimentChanged(
+            "the experiment was changed after this episode was ordered; a retry plays it as it is now"
+        )
 
 
 def bench(episode: Episode, before: int | None = None) -> Bench:
-    """The bench after all committed steps, or as it stood before step number `before`."""
-    rows = episode.transitions.order_by("number")
-    if before is not None:
-        rows = rows.filter(number__lt=before)
-    return Bench.resume(
-        [step_from_json(step) for step in rows.values_list("step", flat=True)],
+    """The bench after all committed steps, or as it stood before step number `before`.
+
+    Committed steps never change, so this process remembers the bench as it last saw it and reads only what came after.
+    """
+    until = episode.next_number if before is None else before
+    known = _benches.get(episode.code)
+    start = known if known is not None and len(known.history) < until else None
+    made = _copied(start, current_catalogue()) if start else _fresh(episode)
+    rows = episode.transitions.filter(number__gt=len(made.history), number__lt=until).order_by("number")
+    if len(made.history) + 1 < until:
+        made.replay(step_from_json(step) for step in rows.values_list("step", flat=True))
+    if before is None:
+        _remember(episode, made)
+    return made
+
+
+_benches: OrderedDict[UUID, Bench] = OrderedDict()
+_benches_lock = Lock()
+_MOST_BENCHES = 256
+
+
+def _fresh(episode: Episode) -> Bench:
+    return Bench(
         goal=episode.experiment.goal,
         catalogue=current_catalogue(),
         inventory=Inventory.from_json(episode.initial),
@@ -52,6 +101,19 @@ def bench(episode: Episode, before: int | None = None) -> Bench:
         max_steps=episode.experiment.max_steps,
         manifest=_manifest(episode),
     )
+
+
+def _copied(known: Bench, now: Catalogue) -> Bench:
+    """A bench of one's own: whoever plays on it changes it, and may not be the one whose step stands."""
+    return replace(known, catalogue=now, history=list(known.history))
+
+
+def _remember(episode: Episode, made: Bench) -> None:
+    with _benches_lock:
+        _benches[episode.code] = replace(made, history=list(made.history))
+        _benches.move_to_end(episode.code)
+        while len(_benches) > _MOST_BENCHES:
+            _benches.popitem(last=False)
 
 
 def _manifest(episode: Episode) -> tuple[Draft, ...] | None:

@@ -7,7 +7,6 @@ dead and wakes up holds an old fence, so what it writes changes nothing.
 import logging
 import os
 import socket
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,10 +15,11 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, connection, transaction
+from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from simulation import heartbeats
 from simulation.models import Episode, Leased, Twin
 
 log = logging.getLogger("wetbench.leases")
@@ -43,14 +43,12 @@ class Lease(Generic[Row]):
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Renews the lease while a slow call runs. A call shorter than a heartbeat costs no query."""
-        done = threading.Event()
-        beat = threading.Thread(target=self._beat, args=(done,), daemon=True, name=f"beat-{self.row.code}")
-        beat.start()
-        try:
+        with heartbeats.kept(type(self.row), self.row.pk, owner_name()):
             yield
-        finally:
-            done.set()
-            beat.join()
+
+    def renew(self) -> bool:
+        """Hold the row for a whole lease from now; False if a newer fence took over."""
+        return bool(self._mine().update(lease_until=heartbeats.lease_end()) == 1)
 
     def commit(self, also: Callable[[], object] | None = None, **changes: Any) -> bool:
         """Write `changes` and give the lease back, and do `also` with it; False if a newer fence took over.
@@ -71,6 +69,11 @@ class Lease(Generic[Row]):
         """The last write of all."""
         return self.commit(also, status=status, ended_at=timezone.now(), **changes)
 
+    def wait(self, seconds: float, reason: str, error: str = "") -> bool:
+        """Give the row back until some seconds have passed, and say what it waits for."""
+        later = timezone.now() + timedelta(seconds=seconds)
+        return self.commit(status="waiting", not_before=later, reason=reason, error=error)
+
     def release(self) -> None:
         """Give the row back unplayed after a fault that was not its own. If that fails too, the lease runs out."""
         close_old_connections()
@@ -81,40 +84,32 @@ class Lease(Generic[Row]):
     def _mine(self) -> Any:
         return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
 
-    def _beat(self, done: threading.Event) -> None:
-        try:
-            while not done.wait(settings.HEARTBEAT_SECONDS):
-                try:
-                    if self._mine().update(lease_until=_lease_end()) != 1:
-                        return
-                except DATABASE_AWAY:
-                    log.warning("could not renew the lease of %s; trying again", self.row.code)
-                    close_old_connections()
-        finally:
-            connection.close()
-
 
 def claim(model: type[Row], code: object) -> Lease[Row] | None:
-    """Take a row for this worker; None if there is nothing to do on it or another got there first."""
-    row = model.objects.claimable().filter(code=code).first()
+    """Take a row for this worker; None if there is nothing to do on it or another got there first.
+
+    Whatever changes an unheld row raises its fence, so what was read here is what was taken.
+    """
+    row = model.objects.claimable().for_work().filter(code=code).first()
     if row is None:
         return None
     lost = row.lost_leases + (row.lease_until is not None)
-    taken = model.objects.claimable().filter(pk=row.pk, fence=row.fence)
     changes = {
-        "fence": F("fence") + 1,
         "status": "running",
+        "reason": "",
+        "error": "",
         "lease_owner": owner_name(),
-        "lease_until": _lease_end(),
+        "lease_until": heartbeats.lease_end(),
         "lost_leases": lost,
         "started_at": row.started_at or timezone.now(),
     }
-    if taken.update(**changes) != 1:
+    if model.objects.unheld().filter(pk=row.pk, fence=row.fence).update(fence=F("fence") + 1, **changes) != 1:
         return None
-    row.refresh_from_db()
+    for name, value in {**changes, "fence": row.fence + 1}.items():
+        setattr(row, name, value)
     lease = Lease(row, row.fence)
     if lost >= settings.LOST_LEASES_ALLOWED:
-        lease.finish("failed", error=f"worker lost: {lost} workers in a row died on this step")
+        lease.finish("failed", reason="worker_lost", error=f"worker lost: {lost} workers in a row died on this step")
         return None
     return lease
 
@@ -146,7 +141,3 @@ def _is_dead(owner: str) -> bool:
 def _check_move(row: Episode | Twin, status: str) -> None:
     if status != row.status and status not in row.MOVES[row.status]:
         raise ValueError(f"{row} cannot go from {row.status} to {status}")
-
-
-def _lease_end() -> Any:
-    return timezone.now() + timedelta(seconds=settings.LEASE_SECONDS)

@@ -4,9 +4,10 @@ import hashlib
 import secrets
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from decimal import Decimal
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
@@ -14,13 +15,25 @@ from django.db import transaction
 from django.db.models import Count, F, Max, Q, QuerySet
 from django.utils import timezone
 
-from simulation import casting, laboratory
+from simulation import casting, estimating, gates, laboratory, prompting, roster, setups, spending
+from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 from simulation.lab.materials import place_all
-from simulation.models import Episode, Experiment, Run, Transition, Twin, Worker
+from simulation.lab.outcomes import Perturbation
+from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin, Worker
 
 MAX_SEED = 2**31 - 1
+PERSON_CAST = "human"
 PLAY_ANYTHING = ("embedded", "celery")  # kinds of workers; a dispatcher plays nothing, a command only its own run
+
+
+class Terms(TypedDict, total=False):
+    """What an order of language models may ask besides: their prompts, and the run's budget (None: no limit)."""
+
+    prompt_set: str
+    max_cost: Decimal | None
+    max_tokens: int | None
+    max_seconds: int | None
 
 
 class RunProgress(NamedTuple):
@@ -65,20 +78,51 @@ def queue_episodes(
     by: AbstractBaseUser | None = None,
     submission_id: str = "",
     manifest: bool = False,
+    **terms: Unpack[Terms],
 ) -> Run:
     """Order the next `replicates` of each experiment. The same submission id gives the same run back.
 
     With `manifest` the agent may use ManifestMaterials, and the episodes are no benchmark.
     """
-    casting.known(cast)
-    run, created = _run("episodes", cast, seed, by, submission_id, manifest)
+    run, created = _run("episodes", cast, seed, by, submission_id, manifest, terms)
     if created:
         for experiment in _locked(experiment.pk for experiment in experiments):
-            last = experiment.episodes.filter(cast=cast).aggregate(last=Max("replicate"))["last"] or 0
+            last = _last_replicate(experiment, cast)
             Episode.objects.bulk_create(
                 _episode(run, experiment, cast, last + number) for number in range(1, replicates + 1)
             )
     return run
+
+
+@transaction.atomic
+def queue_person(experiment: Experiment, answering: str, by: AbstractBaseUser | None = None) -> Episode:
+    """One episode in which a person is the agent; the transition model and classifiers of a cast answer."""
+    with_person = roster.with_person(answering)
+    run, _ = _run("episodes", PERSON_CAST, None, by, "", False, {}, with_person)
+    [locked] = _locked([experiment.pk])
+    episode = _episode(run, locked, PERSON_CAST, _last_replicate(locked, PERSON_CAST) + 1)
+    episode.awaits_person = True
+    episode.save()
+    return episode
+
+
+@transaction.atomic
+def choose_for(episode: Episode, action: Action, number: int) -> str:
+    """A person's choice of step `number`: "" once it is queued to be played, else why it cannot be tried.
+
+    What the catalogue refuses costs the person no step, and what is asked twice is played once.
+    """
+    row = Episode.objects.select_for_update().get(pk=episode.pk)
+    if not row.awaits_person or row.ended or row.next_number != number:
+        return "This step was taken already, or the episode has ended: load the page again."
+    bench = laboratory.bench(row)
+    action, outcome = bench.attempt(action)
+    if outcome is not None and not outcome.success:
+        return outcome.failure_reason
+    phase = "agent" if outcome is not None else "transition"
+    changes = {"phase": phase, "pending": action.to_json(), "awaits_person": False, "fence": F("fence") + 1}
+    Episode.objects.filter(pk=row.pk).update(**changes)
+    return ""
 
 
 @transaction.atomic
@@ -90,10 +134,15 @@ def queue_twins(
     seed: int | None = None,
     by: AbstractBaseUser | None = None,
     submission_id: str = "",
+    **terms: Unpack[Terms],
 ) -> Run:
-    """Order `per_transition` more twins of each accepted transition and perturbation."""
-    casting.known(cast)
-    run, created = _run("twins", cast, seed, by, submission_id)
+    """Order `per_transition` more twins of each accepted transition and perturbation.
+
+    The perturbation "none" asks another model for its plain answer; rules have only the one they gave.
+    """
+    if Perturbation.NONE in perturbations and cast in casting.CASTS:
+        raise LabError(f"Twins without an error need a language model as transition model; {cast} plays by rules")
+    run, created = _run("twins", cast, seed, by, submission_id, False, terms)
     if created:
         accepted = transitions.filter(accepted=True)
         _locked(accepted.order_by().values_list("episode__experiment", flat=True).distinct())
@@ -126,7 +175,7 @@ def stop(episode: Episode) -> bool:
     now = timezone.now()
     unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
     unheld = unfinished.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now))
-    ended = {"status": "cancelled", "cancel_requested_at": now, "ended_at": now}
+    ended = {"status": "cancelled", "cancel_requested_at": now, "ended_at": now, "reason": "", "error": ""}
     if unheld.update(fence=F("fence") + 1, **ended):
         return True
     return unfinished.update(cancel_requested_at=now) == 1
@@ -134,8 +183,43 @@ def stop(episode: Episode) -> bool:
 
 def stop_run(run: Run) -> int:
     """Stop all that has not ended; the number of episodes and twins stopped or told to."""
-    twins = run.twins.filter(status="queued").update(status="cancelled", ended_at=timezone.now())
-    return twins + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+    twins = run.twins.filter(status__in=("queued", "waiting", "blocked"))
+    stopped = twins.update(status="cancelled", ended_at=timezone.now(), fence=F("fence") + 1, error="", reason="")
+    return stopped + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+
+
+def pause_run(run: Run) -> bool:
+    """Nothing of the run is begun any more; calls under way are finished. False if it was paused already."""
+    return Run.objects.filter(pk=run.pk, paused_at__isnull=True).update(paused_at=timezone.now()) == 1
+
+
+def resume_run(run: Run) -> bool:
+    """Go on where the run was paused; False if it was not."""
+    return Run.objects.filter(pk=run.pk, paused_at__isnull=False).update(paused_at=None) == 1
+
+
+@transaction.atomic
+def continue_run(run: Run, max_cost: Decimal | None, max_tokens: int | None, max_seconds: int | None) -> int:
+    """Go on under these limits (None: no limit of that kind); the number of rows that were held for the budget."""
+    _refuse_unpriced(run.setup, max_cost)
+    row = Run.objects.select_for_update().get(pk=run.pk)
+    Run.objects.filter(pk=row.pk).update(max_cost=max_cost, max_tokens=max_tokens, max_seconds=max_seconds)
+    spending.recount(row)
+    return _unblock(row, ("budget",))
+
+
+@transaction.atomic
+def try_again(run: Run) -> int:
+    """Queue all that is held for a key or a request that was not accepted; the number of rows. Its gates open again."""
+    for gate in ModelCall.objects.filter(run=run).order_by().values_list("gate", flat=True).distinct():
+        gates.reopen(gate)
+    return _unblock(run, ("credentials", "bad_request"))
+
+
+def _unblock(run: Run, reasons: Sequence[str]) -> int:
+    again = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
+    rows = (run.episodes.all(), run.twins.all())
+    return sum(some.filter(status="blocked", reason__in=reasons).update(**again) for some in rows)
 
 
 @transaction.atomic
@@ -147,28 +231,39 @@ def retry(episode: Episode) -> Episode:
     Episode.objects.filter(pk=row.pk).update(counts=False)
     again = _episode(row.run, row.experiment, row.cast, row.replicate)
     again.retry_of = row
+    again.awaits_person = row.cast == PERSON_CAST
     again.save()
     return again
 
 
 def retry_twin(twin: Twin) -> bool:
-    """Queue a failed or stopped twin again."""
-    again = {"status": "queued", "error": "", "ended_at": None, "lease_until": None, "lost_leases": 0}
-    return Twin.objects.filter(pk=twin.pk, status__in=("failed", "cancelled")).update(**again) == 1
+    """Queue a twin again that failed, was stopped or came out unusable: its model is asked anew."""
+    again = {"status": "queued", "error": "", "reason": "", "ended_at": None, "lease_until": None, "lost_leases": 0}
+    rows = Twin.objects.filter(pk=twin.pk, status__in=Twin.RETRIED)
+    return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **again) == 1
 
 
 def progress(run: Run) -> RunProgress:
     """One query: how many of the run's rows stand where."""
     rows = run.episodes if run.kind == "episodes" else run.twins
     counted = dict(rows.order_by().values_list("status").annotate(n=Count("pk")))
-    ended = (*Episode.ENDED, "done", "unsuited", "blocked")
+    ended = (*Episode.ENDED, *Twin.ENDED, "blocked")
     return RunProgress(sum(counted.values()), counted, sum(n for status, n in counted.items() if status in ended))
 
 
-def failures(run: Run) -> Counter[str]:
-    """How often each error ended an episode or twin of the run."""
+class Trouble(NamedTuple):
+    """A way in which rows of a run failed or are held."""
+
+    status: str
+    reason: str
+    error: str
+
+
+def troubles(run: Run) -> Counter[Trouble]:
+    """How often each error ended or holds an episode or twin of the run."""
     rows = run.episodes if run.kind == "episodes" else run.twins
-    return Counter(rows.filter(status="failed").values_list("error", flat=True))
+    found = rows.filter(status__in=("failed", "blocked")).values_list("status", "reason", "error")
+    return Counter(Trouble(*row) for row in found)
 
 
 def workers_alive() -> bool:
@@ -191,15 +286,47 @@ def _run(
     seed: int | None,
     by: AbstractBaseUser | None,
     submission_id: str,
-    manifest: bool = False,
+    manifest: bool,
+    terms: Terms,
+    setup: Mapping[str, Any] | None = None,
 ) -> tuple[Run, bool]:
+    """The run of this submission, made if there is none; its players are frozen as they are at this moment."""
     chosen = secrets.randbelow(MAX_SEED) if seed is None else seed
     if not 0 <= chosen <= MAX_SEED:
         raise LabError(f"The seed is {chosen}; it must be from 0 to {MAX_SEED}")
+    frozen = _frozen(roster.resolve(cast) if setup is None else setup, terms.get("prompt_set") or "")
+    limits = {name: terms.get(name) for name in ("max_cost", "max_tokens", "max_seconds")}
+    _refuse_unpriced(frozen, terms.get("max_cost"))
     return Run.objects.get_or_create(
         submission_id=submission_id or new_submission_id(),
-        defaults={"kind": kind, "cast": cast, "seed": chosen, "created_by": by, "manifest": manifest},
-    )
+        defaults={
+            "kind": kind, "cast": cast, "seed": chosen, "created_by": by, "manifest": manifest,
+            "setup": frozen, "setup_sha256": setups.digest(frozen), **limits,
+        },
+    )  # fmt: skip
+
+
+def _frozen(setup: Mapping[str, Any], prompt_set: str) -> dict[str, Any]:
+    """A setup with the hash of its prompts; without language models nobody reads any."""
+    if not setups.players(setup):
+        return dict(setup)
+    texts = prompting.stored(prompt_set or prompting.BUILT_IN)
+    return {**setup, "prompt_set": {"name": texts.name, "sha256": texts.sha256}}
+
+
+def _refuse_unpriced(setup: Mapping[str, Any], max_cost: Decimal | None) -> None:
+    """A budget in money means nothing to a model whose price nobody knows."""
+    if max_cost is None:
+        return
+    if unpriced := estimating.unpriced(setup, spending.prices_of(setup), setup.get("models", {})):
+        raise LabError(
+            f"A budget in money needs prices, and none is known of {', '.join(unpriced)}: "
+            "add one (docs/models.md), or give the budget in tokens"
+        )
+
+
+def _last_replicate(experiment: Experiment, cast: str) -> int:
+    return experiment.episodes.filter(cast=cast).aggregate(last=Max("replicate"))["last"] or 0
 
 
 def _episode(run: Run, experiment: Experiment, cast: str, replicate: int) -> Episode:

@@ -1,96 +1,122 @@
-"""Plays one unit of an episode: at most one call of one role, then one committed step."""
+"""Plays one unit of an episode: at most one call of one model, then one committed step."""
 
 import logging
+from collections.abc import Callable
+from typing import Any
 
 from django.utils import timezone
 
-from simulation import casting, checking, laboratory, leases
-from simulation.casting import Cast
+from simulation import checking, journal, laboratory, players, units
+from simulation.casting import Judge
+from simulation.journal import Dial, dial
+from simulation.lab import wire
 from simulation.lab.actions import Action
-from simulation.lab.bench import Bench, Ending, step_to_json
-from simulation.lab.errors import LabError
-from simulation.lab.outcomes import Outcome
+from simulation.lab.bench import Bench, Ending, Step, step_to_json
+from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.leases import Lease
-from simulation.models import Episode, EvidenceReview, Transition
+from simulation.models import Episode, EvidenceReview, MissingReview, Transition
+from simulation.players import Play
 
 log = logging.getLogger("wetbench.runner")
+UNREADABLE = "(unreadable)"
+Unit = Callable[[Lease[Episode], Bench, Play], bool]
 
 
-def advance(lease: Lease[Episode]) -> bool:
+def advance(lease: Lease[Episode], dial: Dial = dial) -> bool:
     """Play the unit that the episode's phase names. True if this worker's result stands."""
     episode = lease.row
     if episode.cancel_requested_at:
         return lease.finish("cancelled")
-    try:
-        with lease.kept():
-            laboratory.refuse_changed(episode)
-            bench = laboratory.bench(episode)
-            cast = casting.cast(episode.cast, laboratory.specification(episode.experiment), episode.seed)
-            unit = _UNITS[episode.phase]
-            return unit(lease, bench, cast)
-    except leases.DATABASE_AWAY:
-        lease.release()
-        raise
-    except LabError as error:
-        log.warning("episode %s failed: %s", episode.code, error)
-        return lease.finish("failed", error=f"{type(error).__name__}: {error}")
-    except Exception as error:
-        # A bug of ours must end the episode with its name, not spin through lease after lease.
-        log.exception("episode %s failed", episode.code)
-        return lease.finish("failed", error=f"internal error: {type(error).__name__}: {error}")
+    return units.played(lease, lambda: _play(lease, dial))
 
 
-def _choose(lease: Lease[Episode], bench: Bench, cast: Cast) -> bool:
+def _play(lease: Lease[Episode], dial: Dial) -> bool:
+    episode = lease.row
+    laboratory.refuse_changed(episode)
+    bench = laboratory.bench(episode)
+    return _UNITS[episode.phase](lease, bench, players.of_episode(lease, dial))
+
+
+def _choose(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
     """The agent's turn. What the catalogue refuses, and submit and quit, need no transition model."""
-    action, outcome = bench.attempt(cast.agent.choose(bench.situation()))
+    try:
+        chosen = play.cast.agent.choose(bench.situation())
+    except wire.WireError as error:
+        unread = Outcome.rejected(str(error), RejectedBy.PARSER)
+        return _commit_step(lease, bench, play, Action(UNREADABLE), unread)
+    action, outcome = bench.attempt(chosen)
     if outcome is None:
-        return lease.commit(phase="transition", pending=action.to_json())
-    return _commit_step(lease, bench, action, outcome)
+        return lease.commit(phase="transition", pending=action.to_json(), **play.notes())
+    return _commit_step(lease, bench, play, action, outcome)
 
 
-def _answer(lease: Lease[Episode], bench: Bench, cast: Cast) -> bool:
+def _answer(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
     """The transition model's turn."""
     chosen = lease.row.pending
     assert chosen is not None, "the constraint episode_pending_in_transition"
     action = Action.from_json(chosen)
-    return _commit_step(lease, bench, action, cast.transition_model.predict(action, bench.situation()))
+    outcome = play.cast.transition_model.predict(action, bench.situation())
+    return _commit_step(lease, bench, play, action, outcome)
 
 
-def _judge(lease: Lease[Episode], bench: Bench, cast: Cast) -> bool:
-    """The evidence classifier's turn, after a submission."""
+def _judge(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
+    """The evidence classifiers' turn after a submission, one a unit; what the panel says changes nothing."""
     episode = lease.row
-    verdict = cast.evidence_classifier.judge(episode.experiment.goal, bench.transcript())
-    review = EvidenceReview(
+    done = {*episode.reviews.values_list("classifier", flat=True)}
+    done |= {*episode.missing_reviews.values_list("classifier", flat=True)}
+    owed = [judge for judge in play.cast.judges if judge.name not in done]
+    if not owed:
+        return lease.finish("submitted")
+    judge, primary = owed[0], owed[0].name == play.cast.judges[0].name
+    try:
+        review = _review(episode, bench, judge, primary).save
+    except (*units.FAULTS, journal.Held) as fault:
+        # A panel member that is gone for good (its model was retired, say) does not keep the episode from ending.
+        if primary or (isinstance(fault, journal.Held) and fault.reason != "bad_request"):
+            raise
+        missing = {"classifier": judge.name, "reason": units.reason(fault), "error": str(fault)[:2000]}
+        review = MissingReview(episode=episode, **missing).save
+    return lease.finish("submitted", also=review) if len(owed) == 1 else lease.commit(review)
+
+
+def _review(episode: Episode, bench: Bench, judge: Judge, primary: bool) -> EvidenceReview:
+    verdict = judge.classifier.judge(episode.experiment.goal, bench.transcript())
+    return EvidenceReview(
         episode=episode,
-        classifier=casting.known(episode.cast).evidence_classifier,
+        classifier=judge.name,
+        primary=primary,
+        summarised=verdict.summarised,
         sufficient=verdict.sufficient,
         verdict=verdict.to_json(),
     )
-    return lease.finish("submitted", also=review.save)
 
 
-_UNITS = {"agent": _choose, "transition": _answer, "verdict": _judge}
+_UNITS: dict[str, Unit] = {"agent": _choose, "transition": _answer, "verdict": _judge}
 
 
-def _commit_step(lease: Lease[Episode], bench: Bench, action: Action, outcome: Outcome) -> bool:
+def _commit_step(lease: Lease[Episode], bench: Bench, play: Play, action: Action, outcome: Outcome) -> bool:
     """Store the step and move the cursor in one transaction; end the episode if the step ended it."""
-    episode = lease.row
     step = bench.record(action, outcome)
+    notes = play.notes()
     if bench.ending is Ending.SUBMITTED:
-        return lease.commit(phase="verdict", pending=None)
+        return lease.commit(phase="verdict", pending=None, **notes)
     if bench.ending is Ending.QUIT:
-        return lease.finish("quit", pending=None)
-    row = Transition(
+        return lease.finish("quit", pending=None, **notes)
+    row = _row(lease.row, step)
+    cursor: dict[str, Any] = {"phase": "agent", "pending": None, "next_number": step.number + 1, **notes}
+    if bench.ending:
+        return lease.commit(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)
+    return lease.commit(row.save, awaits_person=play.by_person, **cursor)
+
+
+def _row(episode: Episode, step: Step) -> Transition:
+    return Transition(
         episode=episode,
         number=step.number,
-        action_name=action.name[:80],
-        accepted=outcome.success,
-        rejected_by=str(outcome.rejected_by),
+        action_name=step.action.name[:80],
+        accepted=step.outcome.success,
+        rejected_by=str(step.outcome.rejected_by),
         step=step_to_json(step),
         content_sha256=laboratory.content_digest(step),
         findings=checking.findings(step),
     )
-    cursor = {"phase": "agent", "pending": None, "next_number": step.number + 1}
-    if bench.ending:
-        return lease.commit(row.save, status=bench.ending.value, ended_at=timezone.now(), **cursor)
-    return lease.commit(row.save, **cursor)

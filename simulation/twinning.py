@@ -1,43 +1,44 @@
-"""Makes a twin: the same inventory and action with another outcome, an error planted in it."""
+"""Makes a twin: the same inventory and action with another outcome, an error planted in it or by another model."""
 
-import logging
+from typing import Any
 
-from simulation import casting, checking, laboratory, leases
-from simulation.lab.bench import step_from_json
-from simulation.lab.errors import LabError, NoErrorFits
-from simulation.lab.outcomes import Perturbation
+from simulation import checking, laboratory, players, units
+from simulation.lab.bench import Step, step_from_json
+from simulation.lab.differences import differences
+from simulation.lab.errors import NoErrorFits
+from simulation.lab.outcomes import PerturbedOutcome
 from simulation.leases import Lease
+from simulation.llm.errors import Unusable
 from simulation.models import Twin
-
-log = logging.getLogger("wetbench.twinning")
 
 
 def advance(lease: Lease[Twin]) -> bool:
     """Perturb the transition's outcome, once. True if this worker's result stands."""
+    return units.played(lease, lambda: _play(lease))
+
+
+def _play(lease: Lease[Twin]) -> bool:
     twin = lease.row
+    step = step_from_json(twin.transition.step)
+    bench = laboratory.bench(twin.transition.episode, before=twin.transition.number)
     try:
-        with lease.kept():
-            step = step_from_json(twin.transition.step)
-            bench = laboratory.bench(twin.transition.episode, before=twin.transition.number)
-            perturber = casting.perturber(twin.cast, Perturbation(twin.perturbation), twin.seed)
-            perturbed = perturber.perturb(step.action, bench.situation(), step.outcome)
-            return lease.finish(
-                "done",
-                outcome=perturbed.outcome.to_json(),
-                kind=perturbed.kind,
-                rule=perturbed.rule,
-                field=perturbed.field,
-                why=perturbed.why,
-                findings=checking.findings(step, perturbed.outcome),
-            )
-    except leases.DATABASE_AWAY:
-        lease.release()
-        raise
+        made = players.of_twin(lease).perturb(step.action, bench.situation(), step.outcome)
+        bench.record(step.action, made.outcome)  # LabError if no bench could be left so
     except NoErrorFits as error:
         return lease.finish("unsuited", error=str(error))
-    except LabError as error:
-        return lease.finish("failed", error=str(error))
-    except Exception as error:
-        # As in the runner: a bug ends the twin with its name.
-        log.exception("twin %s failed", twin.code)
-        return lease.finish("failed", error=f"internal error: {type(error).__name__}: {error}")
+    except Unusable as error:
+        return lease.finish("unusable", error=str(error))
+    return lease.finish("done", **_columns(step, made))
+
+
+def _columns(step: Step, made: PerturbedOutcome) -> dict[str, Any]:
+    found = differences(step.outcome, made.outcome)
+    return {
+        "outcome": made.outcome.to_json(),
+        "kind": made.kind,
+        "rule": made.rule,
+        "field": made.field[:200],
+        "why": made.why,
+        "diff": [difference._asdict() for difference in found],
+        "findings": checking.findings(step, made.outcome),
+    }

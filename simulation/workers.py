@@ -4,6 +4,7 @@ Both find claimable rows in the database and call the same `play`; a message onl
 """
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import leases, queueing, runner, twinning
+from simulation import journal, leases, queueing, runner, twinning
 from simulation.models import Episode, Run, Twin, Worker
 
 log = logging.getLogger("wetbench.workers")
@@ -34,15 +35,19 @@ def play(kind: str, code: object) -> bool:
     return stands and ROWS[kind].objects.claimable().filter(code=code).exists()
 
 
-def play_next(stop: threading.Event, run: Run | None = None) -> bool:
-    """Find a claimable row, oldest first, and play it as far as it goes. False if there was none."""
+def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:
+    """Find a claimable row, an old one first, and play it as far as it goes. False if there was none.
+
+    So many threads that look at once each take one of as many rows: all after the oldest, only one would get it.
+    """
     for kind, model in ROWS.items():
         rows = model.objects.claimable().order_by("pk")
         if run:
             rows = rows.filter(run=run)
-        code = rows.values_list("code", flat=True).first()
-        if code is None:
+        codes = list(rows.values_list("code", flat=True)[:among])
+        if not codes:
             continue
+        code = random.choice(codes)
         while play(kind, code) and not stop.is_set():
             pass
         return True
@@ -54,10 +59,10 @@ def work(stop: threading.Event, threads: int) -> None:
     lapsed = leases.expire_dead()
     if lapsed:
         log.info("took over %d rows of workers that died on this machine", lapsed)
-    crew = [threading.Thread(target=_work_on, args=(stop,), name=f"worker-{n}") for n in range(threads)]
+    crew = [threading.Thread(target=_work_on, args=(stop, None, threads), name=f"worker-{n}") for n in range(threads)]
     for member in crew:
         member.start()
-    with announced("embedded"):
+    with announced("embedded"), sweeping():
         while not stop.wait(settings.POLL_SECONDS):
             pass
     for member in crew:
@@ -68,14 +73,14 @@ def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], Non
     """Play one run to its end in this process, calling `watch` as it goes on. One thread means the caller's own."""
     leases.expire_dead()
     stop = threading.Event()
-    crew = [threading.Thread(target=_work_on, args=(stop, run), daemon=True) for _ in range(threads - 1)]
+    crew = [threading.Thread(target=_work_on, args=(stop, run, threads), daemon=True) for _ in range(threads - 1)]
     for member in crew:
         member.start()
     try:
-        with announced("command"):
+        with announced("command"), sweeping():
             while not (now := queueing.progress(run)).finished:
                 watch(now)
-                if not _try_next(stop, run):
+                if not _try_next(stop, run, threads):
                     stop.wait(settings.POLL_SECONDS / 5)
     finally:
         stop.set()
@@ -101,7 +106,7 @@ def dispatch(stop: threading.Event, ring: Callable[[str, str], bool], waiting: C
 
     A broker that does not take one bell is not offered the others: each could hang for seconds.
     """
-    with announced("dispatcher"):
+    with announced("dispatcher"), sweeping():
         while not stop.wait(settings.POLL_SECONDS):
             try:
                 for kind, code in due(max(0, BELLS - waiting())):
@@ -145,6 +150,32 @@ def announced(kind: str) -> Iterator[None]:
             Worker.objects.filter(owner=leases.owner_name()).delete()
 
 
+@contextmanager
+def sweeping() -> Iterator[None]:
+    """Every so often, write off the calls that died with their workers: they would hold their slots for ever."""
+    done = threading.Event()
+    sweeper = threading.Thread(target=_sweep, args=(done,), daemon=True, name="sweep")
+    sweeper.start()
+    try:
+        yield
+    finally:
+        done.set()
+        sweeper.join()
+
+
+def _sweep(done: threading.Event) -> None:
+    try:
+        while not done.wait(settings.SWEEP_SECONDS):
+            try:
+                if lost := journal.sweep():
+                    log.info("%d calls were lost with their workers", lost)
+            except leases.DATABASE_AWAY as error:
+                log.warning("could not sweep; trying again: %s", error)
+                close_old_connections()
+    finally:
+        connection.close()
+
+
 def _announce(kind: str, done: threading.Event) -> None:
     try:
         while not done.wait(settings.HEARTBEAT_SECONDS):
@@ -162,19 +193,19 @@ def _say(kind: str) -> None:
         close_old_connections()
 
 
-def _work_on(stop: threading.Event, run: Run | None = None) -> None:
+def _work_on(stop: threading.Event, run: Run | None, among: int) -> None:
     try:
         while not stop.is_set():
-            if not _try_next(stop, run):
+            if not _try_next(stop, run, among):
                 stop.wait(settings.POLL_SECONDS)
     finally:
         connection.close()
 
 
-def _try_next(stop: threading.Event, run: Run | None) -> bool:
+def _try_next(stop: threading.Event, run: Run | None, among: int) -> bool:
     """`play_next`, or False if it broke down."""
     try:
-        return play_next(stop, run)
+        return play_next(stop, run, among)
     except leases.DATABASE_AWAY as error:
         log.warning("the database did not answer; trying again: %s", error)
     except Exception:

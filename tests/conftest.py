@@ -21,13 +21,20 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
         database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("db") / "test.sqlite3")
 
 
+PACED = (
+    "LEASE_SECONDS", "POLL_SECONDS", "RING_AGAIN_SECONDS", "WORKER_SILENT_SECONDS", "SWEEP_SECONDS",
+    "GATE_LOWER_SECONDS", "GATE_PAUSE_SECONDS", "GATE_PAUSE_MAX_SECONDS", "CIRCUIT_PAUSE_SECONDS",
+    "CIRCUIT_PAUSE_MAX_SECONDS", "SLOT_WAIT_SECONDS", "RETRY_SECONDS", "RETRY_MAX_SECONDS", "RETRY_WINDOW_SECONDS",
+)  # fmt: skip
+
+
 @pytest.fixture(autouse=True)
 def quick_clockwork(settings: Any) -> None:
     """Leases and polls at a twentieth of their length.
 
     Not the heartbeat: it writes from a thread of its own, which waits for ever on a test that holds its transaction open.
     """
-    for name in ("LEASE_SECONDS", "POLL_SECONDS", "RING_AGAIN_SECONDS", "WORKER_SILENT_SECONDS"):
+    for name in PACED:
         setattr(settings, name, getattr(settings, name) / 20)
 
 

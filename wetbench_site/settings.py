@@ -111,8 +111,10 @@ def database() -> dict[str, Any]:
         chosen["TEST"] = {"NAME": None}
     else:
         limits = "-c statement_timeout=15000 -c lock_timeout=5000 -c idle_in_transaction_session_timeout=30000"
-        chosen |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
-        chosen["OPTIONS"] = {"options": limits, "connect_timeout": 5} | chosen.get("OPTIONS", {})
+        # Hundreds of threads share ten connections of a process: none is held while a model thinks.
+        pool = {"min_size": 0, "max_size": 10, "timeout": 20, "max_idle": 60}
+        chosen |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
+        chosen["OPTIONS"] = {"options": limits, "connect_timeout": 5, "pool": pool} | chosen.get("OPTIONS", {})
     return chosen
 
 
@@ -148,8 +150,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-CELERY_TASK_SOFT_TIME_LIMIT = 330
-CELERY_TASK_TIME_LIMIT = 360
+# Threads cannot be interrupted from outside: what ends a call is our transport's own deadline.
 CELERY_WORKER_SEND_TASK_EVENTS = False
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
@@ -168,8 +169,22 @@ LEASE_SECONDS = 60 * PACE
 HEARTBEAT_SECONDS = 15 * PACE
 POLL_SECONDS = 1 * PACE
 RING_AGAIN_SECONDS = 15 * PACE
+SWEEP_SECONDS = 15 * PACE
 WORKER_SILENT_SECONDS = 90 * PACE
 LOST_LEASES_ALLOWED = 3
+
+# Calls of language models. How long one may take is not paced: models think as long as they think.
+CALL_SECONDS = env_number("WETBENCH_CALL_SECONDS", 300)
+PROVIDER_CALLS_START = 20
+PROVIDER_CALLS_MAX = int(env_number("WETBENCH_PROVIDER_CALLS", 64))
+GATE_LOWER_SECONDS = 15 * PACE
+GATE_PAUSE_SECONDS, GATE_PAUSE_MAX_SECONDS = 1 * PACE, 120 * PACE
+CIRCUIT_FAULTS = 5
+CIRCUIT_PAUSE_SECONDS, CIRCUIT_PAUSE_MAX_SECONDS = 5 * PACE, 300 * PACE
+SLOT_WAIT_SECONDS = 2 * PACE
+RETRY_SECONDS, RETRY_MAX_SECONDS, RETRY_WINDOW_SECONDS = 2 * PACE, 120 * PACE, 1800 * PACE
+RETRY_ATTEMPTS = 10
+RETRY_AFTER_MAX_SECONDS = 600
 
 LOGGING = {
     "version": 1,

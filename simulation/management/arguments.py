@@ -1,7 +1,12 @@
-"""Numbers on a command line."""
+"""Numbers and rows named on a command line."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from uuid import UUID
+
+from django.core.management.base import CommandError
+
+from simulation.models import Run
 
 
 def between(low: int, high: int) -> Callable[[str], int]:
@@ -17,3 +22,13 @@ def between(low: int, high: int) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def run_named(code: str) -> Run:
+    """The run of that code; CommandError, which ends a command with 2, if there is none."""
+    try:
+        return Run.objects.get(code=UUID(code))
+    except (ValueError, Run.DoesNotExist):
+        raise CommandError(
+            f"There is no run {code!r}; its page and the order that made it show its code", returncode=2
+        ) from None

@@ -42,11 +42,12 @@ def test_bad_arguments_end_with_2_and_say_what_would_do(lab: None, options: dict
 def test_failed_episodes_end_the_command_with_1_and_their_reason(lab: None, capsys) -> None:
     experiment = Experiment.objects.get(slug="zebrafish-genotyping")
     experiment.data["protocol"] = [{}]  # as if a newer release had loaded a file that this one cannot read
+    experiment.sha256 = "f" * 64
     experiment.save()
-    with pytest.raises(CommandError, match="1 of 1 episodes failed") as refused:
+    with pytest.raises(CommandError, match="1 of 1 episodes failed or are held") as refused:
         call_command("run_episodes", experiment="zebrafish-genotyping", wait=True, threads=1)
     assert refused.value.returncode == 1
-    assert "1 failed: internal error: KeyError" in capsys.readouterr().err
+    assert "1 failed (cause: WetBench): internal error: KeyError" in capsys.readouterr().err
 
 
 def test_make_twins_before_anything_was_played_says_what_to_do_first(lab: None) -> None:
@@ -64,8 +65,8 @@ def test_make_twins_makes_both_kinds_of_every_step_that_takes_them(lab: None) ->
 
 
 @pytest.mark.parametrize("command", ["run_episodes", "make_twins", "work", "worker"])
-@pytest.mark.parametrize("threads", ["0", "-1", "65", "two"])
+@pytest.mark.parametrize("threads", ["0", "-1", "401", "two"])
 def test_a_worker_without_threads_is_refused(lab: None, command: str, threads: str) -> None:
-    with pytest.raises(CommandError, match="no whole number from 1 to 64"):
+    with pytest.raises(CommandError, match="no whole number from 1 to 400"):
         call_command(command, "--threads", threads)
     assert not Episode.objects.exists()

@@ -90,7 +90,7 @@ def test_a_cast_that_is_gone_fails_the_episode_with_a_reason(caffeine: Experimen
     Episode.objects.update(cast="no-such-cast")
     play_out(run)
     episode = run.episodes.get()
-    assert episode.status == "failed" and "Known casts" in episode.error
+    assert episode.status == "failed" and "Those there are: offline" in episode.error
 
 
 def test_twins_differ_from_their_original_and_say_why(caffeine: Experiment) -> None:
@@ -121,7 +121,7 @@ def test_an_experiment_loaded_anew_under_a_running_episode_fails_it_and_a_retry_
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_transition"."step"'])
+@pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_catalogueentry"'])
 def test_a_database_that_is_away_for_a_while_is_no_fault_of_the_episode(caffeine: Experiment, beginning: str) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
     assert workers.play("episode", episode.code)
@@ -146,7 +146,7 @@ def test_a_database_that_is_away_while_a_twin_is_made_is_no_fault_of_the_twin(ca
     episode = played(caffeine)
     twin = queueing.queue_twins(episode.transitions.filter(number=1), ["obvious"], seed=1).twins.get()
     with (
-        connection.execute_wrapper(Away('SELECT "simulation_transition"."step"', times=1)),
+        connection.execute_wrapper(Away('SELECT "simulation_transition"."id"', times=1)),
         pytest.raises(OperationalError),
     ):
         workers.play("twin", twin.code)

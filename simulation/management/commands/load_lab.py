@@ -7,11 +7,11 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation import fixtures
-from simulation.lab.errors import CatalogueError
+from simulation.lab.errors import LabError
 
 
 class Command(BaseCommand):
-    help = "Bring the actions and experiments of fixtures/ into the database. Safe to repeat."
+    help = "Bring the actions, experiments, models and casts of fixtures/ into the database. Safe to repeat."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--directory", type=Path, default=settings.FIXTURES_DIR, help="where the data files are")
@@ -19,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             loaded = fixtures.load_lab(options["directory"])
-        except CatalogueError as error:
+        except LabError as error:
             raise CommandError(f"Nothing was loaded.\n{error}") from error
         for kind, count in loaded.items():
             self.stdout.write(f"{kind}: {count.new} new, {count.changed} changed, {count.same} as before")

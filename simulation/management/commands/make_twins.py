@@ -1,4 +1,7 @@
-"""python manage.py make_twins --experiment SLUG|all [--error obvious|subtle|both] [--per-transition 1] [--cast NAME]"""
+"""python manage.py make_twins --experiment SLUG|all [--error obvious|subtle|both|none] [--per-transition 1] [--cast NAME]
+
+With a cast of language models: [--prompts SET] [--max-cost USD] [--max-tokens N] [--max-minutes N]
+"""
 
 from typing import Any
 
@@ -8,13 +11,15 @@ from simulation import queueing, workers
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.management.arguments import between
+from simulation.management.ordering import add_terms, tell_spending, tell_troubles, terms
 from simulation.management.progress import ProgressLine
-from simulation.models import Episode, Transition
+from simulation.models import Episode, Run, Transition
 
 ERRORS: dict[str, list[str]] = {
     "obvious": [Perturbation.OBVIOUS],
     "subtle": [Perturbation.SUBTLE],
     "both": [Perturbation.OBVIOUS, Perturbation.SUBTLE],
+    "none": [Perturbation.NONE],
 }
 
 
@@ -23,12 +28,18 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--experiment", default="all", help="a slug, or all")
-        parser.add_argument("--error", choices=sorted(ERRORS), default="both", help="obvious is Error Type 1")
+        parser.add_argument(
+            "--error",
+            choices=sorted(ERRORS),
+            default="both",
+            help="obvious is Error Type 1; none: another model's plain answer",
+        )
         parser.add_argument("--per-transition", type=int, default=1, help="twins of each kind per transition")
         parser.add_argument("--cast", default="offline", help="who plants the error")
         parser.add_argument("--seed", type=int, default=None)
+        add_terms(parser)
         parser.add_argument("--wait", action="store_true", help="make them here if no worker is running")
-        parser.add_argument("--threads", type=between(1, 64), default=2, help="threads to work with when working here")
+        parser.add_argument("--threads", type=between(1, 400), default=2, help="threads to work with when working here")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["per_transition"] <= 20:
@@ -43,6 +54,7 @@ class Command(BaseCommand):
                 options["cast"],
                 options["per_transition"],
                 options["seed"],
+                **terms(options),
             )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
@@ -54,11 +66,13 @@ class Command(BaseCommand):
         elif not queueing.workers_alive():
             self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
 
-    def _wait(self, run: Any, threads: int) -> None:
+    def _wait(self, run: Run, threads: int) -> None:
         done = workers.see_through(run, threads, ProgressLine("twins"))
         if unsuited := done.by_status.get("unsuited"):
             self.stdout.write(f"{unsuited} of {done.total} transitions take no error of the asked type")
-        for error, count in queueing.failures(run).items():
-            self.stderr.write(f"{count} failed: {error}")
-        if done.by_status.get("failed"):
-            raise CommandError(f"{done.by_status['failed']} of {done.total} twins failed")
+        if unusable := done.by_status.get("unusable"):
+            self.stdout.write(f"{unusable} of {done.total} twins are unusable: no difference, or no reason given")
+        tell_spending(run, self.stdout)
+        tell_troubles(run, self.stderr)
+        if bad := done.by_status.get("failed", 0) + done.by_status.get("blocked", 0):
+            raise CommandError(f"{bad} of {done.total} twins failed or are held")

@@ -1,4 +1,7 @@
-"""python manage.py run_episodes --experiment SLUG|all --cast NAME --attempts N [--seed S] [--manifest] [--wait]"""
+"""python manage.py run_episodes --experiment SLUG|all --cast NAME --attempts N [--seed S] [--manifest] [--wait]
+
+With a cast of language models: [--prompts SET] [--max-cost USD] [--max-tokens N] [--max-minutes N]
+"""
 
 from typing import Any
 
@@ -7,7 +10,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from simulation import queueing, workers
 from simulation.lab.errors import LabError
 from simulation.management.arguments import between
+from simulation.management.ordering import add_terms, tell_spending, tell_troubles, terms
 from simulation.management.progress import ProgressLine
+from simulation.models import Run
 
 
 class Command(BaseCommand):
@@ -21,8 +26,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--manifest", action="store_true", help="agents may use ManifestMaterials; such episodes are no benchmark"
         )
+        add_terms(parser)
         parser.add_argument("--wait", action="store_true", help="play them here if no worker is running")
-        parser.add_argument("--threads", type=between(1, 64), default=2, help="threads to play with when playing here")
+        parser.add_argument("--threads", type=between(1, 400), default=2, help="threads to play with when playing here")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not 1 <= options["attempts"] <= 1000:
@@ -30,7 +36,12 @@ class Command(BaseCommand):
         try:
             experiments = queueing.experiments_named(options["experiment"])
             run = queueing.queue_episodes(
-                experiments, options["cast"], options["attempts"], options["seed"], manifest=options["manifest"]
+                experiments,
+                options["cast"],
+                options["attempts"],
+                options["seed"],
+                manifest=options["manifest"],
+                **terms(options),
             )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
@@ -40,9 +51,9 @@ class Command(BaseCommand):
         elif not queueing.workers_alive():
             self.stdout.write("No worker is running: start one with `make worker`, or use --wait.")
 
-    def _wait(self, run: Any, threads: int) -> None:
+    def _wait(self, run: Run, threads: int) -> None:
         done = workers.see_through(run, threads, ProgressLine("episodes"))
-        for error, count in queueing.failures(run).items():
-            self.stderr.write(f"{count} failed: {error}")
-        if done.by_status.get("failed"):
-            raise CommandError(f"{done.by_status['failed']} of {done.total} episodes failed")
+        tell_spending(run, self.stdout)
+        tell_troubles(run, self.stderr)
+        if bad := done.by_status.get("failed", 0) + done.by_status.get("blocked", 0):
+            raise CommandError(f"{bad} of {done.total} episodes failed or are held")

@@ -13,7 +13,7 @@ class Command(BaseCommand):
     help = "Play queued episodes and twins in this process. Needs no broker."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--threads", type=between(1, 64), default=2)
+        parser.add_argument("--threads", type=between(1, 400), default=4)
 
     def handle(self, *args: Any, **options: Any) -> None:
         workers.work(stop_on_signals(), options["threads"])

@@ -16,11 +16,16 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--threads", type=between(1, 64), default=4)
+        parser.add_argument(
+            "--threads",
+            type=between(1, 400),
+            default=None,
+            help="units at once; without it 32 for Celery, 4 in this process",
+        )
         parser.add_argument("--quiet", action="store_true", help="say nothing: somebody else does")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        threads = str(options["threads"])
+        threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
         commands = {"worker": manage("work", "--threads", threads)}
         if settings.CELERY_BROKER_URL:
             celery = [sys.executable, "-m", "celery", "-A", "wetbench_site", "worker", "--loglevel", "warning"]

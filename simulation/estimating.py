@@ -1,0 +1,157 @@
+"""How much a cast would say and cost at worst, before anything is said. No rows.
+
+Every step is used, every answer is as long as it may be, and every turn that may be repeated is. The lengths of prompts
+are those of the eighteen experiments played offline with the built-in prompts, rounded up.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+
+from simulation import pricing
+from simulation.pricing import Price
+from simulation.setups import Player, Setup
+
+TURNS: Final = 3  # a cut-off answer is asked for again, a malformed outcome repaired, twice
+VERDICT_TURNS: Final = 2  # one repair
+# UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average and a thought beside it; a bench 10,000 at the end.
+AGENT_SYSTEM: Final = 112_000
+BENCH: Final = 12_000
+STEP: Final = 3_200
+BRIEF_STEP: Final = 150  # a step in one line
+SUMMARY: Final = 8_000
+TRANSITION: Final = 15_000
+VERDICT: Final = 6_000
+PROBLEMS: Final = 2_000  # the list of errors in a repair turn
+ASSUMES: Final = (
+    "every step used, every answer as long as its limit, every repeat that is allowed, nothing cached, "
+    "a token for every two bytes of prompt; prompts as long as offline play of the eighteen experiments makes them"
+)
+
+
+class Calls(NamedTuple):
+    """`times` calls with a prompt of `size` UTF-8 bytes each."""
+
+    size: int
+    times: int
+
+
+class Estimate(NamedTuple):
+    """The most that an order can come to. `cost` is None where a model of `unpriced` takes part."""
+
+    calls: int
+    usual_calls: int  # every step used and nothing repeated
+    tokens: int
+    cost: Decimal | None
+    unpriced: list[str]  # "model: class, class" of what has no price
+    assumes: str = ASSUMES
+
+
+class Asked(NamedTuple):
+    """What one model is asked in one role: some calls, of which `usual` are no repeats."""
+
+    player: Player
+    calls: list[Calls]
+    usual: int
+
+
+def episodes(
+    setup: Mapping[str, Any], steps: Iterable[int], replicates: int, prices: Mapping[str, Price | None]
+) -> Estimate:
+    """So many attempts at experiments of so many steps each. A setup without models costs nothing."""
+    read = Setup.from_json(setup) if setup else None
+    asked = [
+        one._replace(
+            calls=[Calls(size, times * count * replicates) for size, times in one.calls],
+            usual=one.usual * count * replicates,
+        )
+        for most, count in Counter(steps).items()
+        for one in (_episode(read, most) if read else ())
+    ]
+    return _estimate(setup, asked, prices)
+
+
+def twins(setup: Mapping[str, Any], count: int, prices: Mapping[str, Price | None]) -> Estimate:
+    """So many twins, each one outcome with its repairs."""
+    maker = Setup.from_json(setup).transition_model if setup else None
+    asked = [Asked(maker, list(transition_calls(maker, count)), count)] if maker and maker.model else []
+    return _estimate(setup, asked, prices)
+
+
+def unpriced(setup: Mapping[str, Any], prices: Mapping[str, Price | None], names: Iterable[str]) -> list[str]:
+    """Of these models, those that bill a class of tokens without a price, as "model: class, class"."""
+    models = setup.get("models", {})
+    lacking = {
+        name: pricing.missing(prices.get(name), models[name].get("options", {}).get("caching", "none"))
+        for name in names
+    }
+    return [f"{name}: {', '.join(classes)}" for name, classes in lacking.items() if classes]
+
+
+def _episode(setup: Setup, steps: int) -> Iterator[Asked]:
+    if setup.agent.model:
+        calls = list(agent_calls(setup.agent, steps))
+        yield Asked(setup.agent, calls, sum(call.times for call in calls) // TURNS)
+    if setup.transition_model.model:
+        yield Asked(setup.transition_model, list(transition_calls(setup.transition_model, steps)), steps)
+    for classifier in setup.classifiers:
+        if classifier.model:
+            calls = list(verdict_calls(classifier, steps, setup.context_limit(classifier)))
+            yield Asked(classifier, calls, 1 + (len(calls) > VERDICT_TURNS))
+
+
+def _estimate(setup: Mapping[str, Any], asked: list[Asked], prices: Mapping[str, Price | None]) -> Estimate:
+    lacking = unpriced(setup, prices, dict.fromkeys(one.player.model for one in asked))
+    tokens, cost = 0, Decimal(0)
+    for player, calls, _ in asked:
+        for size, times in calls:
+            most = pricing.worst_case(size, player.params.max_tokens, prices.get(player.model))
+            tokens, cost = tokens + times * most.tokens, cost + times * (most.cost or 0)
+    number = sum(call.times for one in asked for call in one.calls)
+    return Estimate(number, sum(one.usual for one in asked), tokens, None if lacking else cost, lacking)
+
+
+def agent_calls(player: Player, steps: int) -> Iterator[Calls]:
+    """What an agent of this scaffold and history asks in so many steps."""
+    if player.scaffold == "plan":
+        yield Calls(AGENT_SYSTEM + BENCH, TURNS)
+    for done in range(steps):
+        yield Calls(AGENT_SYSTEM + BENCH + _history(player, done), TURNS)
+    kind, k = _kind(player)
+    if kind == "summary":
+        yield Calls(AGENT_SYSTEM + SUMMARY + k * STEP, TURNS * max(0, (steps - 1) // k - 1))
+
+
+def transition_calls(player: Player, steps: int) -> Iterator[Calls]:
+    """An outcome for each step, with its repairs: each repeats what was said and answered before it."""
+    for repairs in range(TURNS):
+        yield Calls(TRANSITION + repairs * _repair(player), steps)
+
+
+def verdict_calls(player: Player, steps: int, context_limit: int | None) -> Iterator[Calls]:
+    """One verdict with its repair, of a summary where the record is longer than the model takes."""
+    record = VERDICT + steps * STEP
+    if context_limit is not None and record // 2 + player.params.max_tokens > context_limit:
+        yield Calls(2 * context_limit, TURNS)
+        record = VERDICT + SUMMARY
+    for repairs in range(VERDICT_TURNS):
+        yield Calls(record + repairs * _repair(player), 1)
+
+
+def _history(player: Player, done: int) -> int:
+    """Bytes of the history after so many steps."""
+    kind, k = _kind(player)
+    if kind == "window":
+        return min(done, k) * STEP + max(0, done - k) * BRIEF_STEP
+    if kind == "summary" and done >= 2 * k:
+        return SUMMARY + (k + done % k) * STEP
+    return done * STEP
+
+
+def _kind(player: Player) -> tuple[str, int]:
+    return player.history.get("kind", "full"), max(1, int(player.history.get("k", 1)))
+
+
+def _repair(player: Player) -> int:
+    return 2 * player.params.max_tokens + PROBLEMS  # two bytes a token, as in the worst case of a call

@@ -1,0 +1,37 @@
+"""python manage.py export_episodes RUN FILE.jsonl [--force]"""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from simulation import trajectory_files
+from simulation.lab.errors import LabError
+from simulation.models import Run
+
+
+class Command(BaseCommand):
+    help = (
+        "Write the episodes of a run as trajectories for training, one JSON object a line: observation, action, reward, "
+        "ending. Only episodes that ended by the rules are written; simulation.trajectories.replay plays them again."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", type=UUID, help="the run's code, as in its address")
+        parser.add_argument("file", type=Path, help="where to write; its folder must be there")
+        parser.add_argument("--force", action="store_true", help="write over a file that is there")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        run, path = Run.objects.filter(code=options["run"]).first(), options["file"]
+        if run is None or run.kind != "episodes":
+            raise CommandError(f"There is no run of episodes {options['run']}", returncode=2)
+        if path.exists() and not options["force"]:
+            raise CommandError(f"{path} is there already; --force writes over it", returncode=2)
+        try:
+            done = trajectory_files.write(run, path)
+        except (OSError, LabError) as error:
+            raise CommandError(f"{path} was not written: {error}") from error
+        self.stdout.write(f"{done.written} episodes written to {path}")
+        for why, count in sorted(done.left_out.items()):
+            self.stderr.write(f"{count} left out: {why}")

@@ -1,0 +1,24 @@
+"""python manage.py load_models FILE..."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from simulation import fixtures
+from simulation.lab.errors import LabError
+
+
+class Command(BaseCommand):
+    help = "Add or replace models, prices and casts from your own files (docs/models.md). A wrong file loads nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON with models, prices or casts")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            loaded = fixtures.load_models(fixtures.read_models(options["files"]))
+        except LabError as error:
+            raise CommandError(f"Nothing was loaded.\n{error}") from error
+        for kind, count in loaded.items():
+            self.stdout.write(f"{kind}: {count.new} new, {count.changed} changed, {count.same} as before")

@@ -1,0 +1,24 @@
+"""python manage.py record_run RUN FILE.jsonl"""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from simulation import replaying
+from simulation.management.arguments import run_named
+
+
+class Command(BaseCommand):
+    help = "Write a run with every reply of its models to a file that `replay_run` plays without a network."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("run", help="the run's code")
+        parser.add_argument("file", type=Path)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            number = replaying.record(run_named(options["run"]), options["file"])
+        except (replaying.ReplayError, OSError) as error:
+            raise CommandError(str(error), returncode=2) from error
+        self.stdout.write(f"{number} calls recorded in {options['file']}")

@@ -1,0 +1,54 @@
+"""What orders of language models have in common on the command line."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from simulation import causes, queueing, spending
+from simulation.management.arguments import between
+from simulation.models import Run
+
+
+def add_terms(parser: ArgumentParser) -> None:
+    """Prompts and budget; a cast of rules needs neither."""
+    parser.add_argument("--prompts", default="", help="a prompt set: `prompts list` names them")
+    parser.add_argument("--max-cost", type=_money, default=None, help="US dollars that the run may cost")
+    parser.add_argument("--max-tokens", type=between(1, 10**12), default=None, help="tokens that the run may use")
+    parser.add_argument("--max-minutes", type=between(1, 10**6), default=None, help="minutes from its first call on")
+
+
+def terms(options: Mapping[str, Any]) -> queueing.Terms:
+    return {
+        "prompt_set": options["prompts"],
+        "max_cost": options["max_cost"],
+        "max_tokens": options["max_tokens"],
+        "max_seconds": options["max_minutes"] * 60 if options["max_minutes"] else None,
+    }
+
+
+def tell_spending(run: Run, out: Any) -> None:
+    """What the run's calls came to; nothing where no model was called."""
+    totals = spending.totals(run)
+    if totals.calls:
+        unknown = f", and {totals.unknown_cost} calls of unknown cost" if totals.unknown_cost else ""
+        out.write(f"{totals.calls} calls, {totals.tokens} tokens, {totals.cost:.4f} US dollars{unknown}")
+
+
+def tell_troubles(run: Run, out: Any) -> None:
+    """Each kind of failure with its number, its cause and what to do."""
+    for trouble, count in queueing.troubles(run).items():
+        cause = causes.CAUSES.get(causes.cause(trouble.status, trouble.reason), "unknown")
+        out.write(f"{count} {trouble.status} (cause: {cause}): {trouble.error}")
+        if told := causes.help(trouble.status, trouble.reason):
+            out.write(f"    {told}")
+
+
+def _money(text: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise ArgumentTypeError(f"{text!r} is no amount of money") from None
+    if not 0 < value <= 1_000_000:
+        raise ArgumentTypeError("it must be above 0 and at most 1000000")
+    return value

@@ -1,0 +1,57 @@
+"""Who plays a row: its run's setup, with a telephone to the models it names."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from simulation import casting, laboratory, prompting
+from simulation.casting import Cast, Prompter
+from simulation.journal import Dial, Journal, dial
+from simulation.lab.actions import Action
+from simulation.lab.outcomes import Perturbation
+from simulation.lab.roles import Perturber
+from simulation.leases import Lease
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.models import Episode, Run, Twin
+from simulation.setups import PERSON, Setup
+
+
+@dataclass(frozen=True)
+class Play:
+    """The players of one unit, and what the agent may have written down in it."""
+
+    cast: Cast
+    by_person: bool
+    memory: dict[str, Any]
+    before: str
+
+    def notes(self) -> dict[str, Any]:
+        """The change of the row that keeps what the agent wrote down; none if it wrote nothing."""
+        return {"memory": self.memory} if repr(self.memory) != self.before else {}
+
+
+def of_episode(lease: Lease[Episode], dial: Dial = dial) -> Play:
+    episode = lease.row
+    setup, memory = setup_of(episode.run, episode.cast), dict(episode.memory)
+    journal = Journal(lease, setup, episode.phase, episode.next_number, dial)
+    prompter = Prompter(journal.speaker, lambda: _texts(setup), memory)
+    chosen = Action.from_json(episode.pending) if episode.pending else None
+    spec = laboratory.specification(episode.experiment)
+    cast = casting.cast(setup, spec, episode.seed, prompter, chosen)
+    return Play(cast, setup.agent.plays == PERSON, memory, repr(memory))
+
+
+def of_twin(lease: Lease[Twin], dial: Dial = dial) -> Perturber:
+    twin = lease.row
+    setup = setup_of(twin.run, twin.cast)
+    journal = Journal(lease, setup, "twin", twin.tries, dial)
+    prompter = Prompter(journal.speaker, lambda: _texts(setup), {})
+    return casting.perturber(setup, Perturbation(twin.perturbation), twin.seed, prompter)
+
+
+def setup_of(run: Run, cast: str) -> Setup:
+    """As it was ordered; a cast of rules alone is in the code."""
+    return Setup.from_json(run.setup) if run.setup else casting.known(cast).setup()
+
+
+def _texts(setup: Setup) -> PromptTexts:
+    return prompting.texts(setup.prompt_sha256)

@@ -1,0 +1,190 @@
+"""A run as a file, and the same run again from it: without a network, byte for byte."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from django.db import transaction
+
+from simulation import gates, leases, queueing, runner
+from simulation.journal import Line
+from simulation.lab.errors import LabError
+from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
+from simulation.providers import recording
+from simulation.providers.base import PROVIDERS, Reply
+from simulation.providers.recording import RecordedCall, Recording, ReplayConnection
+from simulation.setups import Player, Setup
+
+_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # no key leaves: nothing is sent
+_OVER = (*Episode.ENDED, "blocked")
+
+
+class ReplayError(LabError):
+    """The recording cannot be played in this laboratory; the message says what differs."""
+
+
+class Compared(NamedTuple):
+    """A recorded episode beside its replay. `difference` is empty where both are the same, byte for byte."""
+
+    experiment: str
+    replicate: int
+    steps: int
+    difference: str
+
+
+def record(run: Run, path: Path) -> int:
+    """Write a run of episodes with every call that came back; the number of calls. Keys and addresses are not in it."""
+    if run.kind != "episodes" or not run.setup:
+        raise ReplayError("Only runs of episodes with language models are recorded: rules play the same by their seed")
+    prompts = PromptSet.objects.filter(sha256=run.setup.get("prompt_set", {}).get("sha256", "")).first()
+    header = {
+        "cast": run.cast,
+        "seed": run.seed,
+        "manifest": run.manifest,
+        "setup": run.setup,
+        "prompts": {"name": prompts.name, "sha256": prompts.sha256, "files": prompts.files} if prompts else None,
+        "episodes": [_episode(row) for row in run.episodes.select_related("experiment").order_by("pk")],
+    }
+    return recording.write(path, header, _calls(run))
+
+
+def replay(path: Path) -> tuple[Run, list[Compared]]:
+    """Play a recording as a run of its own that counts for nothing, and compare each episode with the recorded one."""
+    told = recording.read(path)
+    run, pairs = _ordered(told)
+    for code, row in pairs:
+        _play(row, _Tape(told, code))
+    expected = {entry["code"]: entry for entry in told.header["episodes"]}
+    return run, [_compared(expected[code], row) for code, row in pairs]
+
+
+@dataclass
+class _Tape:
+    """One episode's calls, and how far each model's have been played."""
+
+    recording: Recording
+    code: str
+    lines: dict[str, Line] = field(default_factory=dict)
+
+    def dial(self, setup: Setup, player: Player) -> Line:
+        if player.name not in self.lines:
+            endpoint = setup.endpoint(player, _KEYS)
+            calls = self.recording.of(episode=self.code, speaker=player.name)
+            self.lines[player.name] = Line(endpoint, ReplayConnection(endpoint, calls))
+        return self.lines[player.name]
+
+
+def _play(episode: Episode, tape: _Tape) -> None:
+    """To its end, in this thread. Recorded faults come again, their waits do not."""
+    while True:
+        row = Episode.objects.get(pk=episode.pk)
+        if row.status in _OVER:
+            return
+        Episode.objects.filter(pk=row.pk).update(not_before=None)
+        for line in tape.lines.values():
+            gates.reopen(gates.name_of(line.endpoint))
+        if lease := leases.claim(Episode, row.code):
+            runner.advance(lease, tape.dial)
+
+
+@transaction.atomic
+def _ordered(told: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
+    """A run with the recorded setup, and a row for each recorded episode: same seed, same bench, never counted."""
+    header = told.header
+    try:
+        if header["prompts"]:
+            wanted = header["prompts"]
+            PromptSet.objects.get_or_create(
+                sha256=wanted["sha256"], defaults={"name": wanted["name"], "files": wanted["files"]}
+            )
+        run = Run.objects.create(
+            submission_id=queueing.new_submission_id(),
+            kind="episodes",
+            cast=header["cast"],
+            seed=header["seed"],
+            manifest=header["manifest"],
+            setup=header["setup"],
+        )
+        return run, [(entry["code"], _again(run, entry)) for entry in header["episodes"]]
+    except (KeyError, TypeError) as error:
+        raise ReplayError(f"line 1 of the recording lacks {error}") from error
+
+
+def _again(run: Run, entry: Mapping[str, Any]) -> Episode:
+    experiment = Experiment.objects.filter(slug=entry["experiment"]).first()
+    if experiment is None or experiment.sha256 != entry["experiment_sha256"]:
+        raise ReplayError(f"The experiment {entry['experiment']!r} is not here as it was when the run was recorded")
+    return Episode.objects.create(
+        run=run,
+        experiment=experiment,
+        experiment_sha256=experiment.sha256,
+        cast=run.cast,
+        replicate=entry["replicate"],
+        seed=entry["seed"],
+        initial=entry["initial"],
+        counts=False,
+    )
+
+
+def _episode(row: Episode) -> dict[str, Any]:
+    return {
+        "code": str(row.code),
+        "experiment": row.experiment.slug,
+        "experiment_sha256": row.experiment_sha256,
+        "replicate": row.replicate,
+        "seed": row.seed,
+        "initial": row.initial,
+        "status": row.status,
+        "steps": _steps(row),
+        "verdicts": _verdicts(row),
+    }
+
+
+def _compared(expected: Mapping[str, Any], row: Episode) -> Compared:
+    row.refresh_from_db()
+    steps, verdicts = _steps(row), _verdicts(row)
+    differs = next(
+        (n for n, (a, b) in enumerate(zip(expected["steps"], steps, strict=False), start=1) if a != b),
+        min(len(steps), len(expected["steps"])) + 1 if len(steps) != len(expected["steps"]) else 0,
+    )
+    if differs:
+        difference = f"step {differs} differs"
+    elif row.status != expected["status"]:
+        difference = f"ended {row.status}, recorded {expected['status']}"
+    else:
+        difference = "" if verdicts == expected["verdicts"] else "the verdicts differ"
+    if difference and row.error:
+        difference += f" ({row.error[:200]})"
+    return Compared(row.experiment.slug, row.replicate, len(steps), difference)
+
+
+def _steps(row: Episode) -> list[str]:
+    """A hash of each committed step, whole as it is stored."""
+    return [_sha256(step) for step in row.transitions.order_by("number").values_list("step", flat=True)]
+
+
+def _verdicts(row: Episode) -> dict[str, str]:
+    return {name: _sha256(verdict) for name, verdict in row.reviews.values_list("classifier", "verdict")}
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _calls(run: Run) -> Iterator[RecordedCall]:
+    """Every call that came back, in the order in which they left."""
+    calls = ModelCall.objects.filter(run=run, state__in=("answered", "refused", "failed")).order_by("pk")
+    for call in calls.defer("request").select_related("episode").iterator(chunk_size=200):
+        reply = Reply(call.http_status, call.reply_headers, bytes(call.reply or b"")) if call.http_status else None
+        key = {
+            "episode": str(call.episode.code) if call.episode else "",
+            "role": call.role,
+            "speaker": call.speaker,
+            "number": call.number,
+            "turn": call.turn,
+            "attempt": call.attempt,
+        }
+        yield RecordedCall(key, call.request_sha256, reply, call.error_class, call.error)

@@ -1,0 +1,91 @@
+"""What a run was ordered with, frozen as JSON: who plays each role, through which models, with which prompts."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from simulation.providers import connections
+from simulation.providers.base import Endpoint, Params, WireOptions
+
+PERSON = "person"
+
+
+@dataclass(frozen=True)
+class Player:
+    """Who plays a role: rules or a person (`plays`), or a language model with its parameters."""
+
+    plays: str = ""
+    model: str = ""
+    params: Params = field(default_factory=lambda: Params(max_tokens=4096))
+    scaffold: str = "react"
+    history: Mapping[str, Any] = field(default_factory=lambda: {"kind": "full"})
+
+    @property
+    def name(self) -> str:
+        return self.model or self.plays
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Player":
+        if "plays" in data:
+            return cls(plays=data["plays"])
+        params = {**data["params"]}
+        if params.get("temperature") is not None:
+            params["temperature"] = Decimal(str(params["temperature"]))
+        return cls(
+            model=data["model"],
+            params=Params(**params),
+            scaffold=data.get("scaffold", "react"),
+            history=data.get("history", {"kind": "full"}),
+        )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A run's setup, read."""
+
+    agent: Player
+    transition_model: Player
+    classifiers: tuple[Player, ...]  # the first one's verdict ends the episode, the others are the panel
+    models: Mapping[str, Mapping[str, Any]]
+    prompt_sha256: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Setup":
+        cast = data["cast"]
+        return cls(
+            Player.from_json(cast["agent"]),
+            Player.from_json(cast["transition_model"]),
+            tuple(Player.from_json(one) for one in (cast["evidence_classifier"], *cast.get("panel", ()))),
+            data["models"],
+            data.get("prompt_set", {}).get("sha256", ""),
+        )
+
+    def endpoint(self, player: Player, environ: Mapping[str, str] = os.environ) -> Endpoint:
+        """Where the player's model is reached, with the key of this environment. MissingKey without one."""
+        model = self.models[player.model]
+        options = {**model["options"]}
+        if "effort_levels" in options:
+            options["effort_levels"] = tuple(options["effort_levels"])
+        return connections.endpoint(model["provider"], model["model_id"], WireOptions(**options), environ)
+
+    def context_limit(self, player: Player) -> int | None:
+        limit = self.models[player.model].get("context_limit")
+        return int(limit) if limit else None
+
+
+def players(setup: Mapping[str, Any]) -> list[tuple[str, Player]]:
+    """Every language model of a setup with the role it plays."""
+    if not setup:
+        return []
+    read = Setup.from_json(setup)
+    roles = [("agent", read.agent), ("transition", read.transition_model), *(("verdict", p) for p in read.classifiers)]
+    return [(role, player) for role, player in roles if player.model]
+
+
+def digest(setup: Mapping[str, Any]) -> str:
+    """Two runs with the same digest were played by the same players with the same words."""
+    return hashlib.sha256(json.dumps(setup, sort_keys=True).encode()).hexdigest() if setup else ""

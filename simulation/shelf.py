@@ -1,0 +1,68 @@
+"""Requests as they are kept: long texts once, under their hash, whatever number of calls say them."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from simulation.models import CallText
+
+_LONG = 1000  # characters; shorter ones stay where they are
+_KEY = "text_sha256"
+_MOST_KNOWN = 5000
+_known: set[str] = set()
+
+
+class Texts(dict[str, str]):
+    """Hash -> text."""
+
+
+def put(body: Any) -> Any:
+    """The body with its long texts on the shelf. Belongs into the transaction that stores the call."""
+    found = Texts()
+    small = _without(body, found)
+    if new := {sha: text for sha, text in found.items() if sha not in _known}:
+        CallText.objects.bulk_create(
+            [CallText(sha256=sha, text=text) for sha, text in new.items()], ignore_conflicts=True
+        )
+    return small
+
+
+def remember(body: Any) -> None:
+    """The texts of this body are stored for good: they need not be offered again by this process."""
+    if len(_known) > _MOST_KNOWN:
+        _known.clear()
+    _known.update(hashes(body))
+
+
+def take(bodies: Iterable[Any]) -> list[Any]:
+    """These bodies whole again, with one query."""
+    stored = list(bodies)
+    wanted = {sha for body in stored for sha in hashes(body)}
+    texts = dict(CallText.objects.filter(pk__in=wanted).values_list("sha256", "text")) if wanted else {}
+    return [_with(body, texts) for body in stored]
+
+
+def hashes(body: Any) -> set[str]:
+    if isinstance(body, Mapping):
+        if set(body) == {_KEY}:
+            return {str(body[_KEY])}
+        return set().union(*map(hashes, body.values()))
+    return set().union(*map(hashes, body)) if isinstance(body, list | tuple) else set()
+
+
+def _without(body: Any, found: Texts) -> Any:
+    if isinstance(body, str) and len(body) > _LONG:
+        sha = hashlib.sha256(body.encode()).hexdigest()
+        found[sha] = body
+        return {_KEY: sha}
+    if isinstance(body, Mapping):
+        return {key: _without(value, found) for key, value in body.items()}
+    return [_without(part, found) for part in body] if isinstance(body, list | tuple) else body
+
+
+def _with(body: Any, texts: Mapping[str, str]) -> Any:
+    if isinstance(body, Mapping):
+        if set(body) == {_KEY}:
+            return texts.get(str(body[_KEY]), "")
+        return {key: _with(value, texts) for key, value in body.items()}
+    return [_with(part, texts) for part in body] if isinstance(body, list) else body

@@ -1,0 +1,60 @@
+"""What becomes of a row when its unit does not go as it should. The only place where faults turn into states."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from simulation import journal, leases
+from simulation.casting import UnknownCastError
+from simulation.lab.errors import LabError
+from simulation.laboratory import ExperimentChanged
+from simulation.leases import Lease
+from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
+
+log = logging.getLogger("wetbench.units")
+# A model's or its provider's faults, each with a reason of the closed list.
+FAULTS = (Refusal, NoUsableAnswer, TooLong, journal.GaveUp)
+
+
+def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
+    """Play a unit while the lease is kept. True if this worker's result stands and the row may have more to do."""
+    try:
+        with lease.kept():
+            return play()
+    except journal.UnitSpent:
+        return lease.commit()
+    except journal.Fenced:
+        return False
+    except journal.Wait as wait:
+        lease.wait(wait.seconds, wait.reason, wait.error)
+        return False
+    except journal.Held as held:
+        lease.commit(status="blocked", reason=held.reason, error=held.error)
+        return False
+    except leases.DATABASE_AWAY:
+        lease.release()
+        raise
+    except LabError as error:
+        log.warning("%s failed: %s", lease.row.code, error)
+        return lease.finish("failed", reason=reason(error), error=f"{type(error).__name__}: {error}"[:4000])
+    except Exception as error:
+        # A bug of ours must end the row with its name, not spin through lease after lease.
+        log.exception("%s failed", lease.row.code)
+        told = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
+        return lease.finish("failed", reason="internal", error=told[:4000])
+
+
+def reason(error: Exception) -> str:
+    """The fault's reason from the closed list of `simulation.models.REASONS`."""
+    match error:
+        case Refusal():
+            return "refused"
+        case TooLong():
+            return "context"
+        case NoUsableAnswer(reason=said) | journal.GaveUp(reason=said) | journal.Held(reason=said):
+            return str(said)
+        case ExperimentChanged():
+            return "experiment_changed"
+        case UnknownCastError():
+            return "internal"
+    return "cannot_be"

@@ -1,0 +1,39 @@
+"""`python tests/model_server --port 8765`: prints its URL, then serves until it is stopped."""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from pathlib import Path
+
+if not __package__:  # run as a folder: import it as the package it is, and let none of its files hide a library
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from model_server.running import serve
+from model_server.service import Options
+
+
+def options() -> tuple[Options, int]:
+    parser = argparse.ArgumentParser(prog="model_server", description="A local stand-in for the model providers.")
+    parser.add_argument("--port", type=int, default=8765, help="0 takes a free one")
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--most-at-once", type=int, help="requests in flight of one model, then 429")
+    parser.add_argument("--faults", default="[]", help='rules as JSON: [{"fault": "rate_limit", "every": 10}]')
+    given = parser.parse_args()
+    return Options(given.latency, given.seed, given.most_at_once, json.loads(given.faults)), given.port
+
+
+async def main() -> None:
+    chosen, port = options()
+    serving = asyncio.create_task(serve(chosen, port, lambda url: print(url, flush=True)))
+    for name in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(name, serving.cancel)
+    await asyncio.wait([serving])
+    if not serving.cancelled():
+        serving.result()  # what ended it before it was stopped
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,144 @@
+"""The Messages API as Anthropic speaks it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .questions import Answer, Block, Flavour, Question, Turn, draw, tokens_of
+from .refusing import RefusedError, bad, refuse_anthropic
+
+_STOP = {
+    "stop": "end_turn",
+    "max_tokens": "max_tokens",
+    "context": "model_context_window_exceeded",
+    "refusal": "refusal",
+    "filtered": "refusal",
+}
+_THINKS_UNASKED = ("claude-opus-5", "claude-sonnet-5", "claude-haiku-5")
+_TTLS = ("5m", "1h")
+
+
+def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) -> Question:
+    """The question of a request. RefusedError as Anthropic would refuse it."""
+    key = headers.get("x-api-key", "") or headers.get("authorization", "").removeprefix("Bearer").strip()
+    if not key:
+        raise RefusedError(401, "authentication_error", "x-api-key header is required")
+    if not (version := headers.get("anthropic-version", "")):
+        raise bad("anthropic-version: header is required")
+    for name, kind in (("model", str), ("max_tokens", int), ("messages", list)):
+        if not isinstance(body.get(name), kind) or not body[name]:
+            raise bad(f"{name}: Field required")
+    if body.get("stream"):
+        raise bad("this server does not stream")
+    if body["max_tokens"] < 1:
+        raise bad("max_tokens: must be greater than or equal to 1")
+    turns = _turns(body["messages"])
+    refuse_anthropic(body, version)
+    thinks = _thinks(body)
+    return Question(
+        flavour=flavour,
+        model=body["model"],
+        system="\n".join(text for text, _ in _parts(body.get("system", ""))),
+        turns=turns,
+        blocks=tuple(_blocks(body)),
+        max_tokens=body["max_tokens"],
+        hidden=24 + draw(40, turns[-1].text) if thinks else 0,
+        shows_thinking=thinks,
+    )
+
+
+def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
+    """The envelope of an answer. Its usage counts what is cached apart from `input_tokens`."""
+    content: list[dict[str, Any]] = []
+    if answer.thinking:
+        content.append({"type": "thinking", "thinking": answer.thinking, "signature": f"c2ln{number:08d}"})
+    if answer.text:
+        content.append({"type": "text", "text": answer.text})
+    envelope: dict[str, Any] = {
+        "id": f"msg_{number:08d}",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.served_model,
+        "content": content,
+        "stop_reason": _STOP[answer.stop],
+        "stop_sequence": None,
+    }
+    if envelope["stop_reason"] == "refusal":
+        why = "Such work can be dangerous."
+        envelope["stop_details"] = {"type": "refusal", "category": "bio", "explanation": why}
+    return {**envelope, "usage": _usage(answer)} if answer.told else envelope
+
+
+def error(_flavour: Flavour, status: int, kind: str, message: str) -> dict[str, Any]:
+    """The envelope of an error."""
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": f"req_{status}"}
+
+
+def _usage(answer: Answer) -> dict[str, Any]:
+    tokens = answer.tokens
+    return {
+        "input_tokens": tokens.input_uncached,
+        "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
+        "cache_read_input_tokens": tokens.cache_read,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": tokens.cache_write_5m,
+            "ephemeral_1h_input_tokens": tokens.cache_write_1h,
+        },
+        "output_tokens": tokens.output,
+        "output_tokens_details": {"thinking_tokens": tokens.reasoning},
+        "service_tier": "standard",
+    }
+
+
+def _thinks(body: Mapping[str, Any]) -> bool:
+    kind = (body.get("thinking") or {}).get("type")
+    return kind in ("enabled", "adaptive") or (kind is None and body["model"].startswith(_THINKS_UNASKED))
+
+
+def _turns(messages: list[Any]) -> tuple[Turn, ...]:
+    for message in messages:
+        if not isinstance(message, Mapping) or message.get("role") not in ("user", "assistant"):
+            raise bad("messages: the roles are user and assistant; system is a field of its own")
+        if not any(text.strip() for text, _ in _parts(message.get("content"))):
+            raise bad("messages: text content blocks must be non-empty")
+    if messages[-1]["role"] == "assistant":
+        raise bad("messages: the conversation must end with a user message")
+    return tuple(Turn(m["role"], "\n".join(text for text, _ in _parts(m["content"]))) for m in messages)
+
+
+def _blocks(body: Mapping[str, Any]) -> Iterator[Block]:
+    """System, then messages; a `cache_control` of the whole request marks the last block."""
+    found = [
+        *_parts(body.get("system", "")),
+        *(part for message in body["messages"] for part in _parts(message["content"])),
+    ]
+    automatic = _ttl(body.get("cache_control"))
+    for at, (text, ttl) in enumerate(found):
+        yield Block(text, ttl or (automatic if at == len(found) - 1 else ""))
+
+
+def _parts(content: Any) -> list[tuple[str, str]]:
+    """The texts of a content with the `ttl` of those that end in a breakpoint."""
+    if isinstance(content, str):
+        return [(content, "")]
+    if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
+        raise bad("content: must be a text or a list of blocks")
+    if strange := [part for part in content if not isinstance(part.get("text"), str)]:
+        raise bad(f"content: only blocks of text are read here, not {strange[0].get('type')!r}")
+    return [(part["text"], _ttl(part.get("cache_control"))) for part in content]
+
+
+def _ttl(control: Any) -> str:
+    if control is None:
+        return ""
+    ttl = control.get("ttl", "5m") if isinstance(control, Mapping) and control.get("type") == "ephemeral" else None
+    if ttl not in _TTLS:
+        raise bad("cache_control: must be ephemeral, with ttl 5m or 1h")
+    return str(ttl)
+
+
+def thinking_text(tokens: int) -> str:
+    """A chain of thought of that many tokens."""
+    words = "Weighing what is on the bench against the goal. "
+    text = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]
+    assert tokens_of(text) == tokens
+    return text

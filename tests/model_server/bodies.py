@@ -1,0 +1,59 @@
+"""Faults of the bytes in a reply whose head is in order."""
+
+import gzip
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from . import refusals
+from .messages import Reply, json_reply
+from .questions import Question
+from .spoiling import NOT_UTF8
+
+if TYPE_CHECKING:
+    from .rules import Rule
+
+BOMB = 16 * 1024 * 1024  # bytes, unpacked
+_PAGE = b"<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>"
+_NO_UTF8 = b"\xff\xfe\xc3("
+
+
+def _html(reply: Reply, question: Question, rule: "Rule") -> Reply:
+    """A page of some gateway, with status 200 unless the rule has another."""
+    return Reply(rule.status or 200, _PAGE, {"content-type": "text/html; charset=utf-8"})
+
+
+def _error_in_200(reply: Reply, question: Question, rule: "Rule") -> Reply:
+    """An error object under HTTP 200; `status` is the code that it speaks of."""
+    status = rule.status or 529
+    kind = "rate_limit_error" if status == 429 else "overloaded_error"
+    return json_reply(200, refusals.envelope(question.flavour, status, kind, "Provider returned error"))
+
+
+def _no_choices(reply: Reply, question: Question, rule: "Rule") -> Reply:
+    """JSON that is no known envelope."""
+    return json_reply(200, {"object": "chat.completion", "choices": []})
+
+
+def _cut_json(reply: Reply, question: Question, rule: "Rule") -> Reply:
+    """An envelope that ends in the middle, though Content-Length is right."""
+    return reply._replace(body=reply.body[: len(reply.body) // 2])
+
+
+def _bad_utf8(reply: Reply, question: Question, rule: "Rule") -> Reply:
+    return reply._replace(body=reply.body.replace(NOT_UTF8.encode(), _NO_UTF8))
+
+
+def _gzip_bomb(reply: Reply, question: Question, rule: "Rule") -> Reply:
+    """The answer and then blanks, packed to a thousandth of their size."""
+    packed = gzip.compress(reply.body + b" " * (rule.size or BOMB), compresslevel=1)
+    return Reply(reply.status, packed, {**reply.headers, "content-encoding": "gzip"})
+
+
+BODIES: Mapping[str, Callable[[Reply, Question, "Rule"], Reply]] = {
+    "html": _html,
+    "error_in_200": _error_in_200,
+    "no_choices": _no_choices,
+    "cut_json": _cut_json,
+    "bad_utf8": _bad_utf8,
+    "gzip_bomb": _gzip_bomb,
+}

@@ -1,0 +1,167 @@
+"""What the models here answer: true to the form asked for, and the same for the same prompt."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from . import reading
+from .questions import Question, draw
+from .reading import Role, Seen
+
+SUBMIT = "SubmitMaterialsObservationsForReview"
+_FEWEST, _MOST = 5, 12  # steps of an attempt, the submission not counted
+_AT_ONCE = 3  # materials of one action
+_FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+class Choice(NamedTuple):
+    """An action that any material can stand, or nearly any."""
+
+    name: str
+    parameters: str
+
+
+# Every second one looks and can hardly be refused, so that three rejections never follow each other.
+_LOOKS = (
+    Choice("VisualInspection", "question=What colour is the sample and has anything settled in it?"),
+    Choice("ImageSample", "view=side, images=2"),
+    Choice("VisualInspection", "question=Is the sample clear or cloudy?, lighting=white light box"),
+    Choice("ImageSample", "view=above, background=black"),
+)
+_DEEDS = (
+    Choice("MeasureWeight", "replicates=3"),
+    Choice("Storage", "condition=4C, duration=10 min"),
+    Choice("Wait", "duration=5 min"),
+    Choice("MeasureVolume", "replicates=2"),
+    Choice("Mix", "method=invert, cycles=5"),
+)
+
+
+def answer(question: Question, role: Role, seed: int) -> str:
+    """The text of an answer to this prompt."""
+    return _BRAINS[role](question, seed)
+
+
+def _agent(question: Question, seed: int) -> str:
+    asked = question.asked
+    thought = "The record is not complete yet, so the next look at the samples is due."
+    lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + asked else ""
+    return lead + _chosen(asked, seed)
+
+
+def _chosen(asked: str, seed: int) -> str:
+    """An action for the next step, or the submission when enough has been done."""
+    done, left, codes = reading.steps_done(asked), reading.steps_left(asked), reading.limited_barcodes(asked)
+    enough = done >= _MOST or (done >= _FEWEST and not draw(_MOST - _FEWEST, seed, "enough", asked))
+    if enough or not codes or (left is not None and left <= 1):
+        return f"ACTION: {SUBMIT}\nMATERIALS:\nPARAMETERS:"
+    choices = _DEEDS if done % 2 else _LOOKS
+    choice = choices[draw(len(choices), seed, "choice", asked)]
+    first, number = draw(len(codes), seed, "first", asked), 1 + draw(_AT_ONCE, seed, "number", asked)
+    taken = (codes[first:] + codes[:first])[:number]
+    return f"ACTION: {choice.name}\nMATERIALS: {', '.join(taken)}\nPARAMETERS: {choice.parameters}"
+
+
+def _plan(_question: Question, _seed: int) -> str:
+    return (
+        "PLAN:\n"
+        "1. Look at the samples with VisualInspection and ImageSample.\n"
+        "2. Weigh them with MeasureWeight, and keep them with Storage.\n"
+        f"3. Hand in the record with {SUBMIT}."
+    )
+
+
+def _summary(question: Question, seed: int) -> str:
+    done = reading.steps_done(question.asked)
+    mark = draw(10**6, seed, "summary", question.asked)
+    return f"The samples were looked at, weighed and stored over {done} steps without a surprise (record {mark:06d})."
+
+
+def outcome(question: Question, _seed: int) -> dict[str, Any]:
+    """Every input handed back as it was, and one observation."""
+    asked = question.turns[0].text
+    name, seen = reading.action_name(asked), reading.materials(asked)
+    return {
+        "new_materials": [_handed_back(material) for material in seen if material.limited],
+        "new_observations": [_observed(name, seen)],
+        "reasoning": f"{name} leaves the materials as they were.",
+        "success": True,
+        "failure_reason": "",
+    }
+
+
+def _handed_back(material: Seen) -> dict[str, Any]:
+    kept = {name: material.fields[name] for name in _FIELDS if name in material.fields}
+    return {**kept, "replaces": material.alias, "derived_from": [material.alias]}
+
+
+def _observed(action: str, seen: list[Seen]) -> dict[str, str]:
+    properties: Mapping[str, Any] = seen[0].fields["properties"] if seen else {}
+    appearance = str(properties.get("appearance", "no change to be seen"))
+    many = "one material" if len(seen) == 1 else f"{len(seen)} materials"
+    described = f"After {action} on {many} the first looked like this: {appearance}"
+    return {
+        "description": described,
+        "measurement_type": "visual",
+        "value": appearance,
+        "timestamp": "during the action",
+    }
+
+
+def spoilt(question: Question, seed: int) -> dict[str, Any]:
+    """The same outcome with one thing wrong, and what it is after SECRET."""
+    wrong = outcome(question, seed)
+    secret = _spoil_number(wrong, draw(10**6, seed, "spoilt", question.asked)) or _spoil_sight(wrong)
+    wrong["reasoning"] += f" SECRET: {secret}"
+    return wrong
+
+
+def _spoil_number(wrong: dict[str, Any], drawn: int) -> str:
+    """One number of one property times ten; "" where there is none."""
+    places = [
+        (at, name)
+        for at, material in enumerate(wrong["new_materials"])
+        for name, value in material["properties"].items()
+        if isinstance(value, str) and _NUMBER.match(value)
+    ]
+    if not places:
+        return ""
+    at, name = places[drawn % len(places)]
+    material = wrong["new_materials"][at]
+    before = material["properties"][name]
+    after = _NUMBER.sub(lambda number: f"{float(number[0]) * 10:g}", before, count=1)
+    material["properties"] = {**material["properties"], name: after}
+    return f"the {name} of {material['name']} was {before} and nothing was done that could make it {after}"
+
+
+def _spoil_sight(wrong: dict[str, Any]) -> str:
+    wrong["new_observations"][0]["description"] += "; it glowed brightly by itself"
+    return "nothing in these materials gives off light by itself"
+
+
+def _classifier(question: Question, seed: int) -> str:
+    drawn = draw(1000, seed, "verdict", question.asked)
+    valid = drawn % 3 == 0
+    return (
+        f"<verdict>{'VALID' if valid else 'INVALID'}</verdict>\n"
+        f"<reasoning>The record {'holds' if valid else 'lacks'} the measurement that the interpretation needs.</reasoning>\n"
+        f"<confidence>0.{50 + drawn % 50}</confidence>\n"
+        f"<goal_relevance>{'directly' if valid else 'partially'} supports goal</goal_relevance>\n"
+        f"<evidence_strength>{('strong', 'moderate', 'weak')[drawn % 3]}</evidence_strength>"
+    )
+
+
+def _written(made: Callable[[Question, int], dict[str, Any]]) -> Callable[[Question, int], str]:
+    return lambda question, seed: json.dumps(made(question, seed), ensure_ascii=False)
+
+
+_BRAINS: Mapping[Role, Callable[[Question, int], str]] = {
+    Role.AGENT: _agent,
+    Role.PLAN: _plan,
+    Role.SUMMARY: _summary,
+    Role.TRANSITION: _written(outcome),
+    Role.PERTURBED: _written(spoilt),
+    Role.CLASSIFIER: _classifier,
+}

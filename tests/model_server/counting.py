@@ -1,0 +1,80 @@
+"""What the server has served: the other side of the ledger."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from .questions import Tokens
+
+
+@dataclass
+class Count:
+    """Requests and tokens of one model. Tokens are those told in replies that were handed over whole."""
+
+    requests: int = 0
+    sent: int = 0  # replies handed over whole, errors included
+    gone: int = 0  # requests whose client left, or was thrown out, before the whole reply was handed over
+    in_flight: int = 0
+    peak_in_flight: int = 0
+    cost: Decimal = Decimal(0)  # told by the OpenRouter path
+    status: Counter[str] = field(default_factory=Counter)
+    roles: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    tokens: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(Tokens._fields, 0)))
+
+    def begin(self, role: str, fault: str) -> None:
+        self.requests += 1
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        self.roles[role] += 1
+        if fault:
+            self.faults[fault] += 1
+
+    def end(self, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
+        """`status` None: the client never had the whole reply."""
+        self.in_flight -= 1
+        if status is None:
+            self.gone += 1
+            return
+        self.sent += 1
+        self.status[str(status)] += 1
+        self.cost += cost
+        if tokens:
+            self.tokens.update(tokens._asdict())
+
+    def afresh(self) -> "Count":
+        return Count(in_flight=self.in_flight, peak_in_flight=self.in_flight)
+
+    def to_json(self) -> dict[str, Any]:
+        numbers = ("requests", "sent", "gone", "in_flight", "peak_in_flight")
+        counters = ("status", "roles", "faults", "tokens")
+        return {
+            **{name: getattr(self, name) for name in numbers},
+            **{name: dict(getattr(self, name)) for name in counters},
+            "cost": str(self.cost),
+        }
+
+
+class Counters:
+    """One Count a model, and one of all."""
+
+    def __init__(self) -> None:
+        self.total, self.models = Count(), dict[str, Count]()
+
+    def begin(self, model: str, role: str, fault: str) -> None:
+        for count in (self.total, self.models.setdefault(model, Count())):
+            count.begin(role, fault)
+
+    def end(self, model: str, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
+        for count in (self.total, self.models.setdefault(model, Count())):
+            count.end(status, tokens, cost)
+
+    def reset(self) -> None:
+        """Everything to nought but what is in flight."""
+        self.total = self.total.afresh()
+        self.models = {name: count.afresh() for name, count in self.models.items()}
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"total": self.total.to_json(), "models": {name: c.to_json() for name, c in self.models.items()}}

@@ -1,0 +1,105 @@
+"""How a reply goes over the wire: at once, or in one of the ways that never end well."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from .messages import Reply, head
+
+if TYPE_CHECKING:
+    from .rules import Rule
+
+_FOR_EVER = 24 * 3600.0
+
+
+class Link(NamedTuple):
+    """A connection with a client."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    async def gone_within(self, seconds: float) -> bool:
+        """Waits that long, or until the client leaves; whether it did."""
+        try:
+            async with asyncio.timeout(seconds):
+                return not await self.reader.read(1)  # a client that writes on has not left, but nothing of it is read
+        except TimeoutError:
+            return False
+        except ConnectionError:
+            return True
+
+    async def write(self, data: bytes) -> bool:
+        """Whether the client was still there."""
+        try:
+            self.writer.write(data)
+            await self.writer.drain()
+        except ConnectionError:
+            return False
+        return not self.reader.at_eof()
+
+    async def trickle(self, data: bytes, seconds: float) -> bool:
+        """One byte after the other, `seconds` apart."""
+        for at in range(len(data)):
+            if not await self.write(data[at : at + 1]) or await self.gone_within(seconds):
+                return False
+        return True
+
+    def reset(self) -> None:
+        """Ends the connection with a reset instead of a goodbye."""
+        raw = self.writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+async def plain(link: Link, reply: Reply, rule: "Rule | None" = None) -> bool:
+    """The whole reply at once. All deliveries return whether the client had the whole of it."""
+    return await link.write(head(reply) + reply.body)
+
+
+async def _reset(link: Link, reply: Reply, rule: "Rule") -> bool:
+    """A reset instead of a reply; variant "half" after half of it."""
+    if rule.variant == "half":
+        await link.write((head(reply) + reply.body)[: len(reply.body) // 2])
+    link.reset()
+    return False
+
+
+async def _close(link: Link, reply: Reply, rule: "Rule") -> bool:
+    """A goodbye instead of a reply."""
+    return False
+
+
+async def _drip(link: Link, reply: Reply, rule: "Rule") -> bool:
+    return await link.write(head(reply)) and await link.trickle(reply.body, rule.seconds or 0.5)
+
+
+async def _slow_headers(link: Link, reply: Reply, rule: "Rule") -> bool:
+    return await link.trickle(head(reply), rule.seconds or 0.5) and await link.write(reply.body)
+
+
+async def _hang(link: Link, reply: Reply, rule: "Rule") -> bool:
+    await link.gone_within(_FOR_EVER)
+    return False
+
+
+async def _late(link: Link, reply: Reply, rule: "Rule") -> bool:
+    return not await link.gone_within(rule.seconds or 1.0) and await plain(link, reply)
+
+
+async def _cut_body(link: Link, reply: Reply, rule: "Rule") -> bool:
+    """Half of what Content-Length promised, then a goodbye."""
+    await link.write(head(reply) + reply.body[: len(reply.body) // 2])
+    return False
+
+
+DELIVERIES: Mapping[str, Callable[[Link, Reply, "Rule"], Awaitable[bool]]] = {
+    "reset": _reset,
+    "close": _close,
+    "drip": _drip,
+    "slow_headers": _slow_headers,
+    "hang": _hang,
+    "late": _late,
+    "cut_body": _cut_body,
+}

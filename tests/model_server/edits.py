@@ -1,0 +1,53 @@
+"""Changes in a good answer: more words, other names, other values."""
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from .reading import OUTCOMES, Role
+
+
+def worded(text: str, role: Role, words: str) -> str:
+    """The answer with more words where it explains itself."""
+    if role in OUTCOMES:
+        return changed(text, lambda outcome: outcome.update(reasoning=f"{words} {outcome['reasoning']}"))
+    if role is Role.CLASSIFIER:
+        return text.replace("<reasoning>", f"<reasoning>{_untagged(words)} ", 1)
+    return f"THOUGHT: {words}\n{text.partition('THOUGHT: ')[2] or text}"
+
+
+def named(text: str, role: Role, words: str) -> str:
+    """An outcome with these words in the first material and the first observation; other answers as they are."""
+    return changed(text, lambda outcome: _name(outcome, words)) if role in OUTCOMES else text
+
+
+def _name(outcome: dict[str, Any], words: str) -> None:
+    for material in outcome["new_materials"][:1]:
+        material["name"] = f"{material['name'][:60]} {words}"[:200]
+        material["properties"] = {**material["properties"], "label": words}
+    outcome["new_observations"][0]["description"] += f" {words}"
+    outcome["new_observations"][0]["value"] = words
+
+
+def put(outcome: dict[str, Any], value: Any) -> None:
+    """A value where a number or a text is expected."""
+    for material in outcome["new_materials"][:1]:
+        material["properties"] = {**material["properties"], "purity": value}
+    outcome["new_observations"][0]["value"] = value
+
+
+def changed(text: str, change: Callable[[dict[str, Any]], object]) -> str:
+    outcome = json.loads(text)
+    change(outcome)
+    return json.dumps(outcome, ensure_ascii=False)
+
+
+def replaced_action(text: str, name: str, parameters: str) -> str:
+    changed = re.sub(r"^ACTION: .*$", f"ACTION: {name}", text, flags=re.MULTILINE)
+    return re.sub(r"^PARAMETERS:.*$", f"PARAMETERS: {parameters}", changed, flags=re.MULTILINE)
+
+
+def _untagged(words: str) -> str:
+    """Words that do not close the tag they stand in nor open another of the answer's own."""
+    return re.sub(r"</?(verdict|confidence|reasoning|goal_relevance|evidence_strength)>", "", words)

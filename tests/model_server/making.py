@@ -1,0 +1,41 @@
+"""From a question to the reply that goes over the wire: what is said, wrapped up, and spoilt where a rule says so."""
+
+from decimal import Decimal
+from typing import NamedTuple
+
+from . import anthropic_wire, bodies, brains, openai_wire, spoiling, turns
+from .messages import Reply, json_reply
+from .questions import Answer, Question, Tokens
+from .reading import Role
+from .rules import Rule
+
+
+class Made(NamedTuple):
+    """A reply, the tokens it tells, and what it costs by its own account."""
+
+    reply: Reply
+    tokens: Tokens | None = None
+    cost: Decimal = Decimal(0)
+
+
+def made(question: Question, role: Role, rule: Rule | None, prompt: Tokens, seed: int, number: int) -> Made:
+    """The reply to a question whose prompt has these tokens. `number` is in its id."""
+    answer = _answer(question, role, rule, prompt, seed)
+    write = anthropic_wire.write if question.flavour.dialect == "anthropic" else openai_wire.write
+    reply = json_reply(200, write(question, answer, number))
+    damage = bodies.BODIES.get(rule.fault) if rule else None
+    if rule and damage:
+        reply = damage(reply, question, rule)
+    if damage or not answer.told:
+        return Made(reply)
+    charged = question.flavour.name == "openrouter"
+    return Made(reply, answer.tokens, openai_wire.cost(answer.tokens) if charged else Decimal(0))
+
+
+def _answer(question: Question, role: Role, rule: Rule | None, prompt: Tokens, seed: int) -> Answer:
+    text = brains.answer(question, role, seed)
+    if rule is None:
+        return turns.plain(question, text, prompt)
+    spoil, change = spoiling.TEXTS.get(rule.fault), turns.ANSWERS.get(rule.fault)
+    answer = turns.plain(question, spoil(text, role, rule) if spoil else text, prompt, whole=bool(spoil))
+    return change(answer, question, rule) if change else answer

@@ -1,0 +1,79 @@
+"""HTTP as far as a model provider needs it: requests in, replies out, over asyncio streams."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+LARGEST_HEAD = 512 * 1024  # also what the reader holds at once: a whole prompt, mostly
+LARGEST_BODY = 32 * 1024 * 1024
+_OVERLOADED = 529
+
+
+class Request(NamedTuple):
+    """One request; header names are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Reply(NamedTuple):
+    """One reply. Content-Length is added when it is sent."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+class NotHttpError(Exception):
+    """What came is no request that this server reads; the message says why."""
+
+
+def json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None) -> Reply:
+    """JSON on the wire as providers send it: letters stay UTF-8, half a surrogate pair is escaped."""
+    try:
+        body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        body = json.dumps(data, separators=(",", ":")).encode()
+    return Reply(status, body, {"content-type": "application/json", **(headers or {})})
+
+
+def head(reply: Reply) -> bytes:
+    """Status line and headers, the empty line included."""
+    known = reply.status in set(HTTPStatus)
+    phrase = HTTPStatus(reply.status).phrase if known else "Overloaded" if reply.status == _OVERLOADED else "Unknown"
+    headers = {"content-length": str(len(reply.body)), **reply.headers}
+    lines = [f"HTTP/1.1 {reply.status} {phrase}", *(f"{name}: {value}" for name, value in headers.items())]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+async def read_request(reader: asyncio.StreamReader) -> Request | None:
+    """The next request of a connection; None when the client is gone. NotHttpError if it cannot be read."""
+    try:
+        written = await reader.readuntil(b"\r\n\r\n")
+        method, path, headers = _read_head(written)
+        return Request(method, path, headers, await reader.readexactly(_length(headers)))
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    except asyncio.LimitOverrunError:
+        raise NotHttpError(f"the head of a request has at most {LARGEST_HEAD} bytes") from None
+
+
+def _read_head(written: bytes) -> tuple[str, str, dict[str, str]]:
+    first, *lines = written.decode("latin-1").rstrip("\r\n").split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise NotHttpError("the first line is not METHOD PATH HTTP/1.1")
+    pairs = (line.partition(":") for line in lines)
+    return words[0], words[1].partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    """Bytes of the body. Chunked requests are not read: no SDK sends them."""
+    written = headers.get("content-length", "0")
+    if "transfer-encoding" in headers or not written.isdecimal() or int(written) > LARGEST_BODY:
+        raise NotHttpError(f"a request says its Content-Length, at most {LARGEST_BODY}")
+    return int(written)

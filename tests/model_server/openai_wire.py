@@ -1,0 +1,128 @@
+"""Chat Completions, as OpenAI speaks it and as Gemini, OpenRouter and local servers vary it."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from .questions import Answer, Block, Flavour, Question, Tokens, Turn, draw
+from .refusing import RefusedError, always_reasons, bad, refuse_openai
+
+_FINISH = {"stop": "stop", "max_tokens": "length", "context": "length", "refusal": "stop", "filtered": "content_filter"}
+_ROLES = ("system", "developer", "user", "assistant")
+_DEFAULT_MOST = 4096
+_CREATED = 1_763_600_000  # the same second for every answer, so that the same prompts give the same bytes
+_GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
+# OpenRouter's prices here, in dollars a token: uncached input, cached input, output.
+PRICES = (Decimal("0.000001"), Decimal("0.0000001"), Decimal("0.000004"))
+
+
+def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) -> Question:
+    """The question of a request. RefusedError as the provider would refuse it."""
+    if flavour.needs_key and len(headers.get("authorization", "")) <= len("Bearer "):
+        raise RefusedError(401, "invalid_request_error", "You didn't provide an API key.")
+    if not isinstance(body.get("model"), str) or not body["model"]:
+        raise bad("you must provide a model parameter")
+    if body.get("stream"):
+        raise bad("this server does not stream")
+    turns = _turns(body.get("messages"))
+    reasons = _reasons(body)
+    if flavour.name == "openai":
+        refuse_openai(body, reasons)
+    return Question(
+        flavour=flavour,
+        model=body["model"],
+        system="\n".join(turn.text for turn in turns if turn.role in ("system", "developer")),
+        turns=tuple(turn for turn in turns if turn.role in ("user", "assistant")),
+        blocks=tuple(Block(turn.text) for turn in turns),
+        max_tokens=_max_tokens(body),
+        hidden=64 + draw(64, turns[-1].text) if reasons else 0,
+    )
+
+
+def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
+    """The envelope of an answer."""
+    flavour = question.flavour.name
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text}
+    if flavour in ("openai", "openrouter"):
+        message["refusal"] = None
+    if answer.stop == "refusal":
+        message = {"role": "assistant", "content": None, "refusal": "I can't help with that request."}
+    if answer.thinking:
+        message["reasoning" if flavour == "openrouter" else "reasoning_content"] = answer.thinking
+    choice = {"index": 0, "message": message, "finish_reason": _FINISH[answer.stop], "logprobs": None}
+    if flavour == "openrouter":
+        choice["native_finish_reason"] = choice["finish_reason"]
+    envelope = {
+        "id": f"chatcmpl-{number:08d}",
+        "object": "chat.completion",
+        "created": _CREATED,
+        "model": answer.served_model,
+        "choices": [choice],
+    }
+    if flavour == "openrouter":
+        envelope["provider"] = "Model server"
+    return {**envelope, "usage": _usage(flavour, answer.tokens)} if answer.told else envelope
+
+
+def cost(tokens: Tokens) -> Decimal:
+    """What OpenRouter asks for these tokens here."""
+    uncached, cached, output = PRICES
+    return tokens.input_uncached * uncached + tokens.cache_read * cached + tokens.output * output
+
+
+def error(flavour: Flavour, status: int, kind: str, message: str) -> Any:
+    """The envelope of an error. Google wraps it in a list, OpenRouter says the status as a number."""
+    if flavour.name == "gemini":
+        return [{"error": {"code": status, "message": message, "status": _GOOGLE_STATUS.get(status, "INTERNAL")}}]
+    if flavour.name == "openrouter":
+        return {"error": {"code": status, "message": message, "metadata": {"provider_name": "Model server"}}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+
+
+def _turns(messages: Any) -> list[Turn]:
+    if not isinstance(messages, list) or not messages:
+        raise bad("messages: at least one is needed")
+    return [_turn(message) for message in messages]
+
+
+def _turn(message: Any) -> Turn:
+    if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
+        raise bad(f"messages: the roles are {', '.join(_ROLES)}")
+    content = message.get("content")
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        content = "".join(str(part.get("text", "")) for part in content)
+    if not isinstance(content, str):
+        raise bad("messages.content: must be a text or a list of parts")
+    return Turn(message["role"], content)
+
+
+def _max_tokens(body: Mapping[str, Any]) -> int:
+    most = body.get("max_completion_tokens", body.get("max_tokens"))
+    if most is None:
+        return _DEFAULT_MOST
+    if not isinstance(most, int) or most < 1:
+        raise bad("max_tokens: must be a whole number from 1")
+    return most
+
+
+def _reasons(body: Mapping[str, Any]) -> bool:
+    effort = body.get("reasoning_effort") or (body.get("reasoning") or {}).get("effort")
+    thinker = "thinking" in body["model"] or "deepseek-r1" in body["model"]
+    return always_reasons(body["model"]) or thinker or effort not in (None, "none")
+
+
+def _usage(flavour: str, tokens: Tokens) -> dict[str, Any]:
+    """Cached tokens are part of the prompt's here, and reasoning of the completion's."""
+    usage: dict[str, Any] = {
+        "prompt_tokens": tokens.prompt,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.prompt + tokens.output,
+    }
+    if flavour == "local":
+        return usage
+    usage["prompt_tokens_details"] = {"cached_tokens": tokens.cache_read}
+    usage["completion_tokens_details"] = {"reasoning_tokens": tokens.reasoning}
+    if flavour == "openrouter":
+        price = float(cost(tokens))
+        usage |= {"cost": price, "is_byok": False, "cost_details": {"upstream_inference_cost": price}}
+    return usage

@@ -1,0 +1,152 @@
+"""What a prompt says, whatever words its prompt set uses: the role it asks for, materials, steps done, the action."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from .questions import Question
+
+# What a prompt encloses in these is data; greedy, so that an end written inside the data changes nothing.
+_TAGGED = re.compile(r"<(materials|observations|action|record|interpretation)>.*</\1>", re.DOTALL)
+_MARKED = re.compile(r"<<<([A-Z]+ [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
+_SUMMARY = re.compile(r"summar", re.IGNORECASE)
+_BARCODE = re.compile(r"MAT-[A-Z0-9]{8}\b")
+_AVAILABILITY = re.compile(r"\b(unlimited|not_available_for_further_use|available_for_further_use)\b")
+_NUMBERED = re.compile(r"^\W*(?:step\s+)?(\d{1,3})[.:)]\s", re.IGNORECASE | re.MULTILINE)
+_SUMMARISED = re.compile(r"^STEPS 1 TO (\d{1,3})\b", re.MULTILINE)
+_LEFT = re.compile(r"\b(\d{1,3}) (?:steps?|actions?|attempts?)\s+(?:are\s+)?(?:left|remain)", re.IGNORECASE)
+_ALIAS = re.compile(r"\bS\d{1,3}\b")
+_OPENING = re.compile(r"[{\[]")
+_NEAR = 40  # characters before an object in which its alias may stand
+_ACTION_NAMED = re.compile(r"\b(?:action|name)\W{1,6}([A-Za-z][A-Za-z0-9]{2,60})", re.IGNORECASE)
+
+
+class Role(StrEnum):
+    """What a prompt asks for."""
+
+    AGENT = "agent"
+    PLAN = "plan"
+    SUMMARY = "summary"
+    TRANSITION = "transition"
+    PERTURBED = "perturbed"
+    CLASSIFIER = "classifier"
+
+
+OUTCOMES = (Role.TRANSITION, Role.PERTURBED)  # roles whose answer is an outcome in JSON
+
+
+class Seen(NamedTuple):
+    """A material as a transition's prompt shows it."""
+
+    alias: str
+    fields: Mapping[str, Any]
+
+    @property
+    def limited(self) -> bool:
+        return self.fields.get("available_for_use") != "unlimited"
+
+
+def role(question: Question) -> Role:
+    """By the form of answer that the instructions state; what stands between data tags is not looked at."""
+    instructions = _MARKED.sub("", _TAGGED.sub("", question.asked))
+    if "new_materials" in question.system:
+        return Role.PERTURBED if "SECRET" in question.system or "SECRET" in instructions else Role.TRANSITION
+    if _asks_for_action(question.system):
+        return _agent_role(question.asked)
+    if "<verdict>" in instructions or "<verdict>" in question.system:
+        return Role.CLASSIFIER
+    if "new_materials" in instructions:
+        return Role.PERTURBED if "SECRET" in instructions else Role.TRANSITION
+    return Role.AGENT if _asks_for_action(question.asked) else Role.SUMMARY
+
+
+def _asks_for_action(text: str) -> bool:
+    return 0 <= text.find("ACTION:") < text.rfind("PARAMETERS")
+
+
+def _agent_role(asked: str) -> Role:
+    if "ACTION:" in asked:
+        return Role.AGENT
+    if "PLAN:" in asked:
+        return Role.PLAN
+    return Role.SUMMARY if _SUMMARY.search(asked) else Role.AGENT
+
+
+def limited_barcodes(asked: str) -> list[str]:
+    """Barcodes that can be used and used up, in their order in the prompt. Where nothing tells, all of them."""
+    found = list(_BARCODE.finditer(asked))
+    told: dict[str, str] = {}
+    for this, following in zip(found, [*found[1:], None], strict=True):
+        about = asked[this.end() : following.start() if following else len(asked)]
+        if word := _AVAILABILITY.search(about):
+            told[this[0]] = word[0]
+    if not told:
+        return list(dict.fromkeys(match[0] for match in found))
+    return [code for code, word in told.items() if word == "available_for_further_use"]
+
+
+def steps_done(asked: str) -> int:
+    """The highest number of a step in the history; 0 where there is none."""
+    numbers = [*_NUMBERED.findall(asked), *_SUMMARISED.findall(asked)]
+    return max(map(int, numbers), default=0)
+
+
+def steps_left(asked: str) -> int | None:
+    """What the prompt says of it last; None where it says nothing."""
+    found = _LEFT.findall(asked)
+    return int(found[-1]) if found else None
+
+
+def materials(asked: str) -> list[Seen]:
+    """The inputs of an action: objects with a name and properties that have an alias, each alias once."""
+    found: dict[str, Seen] = {}
+    end = 0
+    for start, stop, value in _objects(asked):
+        near = _ALIAS.findall(asked[max(end, start - _NEAR) : start])
+        for seen in _materials_in(value, near[-1] if near else ""):
+            found.setdefault(seen.alias, seen)
+        end = stop
+    return list(found.values())
+
+
+def action_name(asked: str) -> str:
+    """The action that is to be simulated; "The action" where it is not found."""
+    tagged = re.search(r"<action>(.*)</action>", asked, re.DOTALL)
+    about = tagged[1] if tagged else asked
+    for _, _, value in _objects(about) if tagged else ():
+        if isinstance(value, Mapping) and isinstance(name := value.get("name", value.get("action")), str):
+            return name[:60]
+    named = _ACTION_NAMED.search(about)
+    return named[1] if named else "The action"
+
+
+def _materials_in(value: Any, alias: str) -> Iterator[Seen]:
+    if isinstance(value, list):
+        for part in value:
+            yield from _materials_in(part, "")
+    elif isinstance(value, Mapping) and "new_materials" not in value:
+        if "name" in value and isinstance(value.get("properties"), Mapping):
+            own = [part for key, part in value.items() if key != "name" and _is_alias(part)]
+            if alias := str(own[0]) if own else alias:
+                yield Seen(alias, value)
+        else:
+            for key, part in value.items():
+                yield from _materials_in(part, key if _is_alias(key) else "")
+
+
+def _is_alias(value: Any) -> bool:
+    return isinstance(value, str) and bool(_ALIAS.fullmatch(value))
+
+
+def _objects(text: str) -> Iterator[tuple[int, int, Any]]:
+    """The outermost JSON objects and lists in a text: start, end, value."""
+    decoder, at = json.JSONDecoder(), 0
+    while found := _OPENING.search(text, at):
+        try:
+            value, at = decoder.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            at = found.end()
+        else:
+            yield found.start(), at, value

@@ -1,0 +1,135 @@
+"""What the providers do not take, so that a request which they would refuse is refused here as well."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_ALWAYS_REASONS = re.compile(r"^(gpt-5(?!\.)|gpt-5\.(?:[5-9]|\d\d)|gpt-6|o\d)")
+_REASONS_IF_ASKED = re.compile(r"^gpt-5\.[1-4]")
+_ADAPTIVE_ONLY = re.compile(r"^claude-[a-z]+-(4-[789]|5)(?!\d{2})")
+_NO_SAMPLING_SINCE = "2026-10-21"
+_LEAST_BUDGET = 1024
+_OPENAI_FIELDS = frozenset(
+    [
+        "model",
+        "messages",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "n",
+        "stop",
+        "seed",
+        "stream",
+        "stream_options",
+        "response_format",
+        "reasoning_effort",
+        "verbosity",
+        "service_tier",
+        "store",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "prompt_cache_options",
+        "logprobs",
+        "top_logprobs",
+        "logit_bias",
+        "frequency_penalty",
+        "presence_penalty",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "modalities",
+        "prediction",
+        "web_search_options",
+        "audio",
+    ]
+)
+_ANTHROPIC_FIELDS = frozenset(
+    [
+        "model",
+        "messages",
+        "system",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "stop_sequences",
+        "stream",
+        "metadata",
+        "service_tier",
+        "thinking",
+        "output_config",
+        "cache_control",
+        "tools",
+        "tool_choice",
+        "context_management",
+        "container",
+        "mcp_servers",
+        "inference_geo",
+        "speed",
+    ]
+)
+
+
+class RefusedError(Exception):
+    """A request that this server does not take: HTTP status, the provider's word for it, and why."""
+
+    def __init__(self, status: int, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.kind, self.message = status, kind, message
+
+
+def bad(message: str) -> RefusedError:
+    return RefusedError(400, "invalid_request_error", message)
+
+
+def need_fields(body: Mapping[str, Any], dialect: str) -> None:
+    """No field that the provider does not know: it would refuse the whole request."""
+    known = _OPENAI_FIELDS if dialect == "openai" else _ANTHROPIC_FIELDS
+    if unknown := sorted(set(body) - known):
+        word = "Unknown parameter" if dialect == "openai" else "Extra inputs are not permitted"
+        raise bad(f"{word}: '{unknown[0]}'")
+
+
+def always_reasons(model: str) -> bool:
+    return bool(_ALWAYS_REASONS.match(model))
+
+
+def refuse_openai(body: Mapping[str, Any], reasons: bool) -> None:
+    """What OpenAI's own models that reason do not take."""
+    model = body["model"]
+    if always_reasons(model) or _REASONS_IF_ASKED.match(model):
+        if "max_tokens" in body:
+            raise bad("Unsupported parameter: 'max_tokens' is not supported; use 'max_completion_tokens' instead.")
+        if reasons and body.get("temperature", 1) != 1:
+            raise bad("Unsupported value: 'temperature'. Only the default (1) value is supported.")
+    need_fields(body, "openai")
+
+
+def refuse_anthropic(body: Mapping[str, Any], version: str) -> None:
+    """What the Messages API does not take, by the version that the request names."""
+    thinking = body.get("thinking") or {}
+    kind = thinking.get("type")
+    sampling = [name for name in ("temperature", "top_p", "top_k") if body.get(name) is not None]
+    adaptive = bool(_ADAPTIVE_ONLY.match(body["model"]))
+    if kind not in (None, "enabled", "adaptive", "disabled", "between_tools"):
+        raise bad(f"thinking.type: {kind!r} is not known")
+    if kind == "enabled":
+        _need_budget(thinking.get("budget_tokens"), body["max_tokens"], adaptive)
+    if sampling and (adaptive or version >= _NO_SAMPLING_SINCE):
+        raise bad(f"{sampling[0]}: this model does not take sampling parameters")
+    if kind in ("enabled", "adaptive") and body.get("temperature", 1) != 1:
+        raise bad("temperature: may only be set to 1 when thinking is enabled")
+    need_fields(body, "anthropic")
+
+
+def _need_budget(budget: Any, max_tokens: int, adaptive: bool) -> None:
+    if adaptive:
+        raise bad("thinking.budget_tokens: this model thinks adaptively; use output_config.effort")
+    if not isinstance(budget, int) or budget < _LEAST_BUDGET:
+        raise bad(f"thinking.budget_tokens: must be at least {_LEAST_BUDGET}")
+    if budget >= max_tokens:
+        raise bad("max_tokens: must be greater than thinking.budget_tokens")

@@ -1,0 +1,146 @@
+"""Starting and stopping the server: in a thread of this process, or as a process of its own."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .messages import LARGEST_HEAD
+from .rules import Rule, read
+from .service import Options, Service
+
+_BACKLOG = 1024  # connections that may knock at once
+_PATHS = {
+    "ANTHROPIC": "",
+    "OPENAI": "/v1",
+    "GEMINI": "/v1beta/openai/",
+    "OPENROUTER": "/api/v1",
+    "LOCAL": "/local/v1",
+}
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+class Server(NamedTuple):
+    """A running server, spoken to over HTTP from anywhere."""
+
+    url: str
+
+    def environ(self) -> dict[str, str]:
+        """Base URLs and dummy keys for every provider."""
+        urls = {f"{name}_BASE_URL": self.url + path for name, path in _PATHS.items()}
+        return urls | {f"{name}_API_KEY": f"dummy-{name.lower()}" for name in _PATHS}
+
+    def counters(self) -> dict[str, Any]:
+        """{"total": {...}, "models": {id: {...}}}; see counting.Count."""
+        counted: dict[str, Any] = self._ask("GET", "/counters")
+        return counted
+
+    def requests(self) -> list[dict[str, Any]]:
+        """The last requests: path, headers without keys, body."""
+        kept: list[dict[str, Any]] = self._ask("GET", "/requests")
+        return kept
+
+    def faults(self, *faults: Mapping[str, Any] | Rule | str) -> None:
+        """From now on these rules and no others; a name alone strikes everything. ValueError if one is not known."""
+        named = [{"fault": rule} if isinstance(rule, str) else rule for rule in faults]
+        self._ask("POST", "/faults", [_as_json(read(rule)) for rule in named])
+
+    def reset(self) -> None:
+        """Counters to nought, no faults, nothing cached."""
+        self._ask("POST", "/reset")
+
+    def _ask(self, method: str, path: str, data: Any = None) -> Any:
+        body = None if method == "GET" else json.dumps(data).encode()
+        request = urllib.request.Request(self.url + path, data=body, method=method)
+        with _OPENER.open(request, timeout=30) as reply:
+            return json.load(reply)
+
+
+def _as_json(rule: Rule) -> dict[str, Any]:
+    return {name: value for name, value in vars(rule).items() if name not in ("met", "struck")}
+
+
+async def serve(options: Options, port: int, ready: Any) -> None:
+    """Serves until it is cancelled; `ready` is called with the URL."""
+    service = Service(options)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await service.connected(reader, writer)
+        except asyncio.CancelledError:
+            pass  # the server stops; asyncio would log a cancelled connection as an error
+        finally:
+            tasks.discard(task)
+
+    server = await asyncio.start_server(connected, "127.0.0.1", port, limit=LARGEST_HEAD, backlog=_BACKLOG)
+    try:
+        ready(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        await asyncio.Event().wait()
+    finally:
+        server.close()
+        for task in [*tasks]:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextmanager
+def running(
+    latency: float = 0.0,
+    seed: int = 0,
+    most_at_once: int | None = None,
+    faults: Sequence[Mapping[str, Any] | Rule] = (),
+    port: int = 0,
+) -> Iterator[Server]:
+    """The server in a thread of this process, stopped at the end of the block with all that hangs in it."""
+    loop, started, urls = asyncio.new_event_loop(), threading.Event(), list[str]()
+
+    def ready(url: str) -> None:
+        urls.append(url)
+        started.set()
+
+    main = loop.create_task(serve(Options(latency, seed, most_at_once, tuple(faults)), port, ready))
+    main.add_done_callback(lambda _: started.set())
+
+    def run() -> None:
+        loop.run_until_complete(asyncio.wait([main]))  # raises nothing: the block below asks how it ended
+        loop.close()
+
+    thread = threading.Thread(target=run, name="model server", daemon=True)
+    thread.start()
+    started.wait()
+    try:
+        if not urls:
+            thread.join()
+            main.result()  # raises what kept it from starting
+        yield Server(urls[0])
+    finally:
+        if thread.is_alive():
+            loop.call_soon_threadsafe(main.cancel)
+        thread.join()
+
+
+@contextmanager
+def spawned(*arguments: str) -> Iterator[Server]:
+    """The server as a process of its own, with its command's options: its work is then not this process's."""
+    command = [sys.executable, str(Path(__file__).parent), "--port", "0", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline().strip()
+        if not url:
+            raise RuntimeError(f"the model server did not start (exit status {process.wait()})")
+        yield Server(url)
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()

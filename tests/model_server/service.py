@@ -1,0 +1,167 @@
+"""The server: requests come in, roles are told apart, answers go out, everything is counted."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from . import anthropic_wire, deliveries, making, openai_wire, reading, refusals, rules
+from .caching import PromptCaches
+from .counting import Counters
+from .deliveries import Link
+from .making import Made
+from .messages import NotHttpError, Reply, Request, json_reply, read_request
+from .questions import FLAVOURS, Flavour, Question
+from .refusing import RefusedError, bad
+from .rules import Rule
+
+_KEPT = 50  # requests that can be looked at afterwards
+_SECRET = ("authorization", "x-api-key")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the server behaves. `most_at_once`: requests in flight of one model, beyond which it says 429."""
+
+    latency: float = 0.0  # seconds before each answer; errors come at once
+    seed: int = 0
+    most_at_once: int | None = None
+    faults: Sequence[Mapping[str, Any] | Rule] = ()
+
+
+@dataclass
+class Service:
+    """All that the server knows. It lives in one event loop."""
+
+    options: Options
+    counters: Counters = field(default_factory=Counters)
+    caches: PromptCaches = field(default_factory=PromptCaches)
+    kept: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    number: int = 0
+
+    def __post_init__(self) -> None:
+        self.rules = [rules.read(rule) for rule in self.options.faults]
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one connection until either side ends it."""
+        link = Link(reader, writer)
+        try:
+            while request := await read_request(reader):
+                if not await self._serve(link, request):
+                    break
+        except NotHttpError as problem:
+            await deliveries.plain(link, json_reply(400, {"error": {"message": str(problem)}}))
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+    async def _serve(self, link: Link, request: Request) -> bool:
+        """Whether the connection can go on."""
+        flavour = FLAVOURS.get(request.path)
+        if flavour is None or request.method != "POST":
+            return await deliveries.plain(link, self._about(request))
+        self.number += 1
+        body: dict[str, Any] = {}
+        try:
+            body = _body(request)
+            question = self._question(request, body, flavour)
+        except RefusedError as refused:
+            model = body.get("model")
+            return await self._refuse(link, flavour, model if isinstance(model, str) else "", refused)
+        return await self._answer(link, question)
+
+    def _question(self, request: Request, body: dict[str, Any], flavour: Flavour) -> Question:
+        shown = {name: value for name, value in request.headers.items() if name not in _SECRET}
+        self.kept.append({"path": request.path, "headers": shown, "body": body})
+        read = anthropic_wire.read if flavour.dialect == "anthropic" else openai_wire.read
+        return read(body, request.headers, flavour)
+
+    async def _refuse(self, link: Link, flavour: Flavour, model: str, refused: RefusedError) -> bool:
+        """A request that is not taken; it counts all the same, for a model without a name if it names none."""
+        self.counters.begin(model, "unread", "")
+        reply = refusals.reply(flavour, refused.status, refused.kind, refused.message)
+        sent = await deliveries.plain(link, self._signed(reply))
+        self.counters.end(model, refused.status if sent else None, None, Decimal(0))
+        return sent
+
+    async def _answer(self, link: Link, question: Question) -> bool:
+        role = reading.role(question)
+        rule = self._rule(question, role)
+        self.counters.begin(question.model, role, rule.fault if rule else "")
+        made, sent = None, False
+        try:
+            if rule and rule.fault in refusals.ERRORS:
+                made = Made(self._signed(refusals.struck(question, rule)))
+                sent = await deliveries.plain(link, made.reply)
+            elif not (self.options.latency and await link.gone_within(self.options.latency)):
+                made = making.made(question, role, rule, self.caches.count(question), self.options.seed, self.number)
+                made = made._replace(reply=self._signed(made.reply))
+                deliver = deliveries.DELIVERIES.get(rule.fault, deliveries.plain) if rule else deliveries.plain
+                sent = await deliver(link, made.reply, rule)  # type: ignore[arg-type]
+        finally:
+            told = made if sent else None
+            self.counters.end(
+                question.model,
+                told.reply.status if told else None,
+                told.tokens if told else None,
+                told.cost if told else Decimal(0),
+            )
+        return sent
+
+    def _rule(self, question: Question, role: reading.Role) -> Rule | None:
+        """The fault that strikes, if any: one that was asked for, or too many requests at once."""
+        count = self.counters.models.get(question.model)
+        most = self.options.most_at_once
+        if most is not None and count and count.in_flight >= most:
+            return Rule("rate_limit")
+        if not self.rules:
+            return None
+        return rules.first(self.rules, question.model, role, f"{question.system}\n{question.asked}")
+
+    def _signed(self, reply: Reply) -> Reply:
+        """With the id of the request, under both dialects' names."""
+        name = f"req_{self.number:08d}"
+        return reply._replace(headers={**reply.headers, "request-id": name, "x-request-id": name})
+
+    def _about(self, request: Request) -> Reply:
+        """The server's own pages: GET /counters, GET /requests, POST /reset, POST /faults."""
+        match request.method, request.path:
+            case "GET", "/counters":
+                return json_reply(200, self.counters.to_json())
+            case "GET", "/requests":
+                return json_reply(200, list(self.kept))
+            case "POST", "/reset":
+                self.reset()
+                return json_reply(200, {})
+            case "POST", "/faults":
+                return self._new_rules(request.body)
+        return json_reply(404, {"error": {"message": f"there is no {request.method} {request.path}"}})
+
+    def reset(self) -> None:
+        """Counters to nought, no faults, nothing cached."""
+        self.counters.reset()
+        self.caches = PromptCaches()
+        self.rules = []
+        self.kept.clear()
+
+    def _new_rules(self, body: bytes) -> Reply:
+        """A list of rules takes the place of those before."""
+        try:
+            self.rules = [rules.read(rule) for rule in json.loads(body)]
+        except (ValueError, TypeError, AttributeError) as problem:
+            return json_reply(400, {"error": {"message": str(problem)}})
+        return json_reply(200, {"rules": len(self.rules)})
+
+
+def _body(request: Request) -> dict[str, Any]:
+    try:
+        body = json.loads(request.body)
+    except ValueError:
+        raise bad("the body is not JSON") from None
+    if not isinstance(body, dict):
+        raise bad("the body is not a JSON object")
+    return body

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from model_server import Server, running
 from services import PostgresCluster, RedisServer
 
 # Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
@@ -36,6 +37,15 @@ def quick_clockwork(settings: Any) -> None:
     """
     for name in PACED:
         setattr(settings, name, getattr(settings, name) / 20)
+
+
+@pytest.fixture
+def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """A stand-in for every provider, and an environment that leads there."""
+    with running() as server:
+        for name, value in server.environ().items():
+            monkeypatch.setenv(name, value)
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -76,6 +76,6 @@ def _renew(due: list[tuple[type[Leased], int, str]]) -> None:
         _held.update({key: now for key in due if key in _held})
 
 
-def _rows(model: type[Leased], owner: str, due: list[tuple[type[Leased], int, str]]) -> Any:
+def _rows(model: Any, owner: str, due: list[tuple[type[Leased], int, str]]) -> Any:
     keys = [pk for of, pk, by in due if of is model and by == owner]
     return model.objects.filter(pk__in=keys, lease_owner=owner, status__in=Leased.RUNNABLE, lease_until__isnull=False)

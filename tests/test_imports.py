@@ -12,6 +12,10 @@ ALLOWED = {
     "simulation/lab": ("simulation.lab",),
     "simulation/checker": ("simulation.lab", "simulation.checker"),
     "simulation/offline": ("simulation.lab", "simulation.offline"),
+    "simulation/providers": ("simulation.providers",),
+    "simulation/llm": ("simulation.lab", "simulation.checker", "simulation.providers.base", "simulation.llm"),
+    "simulation/pricing.py": ("simulation.providers.base",),
+    "simulation/setups.py": ("simulation.providers",),
     "ratings/stats": ("ratings.stats",),
     "ratings/blinding.py": (),
     "ratings/planning.py": (),
@@ -24,6 +28,7 @@ ALLOWED = {
 }
 WITHOUT_DJANGO = (
     "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
+    "simulation/providers", "simulation/llm", "simulation/pricing.py", "simulation/setups.py", "simulation/casting.py",
     "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/blinding.py", "ratings/planning.py",
 )  # fmt: skip
 

@@ -94,7 +94,7 @@ def _step_lines(done: Step) -> Iterator[str]:
     used = ", ".join(f"{material.barcode} {material.name}" for material in done.inputs)
     yield f"{done.number}. {done.action.name} at {clock(done.started_at)}" + (f" on {used}" if used else "")
     if done.action.parameters:
-        yield "   with " + ", ".join(f"{name}={_short(value)}" for name, value in done.action.parameters.items())
+        yield "   with " + ", ".join(f"{name}={_short(value)}" for name, value in _sorted(done.action.parameters))
     if not done.outcome.success:
         yield f"   refused by {done.outcome.rejected_by or 'nobody'}: {done.outcome.failure_reason}"
         return
@@ -108,13 +108,18 @@ def _step_lines(done: Step) -> Iterator[str]:
 
 
 def _properties(properties: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{name}: {_short(value)}" for name, value in properties.items())
+    told = ", ".join(f"{name}: {_short(value)}" for name, value in _sorted(properties))
     return f" {told}" if told else ""
+
+
+def _sorted(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """By name: a database need not keep the order they were written in, and the same bench must always read the same."""
+    return sorted(values.items())
 
 
 def _short(value: Any) -> str:
     if isinstance(value, Mapping):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -2,8 +2,13 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
+
+from simulation.llm.cleaning import clean_text
+
+_TAG = re.compile("<(?=[A-Za-z/!?<])")  # what a prompt set's own tags, or ours, could begin with
 
 
 def framed(label: str, data: Any) -> str:
@@ -21,6 +26,10 @@ def line(data: Any) -> str:
 
 
 def _frame(label: str, content: str) -> str:
-    """The mark is made of a hash of the content: what stands inside cannot hold it, and a replay has the same."""
+    """The mark is made of a hash of the content: what stands inside cannot hold it, and a replay has the same.
+
+    Inside there is nothing but JSON, so that the first sign of a tag can be written as JSON's escape of it.
+    """
+    content = _TAG.sub(r"\\u003c", clean_text(content))
     mark = hashlib.sha256(f"{label}\n{content}".encode()).hexdigest()[:16]
     return f"<<<{label} {mark}\n{content}\n{label} {mark}>>>"

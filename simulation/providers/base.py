@@ -71,7 +71,7 @@ class Completion:
     request_id: str = ""
     cost: Decimal | None = None  # in US dollars, where the provider itself says so
     refusal: str = ""  # its category or text, where `stop` is REFUSAL
-    reply: Reply = Reply(0, {}, b"")
+    reply: Reply = field(default_factory=lambda: Reply(0, {}, b""))
 
 
 class ErrorClass(StrEnum):
@@ -104,11 +104,11 @@ class ProviderError(Exception):
         self.error_class, self.retry_after, self.reply, self.request_id = error_class, retry_after, reply, request_id
 
 
-class ProviderUnavailable(ProviderError):
+class ProviderUnavailable(ProviderError):  # noqa: N818  # the house's word
     """Try again later."""
 
 
-class ProviderRefused(ProviderError):
+class ProviderRefused(ProviderError):  # noqa: N818  # as above
     """Trying again would not help: the key or the request is not accepted."""
 
 

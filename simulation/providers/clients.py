@@ -13,16 +13,22 @@ from typing import Any
 import httpx2
 
 from simulation.providers import anthropic, openai, transport, wire
-from simulation.providers.base import PROVIDERS, Endpoint, ProviderError, Reply, WireRequest
+from simulation.providers.base import (
+    PROVIDERS,
+    Endpoint,
+    ErrorClass,
+    ProviderError,
+    ProviderUnavailable,
+    Reply,
+    WireRequest,
+)
 
 Post = Callable[[Mapping[str, Any], Mapping[str, str], float], httpx2.Response]  # body, headers, deadline
 LEAST_KEY = 8  # a shorter key is none, and would blot out words
 _making: dict[int, threading.Lock] = {}  # by process: a lock held during a fork would never open in the child
 
 
-def exchange(
-    endpoint: Endpoint, request: WireRequest, deadline: float, wires: httpx2.BaseTransport | None
-) -> Reply:  # fmt: skip
+def exchange(endpoint: Endpoint, request: WireRequest, deadline: float, wires: httpx2.BaseTransport | None) -> Reply:
     """One HTTP attempt: the reply, whatever its status, with the key blotted out where the server says it back.
 
     Raises ProviderUnavailable where no whole reply came within `deadline` seconds.
@@ -54,17 +60,7 @@ def _anthropic(base_url: str, key: str, http: httpx2.Client) -> Post:
 
     own = {"Authorization": f"Bearer {key}"}  # said aloud: the SDK's custom headers may come from the environment
     client = sdk.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_headers=own)
-
-    def post(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
-        settings = sdk._types.RequestOptions(headers=dict(headers), timeout=transport.timeout(deadline))
-        try:
-            return client.post(anthropic.PATH, cast_to=httpx2.Response, body=dict(body), options=settings)
-        except sdk.APIStatusError as error:
-            return error.response
-        except sdk.APIConnectionError as error:
-            raise _ours(error) from error
-
-    return post
+    return _posting(client.post, anthropic.PATH, sdk.APIStatusError, sdk.APIConnectionError)
 
 
 def _openai(provider: str, base_url: str, key: str, http: httpx2.Client) -> Post:
@@ -75,27 +71,35 @@ def _openai(provider: str, base_url: str, key: str, http: httpx2.Client) -> Post
     if provider != "openai":  # the environment's organisation is OpenAI's business alone
         own |= {"OpenAI-Organization": sdk.Omit(), "OpenAI-Project": sdk.Omit()}
     client = sdk.OpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_headers=own)
+    return _posting(client.post, openai.PATH, sdk.APIStatusError, sdk.APIConnectionError)
+
+
+def _posting(
+    send: Callable[..., httpx2.Response], path: str, answered: type[Exception], unanswered: type[Exception]
+) -> Post:
+    """One attempt through an SDK; a reply of any status is given back, `answered` is how the SDK raises the bad ones."""
 
     def post(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
-        settings = sdk._types.RequestOptions(headers=dict(headers), timeout=transport.timeout(deadline))
+        options = {"headers": headers, "timeout": transport.timeout(deadline)}
         try:
-            return client.post(openai.PATH, cast_to=httpx2.Response, body=dict(body), options=settings)
-        except sdk.APIStatusError as error:
-            return error.response
-        except sdk.APIConnectionError as error:
+            return send(path, cast_to=httpx2.Response, body=dict(body), options=options)
+        except answered as error:
+            response: httpx2.Response = getattr(error, "response")  # noqa: B009  # both SDKs' errors have it
+            return response
+        except unanswered as error:
             raise _ours(error) from error
 
     return post
 
 
 def _ours(error: Exception) -> ProviderError:
-    """Our own error from under the SDK's."""
+    """Our own error from under the SDK's, which may wrap it."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ProviderError):
             return cause
         cause = cause.__cause__
-    raise error
+    return ProviderUnavailable(ErrorClass.CONNECTION, wire.shortened(f"{type(error).__name__}: {error}", 500))
 
 
 def _blotted(reply: Reply, key: str) -> Reply:

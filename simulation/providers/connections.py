@@ -39,9 +39,7 @@ DIALECTS = {
 }
 
 
-def endpoint(
-    provider: str, model_id: str, options: WireOptions, environ: Mapping[str, str] | None = None
-) -> Endpoint:  # fmt: skip
+def endpoint(provider: str, model_id: str, options: WireOptions, environ: Mapping[str, str] | None = None) -> Endpoint:
     """The model as this environment reaches it. Raises ValueError for an unknown provider, MissingKey otherwise."""
     if provider not in PROVIDERS:
         raise ValueError(f"provider: {provider!r} is none of {', '.join(PROVIDERS)}")

@@ -63,9 +63,7 @@ def usage(said: Mapping[str, Any]) -> Usage | None:
     thought = wire.count(wire.mapping(said.get("completion_tokens_details")).get("reasoning_tokens")) or 0
     # Gemini leaves thinking out of the completion's count: it shows only in the total
     beside = max(0, (wire.count(said.get("total_tokens")) or 0) - prompt - completion)
-    return Usage(
-        max(0, prompt - cached - written), cached, written, 0, completion + beside, max(thought, beside)
-    )  # fmt: skip
+    return Usage(max(0, prompt - cached - written), cached, written, 0, completion + beside, max(thought, beside))
 
 
 def cost(said: Mapping[str, Any]) -> Decimal | None:

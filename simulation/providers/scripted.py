@@ -49,9 +49,7 @@ class ScriptedProvider:
 class ScriptedConnection:
     """A Connection that gives its answers in their order, or asks a function of the request. Safe between threads."""
 
-    def __init__(
-        self, answers: Iterable[Answer] | Callable[[WireRequest], Answer], endpoint: Endpoint = LOCAL
-    ) -> None:  # fmt: skip
+    def __init__(self, answers: Iterable[Answer] | Callable[[WireRequest], Answer], endpoint: Endpoint = LOCAL) -> None:
         self.endpoint = endpoint
         self.requests: list[WireRequest] = []
         self._next = answers if callable(answers) else _in_order(answers)

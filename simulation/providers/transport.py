@@ -17,7 +17,8 @@ KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # models think for minutes; firewalls forget silent connections
     *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)),
 ]  # fmt: skip
-ENCODED = {"content-encoding", "content-length", "transfer-encoding"}
+# the body is handed on decoded; and no server gets to leave something in our later requests
+NOT_HANDED_ON = {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
 
 
 def timeout(deadline: float) -> httpx2.Timeout:
@@ -75,7 +76,9 @@ class Bounded(httpx2.BaseTransport):
         with ending_at(ends), _translated(came, lambda: time.monotonic() >= ends):
             came.response = self.inner.handle_request(request)
             came.read(ends)
-        headers = [(name, value) for name, value in came.response.headers.multi_items() if name.lower() not in ENCODED]
+        headers = [
+            (name, value) for name, value in came.response.headers.multi_items() if name.lower() not in NOT_HANDED_ON
+        ]
         return httpx2.Response(came.response.status_code, headers=headers, content=bytes(came.body))
 
     def close(self) -> None:

@@ -81,6 +81,19 @@ def test_the_prompt_holds_goal_catalogue_clock_materials_with_condition_and_age_
     assert "Rejected in a row: 1." in text
 
 
+def test_the_order_in_which_a_database_hands_back_names_changes_no_prompt():
+    one, two = Script(QUIT), Script(QUIT)
+    names = {"volume": "1 mL", "phase": "liquid", "wells": {"A1": "x", "B1": "y"}}
+    turned = {"wells": {"B1": "y", "A1": "x"}, "phase": "liquid", "volume": "1 mL"}
+    for script, properties in ((one, names), (two, turned)):
+        made = bench(Draft("Sample", properties))
+        code = made.inventory.materials[0].barcode
+        settings = dict(reversed([("a", "1"), ("b", "2")])) if script is two else {"a": "1", "b": "2"}
+        made.record(Action("Mix", (code,), settings), Outcome(True, (Draft("Sample", properties, replaces=code),)))
+        agent(script).choose(made.situation())
+    assert one.asked == two.asked
+
+
 def test_what_only_grows_comes_first_so_that_a_provider_can_keep_the_prefix():
     first, second = Script(QUIT), Script(QUIT)
     agent(first).choose(played(3).situation())

@@ -20,7 +20,8 @@ _LEFT = re.compile(r"\b(\d{1,3}) (?:steps?|actions?|attempts?)\s+(?:are\s+)?(?:l
 _ALIAS = re.compile(r"\bS\d{1,3}\b")
 _OPENING = re.compile(r"[{\[]")
 _NEAR = 40  # characters before an object in which its alias may stand
-_ACTION_NAMED = re.compile(r"\b(?:action|name)\W{1,6}([A-Za-z][A-Za-z0-9]{2,60})", re.IGNORECASE)
+_ACTION_DATA = re.compile(r"<action>.*</action>|<<<(ACTION [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
+_ACTION_NAMED = re.compile(r"\bACTION:\W{0,3}([A-Za-z][A-Za-z0-9]{2,60})", re.IGNORECASE)
 
 
 class Role(StrEnum):
@@ -78,8 +79,9 @@ def limited_barcodes(asked: str) -> list[str]:
     """Barcodes that can be used and used up, in their order in the prompt. Where nothing tells, all of them."""
     found = list(_BARCODE.finditer(asked))
     told: dict[str, str] = {}
-    for this, following in zip(found, [*found[1:], None], strict=True):
-        about = asked[this.end() : following.start() if following else len(asked)]
+    for at, this in enumerate(found):
+        end = found[at + 1].start() if at + 1 < len(found) else len(asked)
+        about = asked[this.end() : end]
         if word := _AVAILABILITY.search(about):
             told[this[0]] = word[0]
     if not told:
@@ -113,12 +115,11 @@ def materials(asked: str) -> list[Seen]:
 
 def action_name(asked: str) -> str:
     """The action that is to be simulated; "The action" where it is not found."""
-    tagged = re.search(r"<action>(.*)</action>", asked, re.DOTALL)
-    about = tagged[1] if tagged else asked
-    for _, _, value in _objects(about) if tagged else ():
+    enclosed = _ACTION_DATA.search(asked)
+    for _, _, value in _objects(enclosed[0]) if enclosed else ():
         if isinstance(value, Mapping) and isinstance(name := value.get("name", value.get("action")), str):
             return name[:60]
-    named = _ACTION_NAMED.search(about)
+    named = _ACTION_NAMED.search(enclosed[0] if enclosed else asked)
     return named[1] if named else "The action"
 
 

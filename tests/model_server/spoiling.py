@@ -86,6 +86,11 @@ def _nan(text: str, role: Role, rule: "Rule") -> str:
     return edits.replaced_action(text, "Wait", "duration=NaN")
 
 
+def _no_secret(text: str, role: Role, rule: "Rule") -> str:
+    """A planted error that is not owned up to."""
+    return re.sub(r" SECRET: [^\"]*", "", text)
+
+
 def _deep(text: str, role: Role, rule: "Rule") -> str:
     """Nested further than any reader should follow."""
     if role in OUTCOMES:
@@ -130,6 +135,7 @@ TEXTS: Mapping[str, Callable[[str, Role, "Rule"], str]] = {
     "missing_field": _missing_field,
     "unknown_field": _unknown_field,
     "nan": _nan,
+    "no_secret": _no_secret,
     "deep": _deep,
     "huge_2mb": _huge,
     "nul": _nul,

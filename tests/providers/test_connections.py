@@ -47,6 +47,14 @@ def test_a_request_sent_twice_is_the_same_bytes(server: Bytes) -> None:
     assert server.requests[0].body == server.requests[1].body
 
 
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_server_cannot_leave_anything_in_later_requests(server: Bytes, provider: str) -> None:
+    server.says(200, message() if provider == "anthropic" else chat(), {"Set-Cookie": "mark=1; Path=/"})
+    for _ in range(2):
+        sent(connected(server, provider))
+    assert len(server.requests) == 2 and "cookie" not in server.requests[1].headers
+
+
 def test_the_api_version_is_the_models_own_and_no_release_of_the_sdk_changes_it(server: Bytes) -> None:
     server.says(200, message())
     sent(connected(server, "anthropic", api_version="2023-06-01"))

@@ -36,7 +36,7 @@ def test_a_budget_that_cannot_be_sent_is_dropped_and_the_temperature_stays(budge
 def test_an_adaptive_claude_is_told_to_think_and_how_hard() -> None:
     request = prepared(
         "anthropic", Params(4096, None, 2048, "high"), thinking="adaptive", effort_levels=("low", "high")
-    )  # fmt: skip
+    )
     assert request.body["thinking"] == {"type": "adaptive"} and request.body["output_config"] == {"effort": "high"}
     assert request.dropped == {"thinking_budget": "the model decides by itself how long it thinks"}
 
@@ -44,7 +44,7 @@ def test_an_adaptive_claude_is_told_to_think_and_how_hard() -> None:
 def test_gpt_5_takes_neither_temperature_nor_the_old_name_of_max_tokens() -> None:
     request = prepared(
         "openai", Params(16000, Decimal("0.7")), max_tokens_field="max_completion_tokens", temperature=False
-    )  # fmt: skip
+    )
     assert request.body["max_completion_tokens"] == 16000
     assert "max_tokens" not in request.body and "temperature" not in request.body
     assert request.dropped == {"temperature": "the model takes none"}

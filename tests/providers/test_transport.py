@@ -101,6 +101,14 @@ def test_a_closed_port_is_a_fault_of_the_connection(provider: str, server: Bytes
     assert fault(server, provider).error_class is ErrorClass.CONNECTION
 
 
+@BOTH
+def test_a_server_that_never_shakes_hands_is_left_by_the_deadline(provider: str, server: Bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server.url = f"https://127.0.0.1:{silent.getsockname()[1]}"
+        with within(4):
+            assert fault(server, provider, 0.25).error_class is ErrorClass.TIMEOUT
+
+
 def reset(to: socket.socket) -> None:
     to.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

@@ -1,0 +1,96 @@
+"""A server that says exactly the bytes it is told, and connections to it through the real SDKs."""
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from simulation.providers import connections
+from simulation.providers.base import Connection, Message, Params, Prompt, WireOptions
+
+Answer = Callable[[socket.socket], None]
+PROMPT = Prompt("You are a laboratory.", (Message("user", "What is in the tube?"),), "act")
+PARAMS = Params(max_tokens=4096)
+
+
+class Request(NamedTuple):
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return json.loads(self.body)
+
+
+class Bytes:
+    """Reads one request per connection and then lets `answer` write whatever it likes."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.answer: Answer = lambda _: None
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def says(self, status: int, data: object, headers: dict[str, str] | None = None) -> None:
+        """Answer every request with this status and body (JSON unless bytes)."""
+        body = data if isinstance(data, bytes) else plain(data)
+        fields = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"}
+        lines = [f"HTTP/1.1 {status} Said", *(f"{name}: {value}" for name, value in (fields | (headers or {})).items())]
+        whole = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+        self.answer = lambda wire: wire.sendall(whole)
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                wire, _ = self.listener.accept()
+                threading.Thread(target=self._hear, args=(wire,), daemon=True).start()
+
+    def _hear(self, wire: socket.socket) -> None:
+        with contextlib.suppress(OSError), wire:
+            heard = b""
+            while b"\r\n\r\n" not in heard:
+                heard += wire.recv(65536)
+            head, _, body = heard.partition(b"\r\n\r\n")
+            first, *lines = head.decode("latin-1").split("\r\n")
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+            while len(body) < int(headers["content-length"]):
+                body += wire.recv(65536)
+            self.requests.append(Request(first.split()[1], headers, body))
+            self.answer(wire)
+
+
+def chat(text: object = "A clear liquid.", reason: object = "stop", **more: Any) -> dict[str, Any]:
+    """A chat completion as OpenAI sends it: 1000 prompt tokens, 800 of them cached; 50 written, 20 of them thought."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
+    usage = {
+        "prompt_tokens": 1000, "completion_tokens": 50, "total_tokens": 1050,
+        "prompt_tokens_details": {"cached_tokens": 800}, "completion_tokens_details": {"reasoning_tokens": 20},
+    }  # fmt: skip
+    return {"id": "chatcmpl-1", "model": "gpt-served", "choices": [choice], "usage": usage} | more
+
+
+def message(*content: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A message as Anthropic sends it: 200 fresh, 700 read back, 100 written (40 for an hour), 50 out, 20 of them thought."""
+    usage = {
+        "input_tokens": 200, "cache_read_input_tokens": 700, "cache_creation_input_tokens": 100,
+        "cache_creation": {"ephemeral_5m_input_tokens": 60, "ephemeral_1h_input_tokens": 40},
+        "output_tokens": 50, "output_tokens_details": {"thinking_tokens": 20},
+    }  # fmt: skip
+    blocks = list(content) or [{"type": "text", "text": "A clear liquid."}]
+    return {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-served", "content": blocks,
+            "stop_reason": "end_turn", "usage": usage} | more  # fmt: skip
+
+
+def plain(data: object) -> bytes:
+    return json.dumps(data).encode()
+
+
+def connected(server: Bytes, provider: str = "openai", key: str = "sk-very-secret-1", **options: Any) -> Connection:
+    """A connection to the server, as the environment would make it."""
+    base = server.url if provider == "anthropic" else server.url + "/v1"
+    environ = {f"{provider.upper()}_API_KEY": key, f"{provider.upper()}_BASE_URL": base}
+    return connections.connect(connections.endpoint(provider, "model-1", WireOptions(**options), environ))

@@ -2,19 +2,23 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.db import transaction
 from django.db.models import Model
 
-from simulation import datafiles
-from simulation.models import CatalogueEntry, Experiment
+from simulation import datafiles, model_files
+from simulation.model_entries import TOKEN_CLASSES
+from simulation.model_files import ModelFiles
+from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
 
 
 class Loaded(NamedTuple):
-    """How many files were new, changed and as before."""
+    """How many entries were new, changed and as before."""
 
     new: int
     changed: int
@@ -22,39 +26,99 @@ class Loaded(NamedTuple):
 
 
 def load_lab(directory: Path) -> dict[str, Loaded]:
-    """Actions and experiments. CatalogueError, with every problem of every file, before anything is written."""
+    """Actions, experiments, models and casts. LabError, with every problem of every file, before anything is written."""
     actions, action_files, specs = datafiles.read(directory)
+    players = read_models([path for name in ("models", "casts") if (path := directory / f"{name}.json").exists()])
     with transaction.atomic():
         loaded = {
-            "actions": _store(CatalogueEntry, "name", [_action(data) for data in action_files]),
-            "experiments": _store(Experiment, "slug", [_experiment(data) for _, data in specs]),
+            "actions": _store(CatalogueEntry, ["name"], [_action(data) for data in action_files]),
+            "experiments": _store(Experiment, ["slug"], [_experiment(data) for _, data in specs]),
         }
         CatalogueEntry.objects.exclude(name__in=actions.types).delete()
-    return loaded
+        return loaded | load_models(players)
+
+
+def read_models(paths: Sequence[Path]) -> ModelFiles:
+    """Files of models, prices and casts, checked against the models that are loaded already."""
+    known = {row.name: {"options": row.options} for row in LanguageModel.objects.all()}
+    return model_files.read(paths, known)
+
+
+@transaction.atomic
+def load_models(files: ModelFiles) -> dict[str, Loaded]:
+    """New ones are added, those of the same name replaced; a price is replaced by one of the same day. None is removed."""
+    models = _store(LanguageModel, ["name"], [_model(data) for data in files.models])
+    prices = [(data["name"], price) for data in files.models for price in data.get("prices", ())]
+    prices += [(price["model"], price) for price in files.prices]
+    keys = dict(LanguageModel.objects.values_list("name", "pk"))
+    return {
+        "models": models,
+        "prices": _store(ModelPrice, ["model_id", "effective_from"], _latest(keys, prices)),
+        "casts": _store(CastDefinition, ["name"], [_cast(data) for data in files.casts]),
+    }
 
 
 def _action(data: dict[str, Any]) -> dict[str, Any]:
-    return {"name": data["name"], "kind": data["kind"], "data": data}
+    return {"name": data["name"], "kind": data["kind"], "data": data, "sha256": _digest(data)}
 
 
 def _experiment(data: dict[str, Any]) -> dict[str, Any]:
-    digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
-    return {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")} | {"data": data, "sha256": digest}
+    told = {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
+    return told | {"data": data, "sha256": _digest(data)}
 
 
-def _store(model: type[Model], key: str, wanted: Sequence[Mapping[str, Any]]) -> Loaded:
+def _model(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": data["name"],
+        "provider": data["provider"],
+        "model_id": data["model_id"],
+        "aliases": data.get("aliases", []),
+        "options": data.get("options", {}),
+        "context_limit": data.get("context_limit"),
+        "lifecycle": data.get("lifecycle", "unknown"),
+        "retires_on": _day(data.get("retires_on")),
+        "lifecycle_source": data.get("lifecycle_source", ""),
+        "lifecycle_read_on": _day(data.get("lifecycle_read_on")),
+        "note": data.get("note", ""),
+    }
+
+
+def _latest(keys: Mapping[str, int], prices: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """One price per model and day: of two, the one written last."""
+    rows = [_price(keys[name], price) for name, price in prices]
+    return list({(row["model_id"], row["effective_from"]): row for row in rows}.values())
+
+
+def _price(model: int, data: Mapping[str, Any]) -> dict[str, Any]:
+    amounts = {key: None if data.get(key) is None else Decimal(data[key]) for key in TOKEN_CLASSES}
+    told = {"source": data["source"], "read_on": _day(data["read_on"])}
+    return {"model_id": model, "effective_from": _day(data["effective_from"]), **amounts, **told}
+
+
+def _cast(data: dict[str, Any]) -> dict[str, Any]:
+    return {"name": data["name"], "description": data["description"], "data": data}
+
+
+def _day(written: str | None) -> date | None:
+    return date.fromisoformat(written) if written else None
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _store(model: type[Model], keys: Sequence[str], wanted: Sequence[Mapping[str, Any]]) -> Loaded:
     """Write what is new or changed, all at once: whoever loads at the same time writes the same."""
-    before = {getattr(row, key): row for row in model._default_manager.all()}
-    new = [fields for fields in wanted if fields[key] not in before]
+    before = {tuple(getattr(row, key) for key in keys): row for row in model._default_manager.all()}
+    rows = [(before.get(tuple(fields[key] for key in keys)), fields) for fields in wanted]
+    new = [fields for row, fields in rows if row is None]
     changed = [
-        fields
-        for fields in wanted
-        if fields[key] in before and any(getattr(before[fields[key]], name) != value for name, value in fields.items())
+        fields for row, fields in rows if row and any(getattr(row, name) != value for name, value in fields.items())
     ]
     model._default_manager.bulk_create(
         [model(**fields) for fields in (*new, *changed)],
         update_conflicts=True,
-        unique_fields=[key],
-        update_fields=[name for name in (wanted[0] if wanted else ()) if name != key],
+        unique_fields=list(keys),
+        update_fields=[name for name in (wanted[0] if wanted else ()) if name not in keys],
     )
     return Loaded(len(new), len(changed), len(wanted) - len(new) - len(changed))

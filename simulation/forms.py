@@ -1,55 +1,20 @@
 """What staff may order: episodes and twins."""
 
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 
-from simulation import casting, queueing
+from simulation import queueing
 from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment, Transition
+from simulation.order_form import OrderForm, cast_choices
 
 ERRORS = {
     "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),
     "obvious": (Perturbation.OBVIOUS,),
     "subtle": (Perturbation.SUBTLE,),
+    "none": (Perturbation.NONE,),
 }
-
-
-def cast_choices() -> list[tuple[str, str]]:
-    return [(info.name, info.name) for info in casting.CASTS.values()]
-
-
-class OrderForm(forms.Form):
-    """What an order of episodes and an order of twins have in common."""
-
-    experiments = forms.ModelMultipleChoiceField(
-        Experiment.objects.defer("data"),
-        to_field_name="slug",
-        widget=forms.CheckboxSelectMultiple,
-        error_messages={"required": "Choose at least one experiment."},
-    )
-    cast = forms.ChoiceField(choices=cast_choices, widget=forms.RadioSelect, initial="offline")
-    seed = forms.IntegerField(
-        min_value=0,
-        max_value=queueing.MAX_SEED,
-        required=False,
-        help_text="The same seed plays the same. Empty: one is drawn.",
-    )
-    submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
-
-    def experiment_rows(self) -> list[tuple[Experiment, bool]]:
-        """Every experiment and whether it is chosen."""
-        chosen = self["experiments"].value() or []
-        return [(row, row.slug in chosen) for row in self.fields["experiments"].queryset]  # type: ignore[attr-defined]  # a model field's
-
-    def all_of_them(self) -> str:
-        """The query that ticks every experiment."""
-        return urlencode({"experiments": [row.slug for row, _ in self.experiment_rows()]}, doseq=True)
-
-    def cast_rows(self) -> list[tuple[casting.CastInfo, bool]]:
-        """Every cast and whether it is chosen."""
-        return [(info, info.name == self["cast"].value()) for info in casting.CASTS.values()]
 
 
 class EpisodesForm(OrderForm):
@@ -73,6 +38,7 @@ class TwinsForm(OrderForm):
             ("both", "both: one obvious and one subtle twin"),
             ("obvious", "obvious (Error Type 1)"),
             ("subtle", "subtle (Error Type 2)"),
+            ("none", "none: the plain answer of the chosen cast's transition model"),
         ],
         widget=forms.RadioSelect,
         initial="both",
@@ -86,7 +52,13 @@ class TwinsForm(OrderForm):
         chosen = cleaned.get("experiments")
         if chosen and not accepted_steps(chosen).exists():
             self.add_error("experiments", "No accepted step of these experiments is stored yet: play episodes first.")
+        if cleaned.get("error") == "none" and cleaned.get("cast") and not self._answers_by_model(cleaned["cast"]):
+            said = "Rules would only repeat themselves: choose a cast whose transition model is a language model."
+            self.add_error("error", said)
         return cleaned
+
+    def _answers_by_model(self, name: str) -> bool:
+        return any(line.answers_by_model for line in self.casts if line.name == name)
 
 
 class EpisodeFilter(forms.Form):
@@ -95,7 +67,10 @@ class EpisodeFilter(forms.Form):
     experiment = forms.ModelChoiceField(
         Experiment.objects.defer("data"), to_field_name="slug", required=False, empty_label="All experiments"
     )
-    cast = forms.ChoiceField(choices=lambda: [("", "All casts"), *cast_choices()], required=False)
+    cast = forms.ChoiceField(
+        choices=lambda: [("", "All casts"), *cast_choices(), (queueing.PERSON_CAST, queueing.PERSON_CAST)],
+        required=False,
+    )
     status = forms.ChoiceField(choices=[("", "Any status"), *Episode.STATUSES], required=False)
 
     def chosen(self) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from pathlib import Path
 from typing import Any
-from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation import trajectory_files
 from simulation.lab.errors import LabError
-from simulation.models import Run
+from simulation.management.arguments import run_named
 
 
 class Command(BaseCommand):
@@ -18,14 +17,14 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("run", type=UUID, help="the run's code, as in its address")
+        parser.add_argument("run", help="the run's code, as in its address")
         parser.add_argument("file", type=Path, help="where to write; its folder must be there")
         parser.add_argument("--force", action="store_true", help="write over a file that is there")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run, path = Run.objects.filter(code=options["run"]).first(), options["file"]
-        if run is None or run.kind != "episodes":
-            raise CommandError(f"There is no run of episodes {options['run']}", returncode=2)
+        run, path = run_named(options["run"]), options["file"]
+        if run.kind != "episodes":
+            raise CommandError(f"The run {run.code} made twins; only episodes are trajectories", returncode=2)
         if path.exists() and not options["force"]:
             raise CommandError(f"{path} is there already; --force writes over it", returncode=2)
         try:

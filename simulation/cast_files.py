@@ -1,0 +1,134 @@
+"""One cast of a data file, checked and completed: who plays each role. No Django."""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from simulation.lab import entries
+from simulation.model_entries import check_name, count, text, wrong
+
+ROLES = ("agent", "transition_model", "evidence_classifier")
+PLAYS = {
+    "agent": ("offline/protocol", "offline/protocol-lapses", "offline/random"),
+    "transition_model": ("offline/rules",),
+    "evidence_classifier": ("offline/checklist",),
+}
+SCAFFOLDS = ("plain", "react", "plan")
+HISTORIES = ("full", "window", "summary")
+EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
+LEAST_THINKING = 1024  # tokens; what Anthropic takes at least
+_FIELDS = {"name", "description", "panel", *ROLES}
+_PARAMS = {"max_tokens", "temperature", "thinking_budget", "effort"}
+
+Models = Mapping[str, Mapping[str, Any]]  # every known model by name, as its data file has it
+
+
+def check_cast(data: Mapping[str, Any], models: Models) -> list[str]:
+    """Every problem of one cast as "field: what is wrong and what is allowed"."""
+    problems = entries.unknown(data, _FIELDS) + check_name(data) + text(data, "description", 2000)
+    name = data.get("name")
+    if isinstance(name, str) and (name == "human" or name.startswith("offline")):
+        problems.append(wrong("name", name, "a name that is neither human nor begins with offline"))
+    for role in ROLES:
+        problems += [f"{role}{problem}" for problem in _check_player(data.get(role), role, models)]
+    return problems + _check_panel(data, models)
+
+
+def complete(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The same cast with everything written out that a checked one may leave unsaid."""
+    agent = _complete(data["agent"])
+    if "model" in agent:
+        agent = {**agent, "scaffold": agent.get("scaffold", "react"), "history": agent.get("history", {"kind": "full"})}
+    others = {role: _complete(data[role]) for role in ROLES[1:]}
+    panel = [_complete(player) for player in data.get("panel", ())]
+    return {"name": data["name"], "description": data["description"], "agent": agent, **others, "panel": panel}
+
+
+def players(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Everyone who plays in a checked cast: agent, transition model, classifier, panel."""
+    return [*(cast[role] for role in ROLES), *cast.get("panel", ())]
+
+
+def player_name(player: Mapping[str, Any]) -> str:
+    return str(player.get("model") or player["plays"])
+
+
+def _complete(player: Mapping[str, Any]) -> dict[str, Any]:
+    if "plays" in player:
+        return dict(player)
+    return {**player, "params": {"temperature": None, "thinking_budget": None, "effort": "", **player["params"]}}
+
+
+def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
+    """Verdicts are kept by classifier: nobody may judge the same episode twice."""
+    panel = data.get("panel", [])
+    if not isinstance(panel, list):
+        return [wrong("panel", panel, "a list of players")]
+    problems = []
+    for index, player in enumerate(panel):
+        problems += [f"panel[{index}]{problem}" for problem in _check_player(player, "evidence_classifier", models)]
+    if problems or not isinstance(data.get("evidence_classifier"), Mapping):
+        return problems
+    judges = [str(p.get("model") or p.get("plays")) for p in (data["evidence_classifier"], *panel)]
+    return [f"panel: {name!r} judges twice" for name in sorted(set(judges)) if judges.count(name) > 1]
+
+
+def _check_player(player: Any, role: str, models: Models) -> list[str]:
+    """Problems of one player, each beginning with what follows its own place: ".field: ..." or ": ..."."""
+    if not isinstance(player, Mapping) or ("plays" in player) == ("model" in player):
+        return [wrong("", player, 'an object with either "plays" or "model"')]
+    if "plays" in player:
+        allowed = PLAYS[role]
+        problems = entries.unknown(player, {"plays"})
+        if player["plays"] not in allowed:
+            problems.append(wrong("plays", player["plays"], ", ".join(allowed)))
+        return [f".{problem}" for problem in problems]
+    return [f".{problem}" for problem in _check_speaker(player, role, models)]
+
+
+def _check_speaker(player: Mapping[str, Any], role: str, models: Models) -> list[str]:
+    told = {"scaffold", "history"} if role == "agent" else set()
+    problems = entries.unknown(player, {"model", "params", *told})
+    name = player["model"]
+    if not isinstance(name, str) or name not in models:
+        return [*problems, wrong("model", name, ", ".join(sorted(models)) or "no model is known")]
+    params = player.get("params")
+    if not isinstance(params, Mapping):
+        return [*problems, wrong("params", params, "an object with max_tokens")]
+    problems += [f"params.{problem}" for problem in _check_params(params, models[name])]
+    if player.get("scaffold", "react") not in SCAFFOLDS:
+        problems.append(wrong("scaffold", player["scaffold"], ", ".join(SCAFFOLDS)))
+    return problems + _check_history(player.get("history", {"kind": "full"}))
+
+
+def _check_params(params: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
+    """Limits of the model itself; what it does not take at all is dropped and told when it is asked."""
+    limit = model.get("options", {}).get("output_limit")
+    most = limit if isinstance(limit, int) and limit > 0 else 10**6
+    problems = entries.unknown(params, _PARAMS) + count(params, "max_tokens", 1, most, empty=False)
+    if not problems:
+        problems += count(params, "thinking_budget", LEAST_THINKING, max(params["max_tokens"] - 1, LEAST_THINKING))
+    if params.get("temperature") is not None and not _is_temperature(params["temperature"]):
+        problems.append(
+            wrong("temperature", params["temperature"], 'a number from 0 to 2 in quotes, like "0.7", or null')
+        )
+    if params.get("effort", "") not in EFFORTS:
+        problems.append(wrong("effort", params["effort"], ", ".join(word or "empty" for word in EFFORTS)))
+    return problems
+
+
+def _check_history(history: Any) -> list[str]:
+    if not isinstance(history, Mapping) or history.get("kind") not in HISTORIES:
+        return [wrong("history", history, f'an object with "kind": {", ".join(HISTORIES)}')]
+    problems = entries.unknown(history, {"kind", "k"})
+    if history["kind"] != "full":
+        problems += count(history, "k", 1, 1000, empty=False)
+    return [f"history.{problem}" for problem in problems]
+
+
+def _is_temperature(written: Any) -> bool:
+    try:
+        value = Decimal(written) if isinstance(written, str) else Decimal("NaN")
+    except InvalidOperation:
+        return False
+    return value.is_finite() and 0 <= value <= 2

@@ -1,0 +1,147 @@
+"""One model or price of a data file, checked. Problems read "field: what is wrong and what is allowed". No Django."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from simulation.lab import entries
+from simulation.providers import options
+from simulation.providers.base import PROVIDERS, WireOptions
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+TOKEN_CLASSES = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
+LIFECYCLES = ("active", "retiring", "retired", "unknown")
+LARGEST_COUNT = 10**9  # tokens
+_LARGEST_PRICE = Decimal(10**5)  # dollars per million tokens
+_MODEL_FIELDS = {
+    "name", "provider", "model_id", "aliases", "options", "context_limit", "lifecycle", "retires_on",
+    "lifecycle_source", "lifecycle_read_on", "note", "prices",
+}  # fmt: skip
+_PRICE_FIELDS = {"effective_from", "source", "read_on", *TOKEN_CLASSES}
+_CHOICES = {
+    "max_tokens_field": ("max_tokens", "max_completion_tokens"),
+    "thinking": ("none", "budget", "adaptive", "effort", "always"),
+    "caching": ("breakpoint", "automatic", "none"),
+}
+_FLAGS = ("temperature", "temperature_with_thinking", "json_mode")
+
+
+def check_model(data: Mapping[str, Any]) -> list[str]:
+    """Every problem of one model with its prices."""
+    problems = entries.unknown(data, _MODEL_FIELDS) + check_name(data)
+    if data.get("provider") not in tuple(PROVIDERS):
+        problems.append(wrong("provider", data.get("provider"), ", ".join(PROVIDERS)))
+    problems += text(data, "model_id", 120) + text(data, "note", 10_000, empty=True)
+    problems += words(data.get("aliases", []), "aliases")
+    taken = data.get("options", {})
+    if isinstance(taken, Mapping):
+        problems += [f"options.{problem}" for problem in _check_options(taken)]
+    else:
+        problems.append(wrong("options", taken, "an object"))
+    problems += count(data, "context_limit")
+    prices = data.get("prices", [])
+    if not isinstance(prices, list):
+        return [*problems, wrong("prices", prices, "a list of prices")]
+    problems += entries.each("prices", prices, check_price) + entries.twice("prices", "effective_from", prices)
+    return problems + _check_lifecycle(data)
+
+
+def check_price(data: Mapping[str, Any]) -> list[str]:
+    """Every problem of one price: dollars per million tokens of each class, as text; null where it could not be read."""
+    problems = entries.unknown(data, _PRICE_FIELDS) + text(data, "source", 300)
+    problems += day(data, "effective_from") + day(data, "read_on")
+    problems += [
+        wrong(key, data[key], 'dollars per million tokens in quotes, like "1.25", or null')
+        for key in TOKEN_CLASSES
+        if data.get(key) is not None and not _is_price(data[key])
+    ]
+    if all(data.get(key) is None for key in TOKEN_CLASSES):
+        problems.append(f"input: no price at all is given; allowed: at least one of {', '.join(TOKEN_CLASSES)}")
+    return problems
+
+
+def check_name(data: Mapping[str, Any]) -> list[str]:
+    name = data.get("name")
+    fits = isinstance(name, str) and NAME.fullmatch(name)
+    return [] if fits else [wrong("name", name, "a to z, 0 to 9, dot, hyphen, underscore; at most 80, no mark first")]
+
+
+def wrong(field: str, value: Any, allowed: str) -> str:
+    shown = repr(value)
+    return f"{field}: is {shown if len(shown) <= 80 else shown[:77] + '...'}; allowed: {allowed}"
+
+
+def text(data: Mapping[str, Any], key: str, longest: int, empty: bool = False) -> list[str]:
+    value = data.get(key, "" if empty else None)
+    fits = isinstance(value, str) and len(value) <= longest and (empty or bool(value.strip()))
+    return [] if fits else [wrong(key, value, f"text of at most {longest} characters{'' if empty else ', not empty'}")]
+
+
+def words(value: Any, key: str) -> list[str]:
+    fits = isinstance(value, list) and all(isinstance(word, str) and 0 < len(word) <= 120 for word in value)
+    return [] if fits else [wrong(key, value, "a list of texts")]
+
+
+def day(data: Mapping[str, Any], key: str, empty: bool = False) -> list[str]:
+    value = data.get(key)
+    if (empty and value is None) or (isinstance(value, str) and _is_day(value)):
+        return []
+    return [wrong(key, value, f"a day like 2026-11-21{', or null' if empty else ''}")]
+
+
+def count(
+    data: Mapping[str, Any], key: str, least: int = 1, most: int = LARGEST_COUNT, empty: bool = True
+) -> list[str]:
+    value = data.get(key)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if (empty and value is None) or (whole and least <= value <= most):  # type: ignore[operator]  # whole says int
+        return []
+    return [wrong(key, value, f"a whole number from {least} to {most}{', or null' if empty else ''}")]
+
+
+def _check_options(data: Mapping[str, Any]) -> list[str]:
+    problems = entries.unknown(data, {field.name for field in fields(WireOptions)})
+    problems += [
+        wrong(key, data[key], ", ".join(allowed))
+        for key, allowed in _CHOICES.items()
+        if key in data and data[key] not in allowed
+    ]
+    problems += [wrong(key, data[key], "true or false") for key in _FLAGS if not isinstance(data.get(key, True), bool)]
+    problems += words(data.get("effort_levels", []), "effort_levels") + text(data, "api_version", 40, empty=True)
+    problems += count(data, "output_limit")
+    extra = data.get("extra_body", {})
+    if not isinstance(extra, Mapping):
+        return [*problems, wrong("extra_body", extra, "an object")]
+    ours = sorted(options.OURS & set(extra))
+    return problems + ([f"extra_body: must not hold {', '.join(ours)}: a cast sets these"] if ours else [])
+
+
+def _check_lifecycle(data: Mapping[str, Any]) -> list[str]:
+    """What is said of a model's life names its source and the day it was read."""
+    lifecycle = data.get("lifecycle", "unknown")
+    if lifecycle not in LIFECYCLES:
+        return [wrong("lifecycle", lifecycle, ", ".join(LIFECYCLES))]
+    told = lifecycle != "unknown"
+    problems = text(data, "lifecycle_source", 300, empty=not told)
+    problems += day(data, "lifecycle_read_on", empty=not told)
+    return problems + day(data, "retires_on", empty=lifecycle != "retiring")
+
+
+def _is_day(written: str) -> bool:
+    try:
+        return date.fromisoformat(written).isoformat() == written
+    except ValueError:
+        return False
+
+
+def _is_price(written: Any) -> bool:
+    try:
+        value = Decimal(written) if isinstance(written, str) else Decimal("NaN")
+    except InvalidOperation:
+        return False
+    # Six places are what the database keeps; an exponent is a NaN's or an infinity's letter otherwise.
+    exponent = value.as_tuple().exponent
+    return isinstance(exponent, int) and -6 <= exponent <= 0 and 0 <= value <= _LARGEST_PRICE

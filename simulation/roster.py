@@ -1,0 +1,171 @@
+"""Which casts there are, whether they can play here and now, and what an order of one is made of."""
+
+import os
+from collections.abc import Collection, Iterable, Mapping
+from datetime import date
+from typing import Any, NamedTuple
+
+from django.utils import timezone
+
+from simulation import casting
+from simulation.cast_files import ROLES, player_name, players
+from simulation.lab.errors import LabError
+from simulation.models import CastDefinition, LanguageModel
+from simulation.providers import connections
+from simulation.providers.base import PROVIDERS, WireOptions
+from simulation.setups import PERSON
+
+_REACHED = ("provider", "model_id", "aliases", "options", "context_limit")
+
+Environment = Mapping[str, str]
+
+
+class NotReadyError(LabError):
+    """The cast cannot play as things stand; the message says what is missing."""
+
+
+class CastLine(NamedTuple):
+    """A cast as people choose it. `warnings` do not hinder an order; `why_not` does."""
+
+    name: str
+    description: str
+    agent: str
+    transition_model: str
+    evidence_classifier: str
+    panel: tuple[str, ...] = ()
+    speaks: bool = False  # a language model is in it
+    answers_by_model: bool = False  # one is its transition model
+    why_not: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        return not self.why_not
+
+
+def casts(environ: Environment = os.environ) -> list[CastLine]:
+    """Every cast: those of rules, then those with language models by name. Two queries."""
+    models = {row.name: row for row in LanguageModel.objects.all()}
+    spoken = [_spoken(row, models, environ) for row in CastDefinition.objects.all()]
+    return [*map(_offline, casting.CASTS.values()), *spoken]
+
+
+def names() -> list[str]:
+    return [*casting.CASTS, *CastDefinition.objects.values_list("name", flat=True)]
+
+
+def resolve(name: str, environ: Environment = os.environ) -> dict[str, Any]:
+    """What an order of this cast is frozen with, without the prompt set; empty for a cast of rules alone.
+
+    UnknownCastError, or NotReadyError with the name of the variable that holds no key.
+    """
+    return _with_keys(setup(name), environ)
+
+
+def with_person(answering: str, environ: Environment = os.environ) -> dict[str, Any]:
+    """The same with a person as agent: that cast's transition model answers, its classifiers judge."""
+    cast = {**_cast(answering), "agent": {"plays": PERSON}}
+    return _with_keys({"cast": cast, "models": _models(cast)}, environ)
+
+
+def setup(name: str) -> dict[str, Any]:
+    """What `resolve` gives, whether or not the keys are there."""
+    if name in casting.CASTS:
+        return {}
+    cast = _cast(name)
+    return {"cast": cast, "models": _models(cast)}
+
+
+def key_is_set(provider: str, environ: Environment = os.environ) -> bool:
+    return bool(environ.get(PROVIDERS[provider].key_variable, "").strip())
+
+
+def ended(model: LanguageModel, today: date) -> bool:
+    """Whether its provider has switched it off, or has said that it would by now."""
+    return model.lifecycle == "retired" or bool(
+        model.lifecycle == "retiring" and model.retires_on and model.retires_on <= today
+    )
+
+
+def _cast(name: str) -> dict[str, Any]:
+    """The players of a cast as its data file has them."""
+    if info := casting.CASTS.get(name):
+        rules = {role: {"plays": getattr(info, role)} for role in ROLES}
+        return {"name": info.name, "description": info.description, **rules, "panel": []}
+    row = CastDefinition.objects.filter(name=name).first()
+    if not row:
+        raise casting.UnknownCastError(f"There is no cast {name!r}. Known casts: {', '.join(names())}")
+    return dict(row.data)
+
+
+def reached(names: Collection[str]) -> dict[str, Any]:
+    """How these models are reached now; those that are not known are left out."""
+    rows = LanguageModel.objects.filter(name__in=names).order_by("name")
+    return {row.name: {key: getattr(row, key) for key in _REACHED} for row in rows}
+
+
+def _models(cast: Mapping[str, Any]) -> dict[str, Any]:
+    """Every model that a player of the cast is, as it is reached now."""
+    wanted = {player["model"] for player in players(cast) if "model" in player}
+    found = reached(wanted)
+    if lost := sorted(wanted - set(found)):
+        raise NotReadyError(f"The cast {cast['name']!r} cannot play: {_lost(lost)}")
+    return found
+
+
+def _with_keys(made: dict[str, Any], environ: Environment) -> dict[str, Any]:
+    models = made.get("models", {})
+    if missing := _unreached((model["provider"] for model in models.values()), environ):
+        raise NotReadyError(f"The cast {made['cast']['name']!r} cannot play: {missing}")
+    return made
+
+
+def _offline(info: casting.CastInfo) -> CastLine:
+    return CastLine(info.name, info.description, info.agent, info.transition_model, info.evidence_classifier)
+
+
+def _spoken(row: CastDefinition, models: Mapping[str, LanguageModel], environ: Environment) -> CastLine:
+    speakers = dict.fromkeys(player["model"] for player in players(row.data) if "model" in player)
+    lost = sorted(set(speakers) - set(models))
+    known = [models[name] for name in speakers if name in models]
+    reasons = [_lost(lost)] if lost else []
+    reasons += [missing] if (missing := _unreached((model.provider for model in known), environ)) else []
+    agent, transition_model, classifier = (player_name(row.data[role]) for role in ROLES)
+    return CastLine(
+        row.name,
+        row.description,
+        agent,
+        transition_model,
+        classifier,
+        panel=tuple(player_name(player) for player in row.data.get("panel", ())),
+        speaks=bool(speakers),
+        answers_by_model="model" in row.data["transition_model"],
+        why_not="; ".join(reasons),
+        warnings=tuple(_warnings(known, timezone.localdate())),
+    )
+
+
+def _lost(models: list[str]) -> str:
+    return f"not loaded: {', '.join(models)} (python manage.py load_models)"
+
+
+def _unreached(providers: Iterable[str], environ: Environment) -> str:
+    """What the environment lacks, naming each variable; "" where every provider can be reached."""
+    wanted, reasons = set(providers), []
+    for name in PROVIDERS:
+        if name in wanted:
+            try:
+                connections.endpoint(name, "", WireOptions(), environ)
+            except connections.MissingKey as missing:
+                reasons.append(str(missing))
+    return "; ".join(reasons)
+
+
+def _warnings(models: Iterable[LanguageModel], today: date) -> Iterable[str]:
+    for model in models:
+        variable = PROVIDERS[model.provider].base_url_variable
+        if ended(model, today):
+            when = f" on {model.retires_on}" if model.retires_on else ""
+            yield f"{model.model_id} was switched off{when}: it answers only where {variable} leads elsewhere."
+        elif model.lifecycle == "retiring":
+            yield f"{model.model_id} will be switched off on {model.retires_on}."

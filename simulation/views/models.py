@@ -1,0 +1,98 @@
+"""Which language models there are, how each is reached, what it costs and how long it lives."""
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import date
+from typing import Any, NamedTuple
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from simulation import roster
+from simulation.access import StaffRequest, staff_only
+from simulation.models import LanguageModel, ModelPrice
+from simulation.providers.base import PROVIDERS, ProviderInfo
+
+_CLASSES = [
+    ("input", "input"),
+    ("cache_read", "cache read"),
+    ("cache_write_5m", "cache write, 5 minutes"),
+    ("cache_write_1h", "cache write, 1 hour"),
+    ("output", "output"),
+]
+
+
+class PriceLine(NamedTuple):
+    """A price, and each of its classes in words; what is not known says so."""
+
+    row: ModelPrice
+    classes: list[tuple[str, str]]
+
+
+class ModelLine(NamedTuple):
+    """A model with the price that holds today, those that will, and whether its provider has switched it off."""
+
+    row: LanguageModel
+    ended: bool
+    options: list[tuple[str, str]]
+    price: PriceLine | None
+    later: list[PriceLine]
+
+
+class ProviderLine(NamedTuple):
+    """A provider with the variables that it is reached by. Of a key, no more than that it is there."""
+
+    name: str
+    info: ProviderInfo
+    has_key: bool
+    elsewhere: bool  # its base URL is not the provider's own
+    models: list[ModelLine]
+
+
+@staff_only
+@require_safe
+def models(request: StaffRequest) -> HttpResponse:
+    context = {"providers": provider_lines(os.environ, timezone.localdate()), "casts": roster.casts()}
+    return render(request, "simulation/models.html", context)
+
+
+def provider_lines(environ: Mapping[str, str], today: date) -> list[ProviderLine]:
+    """Every provider, with or without models. Two queries."""
+    rows = [_model_line(row, today) for row in LanguageModel.objects.prefetch_related("prices")]
+    return [
+        ProviderLine(
+            name,
+            info,
+            roster.key_is_set(name, environ),
+            bool(environ.get(info.base_url_variable, "").strip()),
+            [line for line in rows if line.row.provider == name],
+        )
+        for name, info in PROVIDERS.items()
+    ]
+
+
+def _model_line(row: LanguageModel, today: date) -> ModelLine:
+    """Prices come with the latest first."""
+    prices = [_price_line(price) for price in row.prices.all()]
+    now = next((price for price in prices if price.row.effective_from <= today), None)
+    later = [price for price in reversed(prices) if price.row.effective_from > today]
+    options = [(name, _written(value)) for name, value in row.options.items()]
+    return ModelLine(row, roster.ended(row, today), options, now, later)
+
+
+def _price_line(row: ModelPrice) -> PriceLine:
+    amounts = [(words, getattr(row, name)) for name, words in _CLASSES]
+    return PriceLine(
+        row, [(words, "not known" if each is None else f"{each.normalize():f}") for words, each in amounts]
+    )
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return json.dumps(value) if isinstance(value, dict) else str(value)

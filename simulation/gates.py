@@ -4,8 +4,8 @@ The limit is raised by answers and lowered by 429 and overloads. It closes for a
 several infrastructure faults with no answer between, for a doubling pause with one probe at a time after each. A key
 that is not accepted blocks it until a person reopens it.
 
-The gate's row stays locked until the transaction of `enter`, `answered` or `faulted` ends. One that also changes a Run
-changes the Run first, as the journal does: in two orders, two transactions could wait for each other.
+The gate's row may stay locked until the transaction of `enter`, `answered` or `faulted` ends. One that also changes a
+Run passes the gate first, as the journal does: in two orders, two transactions could wait for each other.
 """
 
 import hashlib
@@ -15,8 +15,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import connection, transaction
-from django.db.models import Case, F, FloatField, Q, QuerySet, Value, When
-from django.db.models.functions import Least
+from django.db.models import Case, Count, F, FloatField, Q, QuerySet, Subquery, Value, When
+from django.db.models.functions import Cast, Coalesce, Least
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
@@ -34,6 +34,10 @@ KEY_FAULTS = {
 }
 
 
+# So many transactions at most are between counting and committing: four processes with ten connections each.
+AT_ONCE = 40
+
+
 class Answer(NamedTuple):
     """Whether one more call may leave now; if not, in how many seconds to ask again, or why nobody may."""
 
@@ -49,10 +53,13 @@ def name_of(endpoint: Endpoint) -> str:
 
 
 def enter(name: str) -> Answer:
-    """Ask for one call more. Inside the transaction that stores the call: the gate stays locked until it commits."""
+    """Ask for one call more, inside the transaction that stores the call: near the limit the gate is locked until then."""
     if not connection.in_atomic_block:
         raise TransactionManagementError("gates.enter is asked inside the transaction that stores the call")
-    gate, rule, now = _locked(name), gate_rules(), timezone.now()
+    rule, now = gate_rules(), timezone.now()
+    if _plenty(name, rule, now):
+        return Answer(True)
+    gate = _locked(name)
     if gate.blocked:
         return Answer(False, blocked=gate.blocked, reason="credentials")
     tripped = gate.faults_running >= rule.faults
@@ -93,6 +100,20 @@ def reopen(name: str) -> bool:
     """Let calls through again, after a person has seen to the key; False if there is no such gate."""
     opened = {"blocked": "", "closed_until": None, "faults_running": 0}
     return ProviderGate.objects.filter(name=name).update(**opened) == 1
+
+
+def _plenty(name: str, rule: GateRules, now: datetime) -> bool:
+    """Whether it is open and so far from its limit that not even all who come now could pass it: nobody need queue."""
+    if rule.most <= AT_ONCE:
+        return False
+    count = _under_way(name).order_by().values("gate").annotate(n=Count("pk")).values("n")
+    ready = ProviderGate.objects.filter(
+        Q(closed_until=None) | Q(closed_until__lte=now), name=name, blocked="", faults_running__lt=rule.faults
+    )
+    limit = Least(F("limit"), Value(float(rule.most)))
+    return (
+        ready.annotate(room=limit - Cast(Coalesce(Subquery(count), 0), FloatField())).filter(room__gt=AT_ONCE).exists()
+    )
 
 
 def _locked(name: str) -> ProviderGate:

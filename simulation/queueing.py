@@ -210,10 +210,25 @@ def continue_run(run: Run, max_cost: Decimal | None, max_tokens: int | None, max
 
 @transaction.atomic
 def try_again(run: Run) -> int:
-    """Queue all that is held for a key or a request that was not accepted; the number of rows. Its gates open again."""
-    for gate in ModelCall.objects.filter(run=run).order_by().values_list("gate", flat=True).distinct():
+    """Queue all that is held for a key or a request that was not accepted; the number of rows. Its gates open again.
+
+    A model that has not answered yet is read anew, so that a wrong id or option can be put right.
+    """
+    row = Run.objects.select_for_update().get(pk=run.pk)
+    for gate in ModelCall.objects.filter(run=row).order_by().values_list("gate", flat=True).distinct():
         gates.reopen(gate)
-    return _unblock(run, ("credentials", "bad_request"))
+    _correct_unheard(row)
+    return _unblock(row, ("credentials", "bad_request"))
+
+
+def _correct_unheard(run: Run) -> None:
+    """Take over what was corrected of models that have not answered once in this run: nothing of it is theirs yet."""
+    models = run.setup.get("models", {})
+    heard = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
+    corrected = {**models, **roster.reached(set(models) - heard)}
+    if corrected != models:
+        setup = {**run.setup, "models": corrected}
+        Run.objects.filter(pk=run.pk).update(setup=setup, setup_sha256=setups.digest(setup))
 
 
 def _unblock(run: Run, reasons: Sequence[str]) -> int:

@@ -86,7 +86,7 @@ def price_on(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:
     row = ModelPrice.objects.filter(model__name=model_name, effective_from__lte=day).order_by("-effective_from").first()
     if row is None:
         return None, {}
-    price = Price(*(getattr(row, name) for name in Price._fields))
+    price = _price(row)
     told = {"model": model_name, "effective_from": row.effective_from.isoformat(), "source": row.source}
     return price, {**told, **pricing.snapshot(price)}
 
@@ -135,8 +135,10 @@ def estimate_twins(setup: Mapping[str, Any], count: int) -> Estimate:
 
 def prices_of(setup: Mapping[str, Any]) -> dict[str, Price | None]:
     """Today's price of every model of a setup. A run capped in money must not start while one of them lacks a class."""
-    today = timezone.now().date()
-    return {name: price_on(name, today)[0] for name in setup.get("models", {})}
+    names = setup.get("models", {})
+    rows = ModelPrice.objects.filter(model__name__in=names, effective_from__lte=timezone.now().date())
+    in_turn = rows.order_by("effective_from").select_related("model")  # the newest of a model comes last, and stays
+    return {**dict.fromkeys(names), **{row.model.name: _price(row) for row in in_turn}}
 
 
 def verify(run: Run) -> Held:
@@ -150,6 +152,10 @@ def recount(run: Run) -> None:
     """Set the counters to what the ledger says, as when a run that had no cap gets one. Inside the run's own lock."""
     ledger = _held(run)
     Run.objects.filter(pk=run.pk).update(held_tokens=ledger["used"], held_cost=ledger["cost"])
+
+
+def _price(row: ModelPrice) -> Price:
+    return Price(*(getattr(row, name) for name in Price._fields))
 
 
 def _held(run: Run) -> dict[str, Any]:

@@ -110,10 +110,13 @@ def test_a_cap_that_was_lowered_holds_at_once(rules: Any) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_many_that_come_at_once_only_as_many_as_the_limit_get_in(rules: Any) -> None:
+@pytest.mark.parametrize("busy", [0, gates.AT_ONCE - 1])
+def test_of_many_that_come_at_once_only_as_many_as_the_limit_get_in(rules: Any, busy: int) -> None:
     """The gate does not even exist yet: making it is part of the race."""
-    rules.PROVIDER_CALLS_START = 3
+    rules.PROVIDER_CALLS_START, rules.PROVIDER_CALLS_MAX = busy + 3, 200
     episode = factories.episode()
+    for turn in range(busy):
+        call(episode, gate=NAME, turn=100 + turn)
 
     def come(turn: int) -> bool:
         with transaction.atomic():
@@ -301,9 +304,49 @@ def test_reopening_ends_a_pause_too() -> None:
     assert not gates.reopen("nobody:12345678")
 
 
-def test_passing_the_gate_costs_two_queries_and_leaving_it_one(django_assert_num_queries: Any) -> None:
+def test_near_its_limit_passing_the_gate_costs_two_queries(django_assert_num_queries: Any) -> None:
     gate(limit=32.0)
     with transaction.atomic(), django_assert_num_queries(2):
         assert gates.enter(NAME).open
+
+
+@pytest.mark.parametrize(("under_way", "queries"), [(0, 1), (9, 1), (10, 3), (49, 3)])
+def test_far_from_its_limit_a_gate_is_passed_without_a_lock(
+    rules: Any, under_way: int, queries: int, django_assert_num_queries: Any
+) -> None:
+    rules.PROVIDER_CALLS_MAX = 100
+    gate(limit=50.0)  # so up to nine under way, forty more could come at once
+    for _ in range(under_way):
+        call(gate=NAME)
+    with transaction.atomic(), django_assert_num_queries(queries):
+        assert gates.enter(NAME).open
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"blocked": "no key"}, "credentials"),
+        ({"closed_until": timezone.now() + timedelta(hours=1)}, "rate_limit"),
+        ({"closed_until": timezone.now() + timedelta(hours=1), "faults_running": 5}, "provider_unavailable"),
+    ],
+)
+def test_a_closed_gate_is_closed_however_far_from_its_limit(rules: Any, fields: dict[str, Any], reason: str) -> None:
+    rules.PROVIDER_CALLS_MAX = 100
+    gate(limit=100.0, **fields)
+    assert (ask().open, ask().reason) == (False, reason)
+
+
+def test_after_a_pause_one_probe_goes_however_far_from_its_limit(rules: Any) -> None:
+    rules.PROVIDER_CALLS_MAX = 100
+    gate(limit=100.0, closed_until=timezone.now() - timedelta(seconds=1), faults_running=5)
+    assert ask().open
+    call(gate=NAME)
+    assert not ask().open
+
+
+def test_an_answer_costs_one_query_and_writes_nothing_while_all_is_well(django_assert_num_queries: Any) -> None:
+    gate(limit=32.0, closed_until=timezone.now())
+    before = ProviderGate.objects.values().get()
     with django_assert_num_queries(1):
         gates.answered(NAME)
+    assert ProviderGate.objects.values().get() == before

@@ -10,7 +10,16 @@ from model_server import Server
 from tests_support import play_out
 
 from simulation import journal, leases, queueing, runner, spending, workers
-from simulation.models import Episode, EvidenceReview, Experiment, ModelCall, ProviderGate, Run, Transition
+from simulation.models import (
+    Episode,
+    EvidenceReview,
+    Experiment,
+    LanguageModel,
+    ModelCall,
+    ProviderGate,
+    Run,
+    Transition,
+)
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
@@ -176,6 +185,22 @@ def test_a_key_that_is_missing_holds_the_episode_and_names_the_variable(
     unit(run)
     episode = run.episodes.get()
     assert (episode.status, episode.reason) == ("blocked", "credentials") and "OPENAI_API_KEY" in episode.error
+
+
+def test_a_model_whose_entry_was_wrong_is_corrected_and_tried_again(caffeine: Experiment, model_server: Server) -> None:
+    wrong = speakers.model("a-judge", "anthropic")  # its version of the wire takes no temperature
+    speakers.cast()
+    run = ordered()
+    play_out(run)
+    assert run.episodes.values_list("status", "reason", "phase").get() == ("blocked", "bad_request", "verdict")
+    wrong.options = {"api_version": "2023-06-01"}
+    wrong.save()
+    LanguageModel.objects.filter(name="an-agent").update(model_id="another")
+    assert queueing.try_again(run) == 1
+    play_out(run)
+    assert run.episodes.get().status == "submitted"
+    again = Run.objects.get().setup["models"]
+    assert again["an-agent"]["model_id"] == "an-agent", "who has played already stays who it was"
 
 
 def test_a_budget_in_tokens_stops_before_the_call_that_could_break_it_and_goes_on_with_a_larger_one(

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
-from ratings import studies
+from ratings import pool, studies
 from ratings.protocols import ProtocolError, StudyProtocol
-from simulation import casting
 from simulation.models import PERTURBATIONS, Experiment
 
 _MAX_DOCUMENT = 200_000
@@ -68,12 +67,13 @@ class StudyForm(forms.Form):
         field.choices = experiments
         field.initial = self._known
         field.help_text = "" if experiments else "None is loaded yet: run python manage.py load_lab."
-        for cast in casting.CASTS:
+        self._casts = pool.stocked_casts()
+        for cast in self._casts:
             for perturbation, _ in PERTURBATIONS:
                 self.fields[_count_name(cast, str(perturbation))] = _count_field(cast, str(perturbation))
 
     def source_rows(self) -> Iterator[SourceRow]:
-        for cast in casting.CASTS:
+        for cast in self._casts:
             for perturbation, _ in PERTURBATIONS:
                 yield SourceRow(cast, str(perturbation), self[_count_name(cast, str(perturbation))])
 

@@ -10,8 +10,9 @@ from ratings.blinding import Payload, blind_evidence, blind_transition, payload_
 from ratings.models import EVIDENCE
 from ratings.planning import Candidate, distinct
 from ratings.protocols import SourceRequest, StudyProtocol
-from simulation import casting
-from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Transition, Twin
+from simulation import casting, roster
+from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
+from simulation.queueing import PERSON_CAST
 
 
 class Found(NamedTuple):
@@ -34,7 +35,16 @@ class Stock(NamedTuple):
 
 
 def known_casts() -> list[str]:
-    return list(casting.CASTS)
+    """Every cast an item may come from; a person at the bench is one."""
+    return [*roster.names(), PERSON_CAST]
+
+
+def stocked_casts() -> list[str]:
+    """Those a study is likely to ask for: the offline ones, and whoever has played or made twins here."""
+    played = Episode.objects.order_by("cast").values_list("cast", flat=True).distinct()
+    made = Twin.objects.order_by("cast").values_list("cast", flat=True).distinct()
+    known = set(known_casts())
+    return [*casting.CASTS, *sorted(({*played, *made} & known) - set(casting.CASTS))]
 
 
 def known_experiments() -> list[str]:
@@ -57,12 +67,14 @@ def _transitions(protocol: StudyProtocol) -> Iterator[Found]:
     originals = _casts(protocol, "none")
     twins = _twins(protocol)
     plain: dict[str, str] = {}
+    simulated_by_models = _simulated_by_models()
     for row in _usable(protocol).filter(episode__cast__in=originals):
         if row.content_sha256 not in plain:
             payload = blind_transition(row.step)
             plain[row.content_sha256] = digest = payload_digest(payload)
             candidate = _candidate(row, (row.episode.cast, "none"), payload, digest)
-            yield Found(candidate, payload, {"transition_id": row.pk, "truth": True})
+            truth = None if row.episode.run_id in simulated_by_models else True
+            yield Found(candidate, payload, {"transition_id": row.pk, "truth": truth})
     for twin in twins:
         row = twin.transition
         if row.content_sha256 not in plain:
@@ -72,7 +84,18 @@ def _transitions(protocol: StudyProtocol) -> Iterator[Found]:
         if content != plain[row.content_sha256]:
             suffix = f"/{twin.perturbation}/{twin.cast}/{twin.number:04}"
             candidate = _candidate(row, (twin.cast, twin.perturbation), payload, content, suffix)
-            yield Found(candidate, payload, {"transition_id": row.pk, "twin_id": twin.pk, "truth": False})
+            yield Found(candidate, payload, {"transition_id": row.pk, "twin_id": twin.pk, "truth": _planted(twin)})
+
+
+def _simulated_by_models() -> set[int]:
+    """Runs in which a language model answered: whether its plain answer is plausible is what raters are asked."""
+    runs = Run.objects.filter(setup__cast__transition_model__has_key="model")
+    return set(runs.values_list("pk", flat=True))
+
+
+def _planted(twin: Twin) -> bool | None:
+    """A planted error is known to be wrong; of another model's plain answer nothing is known."""
+    return None if twin.perturbation == "none" else False
 
 
 def _candidate(row: Transition, source: tuple[str, str], payload: Payload, content: str, suffix: str = "") -> Candidate:
@@ -119,7 +142,7 @@ def _evidence(protocol: StudyProtocol) -> Iterator[Found]:
     if protocol.experiments:
         rows = rows.filter(experiment__slug__in=protocol.experiments)
     steps = Transition.objects.exclude(action_name__in=_controls()).order_by("number")
-    reviews = EvidenceReview.objects.order_by("classifier")
+    reviews = EvidenceReview.objects.order_by("-primary", "classifier")
     both = Prefetch("transitions", steps), Prefetch("reviews", reviews)
     for episode in rows.filter(reviews__isnull=False).distinct().select_related("experiment").prefetch_related(*both):
         payload = blind_evidence(episode.experiment.goal, [row.step for row in episode.transitions.all()])

@@ -30,7 +30,7 @@ def run(kind: str = "episodes", cast: str = "offline") -> Run:
 def episode(slug: str = "caffeine", cast: str = "offline", replicate: int = 1, status: str = "submitted") -> Episode:
     return Episode.objects.create(
         run=run("episodes", cast), experiment=experiment(slug), experiment_sha256="0" * 64, cast=cast,
-        replicate=replicate, seed=replicate, initial=[], status=status, error="broke" if status == "failed" else "",
+        replicate=replicate, seed=replicate, initial=[], status=status, error="broke" if status == "failed" else "", reason="internal" if status == "failed" else "",
     )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def test_a_wrong_document_is_refused_with_all_its_problems_and_nothing_is_made(t
     code, said = refused("create_study", path)
     assert code == 2
     assert "kind: is 'taste'" in said
-    assert "sources[0].cast: 'gpt' is not known; known casts: offline" in said
+    assert "sources[0].cast: 'gpt' is not known; known casts: human, offline" in said
     assert not Study.objects.exists()
 
 

@@ -1,10 +1,11 @@
 """The list of episodes and the transcript of one."""
 
+from typing import Any
 from uuid import UUID
 
 from django.contrib import messages
-from django.core.paginator import Paginator
-from django.db.models import QuerySet
+from django.core.paginator import Page, Paginator
+from django.db.models import Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -13,17 +14,21 @@ from django.views.decorators.http import require_POST, require_safe
 from simulation import queueing
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodeFilter
-from simulation.models import Episode
-from simulation.views.standing import poll_seconds, standing, worker_notice
+from simulation.models import Episode, ModelCall, Transition
+from simulation.views.call_lines import Calls, by_step, short, together
+from simulation.views.standing import poll_seconds, standing, verdict_of, worker_notice
 from simulation.views.transcript import step_view
 
 PER_PAGE = 50
+STEPS_PER_PAGE = 20
+_LONG = ("initial", "pending", "memory")
 
 
 def listed() -> QuerySet[Episode]:
     """Episodes with all that a `Standing` needs, and without the long JSON columns."""
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
-    return rows.defer("initial", "pending", "experiment__data", "retried_as__initial", "retried_as__pending")
+    retried = [f"retried_as__{name}" for name in _LONG]
+    return rows.defer(*_LONG, *retried, "experiment__data", "run__setup")
 
 
 @staff_only
@@ -39,23 +44,67 @@ def episodes(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_safe
 def episode(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The transcript. While the episode plays, htmx asks for its head alone."""
+    """The transcript, twenty steps a page. While the episode plays, htmx asks for its head alone."""
     row = get_object_or_404(listed(), code=code)
     line = standing(row)
-    notice = worker_notice(line.live)
+    notice = worker_notice(line.live and not (row.run.paused_at or row.awaits_person))
     head = {
         "line": line,
-        "poll": poll_seconds([row.status], notice),
+        "poll": poll_seconds([row.status], notice or row.run.paused_at),
         "notice": notice,
         "shown": _shown(request, line.steps),
     }
     if request.htmx:
         head["ended"] = not line.live
         return page_or_fragment(request, "", "simulation/_episode_head.html", head)
-    steps = [step_view(step) for step in row.transitions.prefetch_related("twins")]
-    head["shown"] = len(steps)
-    context = {**head, "steps": steps, "review": next(iter(row.reviews.all()), None)}
-    return page_or_fragment(request, "simulation/episode.html", "", context)
+    return page_or_fragment(request, "simulation/episode.html", "", {**head, **_transcript(request, row)})
+
+
+def _transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
+    """One page of steps with the calls that each took, and what was judged of them all."""
+    contents = list(row.transitions.values_list("number", "action_name", "accepted"))
+    page = Paginator(row.transitions.prefetch_related("twins"), STEPS_PER_PAGE).get_page(_page(request))
+    steps = [step_view(step) for step in page]
+    calls = list(_calls(row, page, len(contents)))
+    by_number = by_step(calls)
+    thoughts = row.memory.get("thoughts", {})
+    numbers = {step.number for step in steps}
+    return {
+        "shown": len(contents),
+        "page": page,
+        "contents": [(number, name, ok, page_of(number)) for number, name, ok in contents],
+        "steps": [(step, by_number.get(step.number), thoughts.get(str(step.number), "")) for step in steps],
+        "plan": row.memory.get("plan", ""),
+        "without_step": [(number, made) for number, made in by_number.items() if number not in numbers],
+        "review": verdict_of(row),
+        "panel": [review for review in row.reviews.all() if not review.primary],
+        "missing": list(row.missing_reviews.all()),
+        "verdict_calls": _verdict_calls(calls),
+    }
+
+
+def _calls(row: Episode, page: Page[Transition], steps: int) -> QuerySet[ModelCall]:
+    """Those of the steps on this page and those for the verdict; on the last page also those that led to no step."""
+    wanted = Q(number__in=[step.number for step in page]) | Q(role="verdict")
+    if not page.has_next():
+        wanted |= Q(number__gt=steps)
+    return short(row.calls.filter(wanted).order_by("number", "pk"))
+
+
+def _verdict_calls(calls: list[ModelCall]) -> Calls | None:
+    judged = [call for call in calls if call.role == "verdict"]
+    return together(judged) if judged else None
+
+
+def _page(request: StaffRequest) -> str | int | None:
+    """The page asked for, or the one that holds the step asked for."""
+    step = request.GET.get("step", "")
+    return page_of(int(step)) if step.isdecimal() and len(step) < 6 else request.GET.get("page")
+
+
+def page_of(step: int) -> int:
+    """The page of a transcript on which a step stands."""
+    return max(step - 1, 0) // STEPS_PER_PAGE + 1
 
 
 @staff_only

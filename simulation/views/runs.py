@@ -7,27 +7,31 @@ from django.core.paginator import Paginator
 from django.db.models import Case, IntegerField, QuerySet, Value, When
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
-from simulation import queueing
+from simulation import queueing, roster, spending
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodesForm
+from simulation.lab.errors import LabError
 from simulation.models import Episode, Run, Twin
 from simulation.views.episodes import PER_PAGE, listed
+from simulation.views.run_states import run_state
+from simulation.views.spend import spend
 from simulation.views.standing import poll_seconds, standing, worker_notice
+from simulation.views.twin_lines import twin_line
 
 # What needs a person comes first, then what moves, then what waits, then what is done.
-_ORDER = [("failed", "blocked", "rejected_out"), ("running", "waiting"), ("queued",)]
+_ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waiting"), ("queued",)]
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_episodes(request: StaffRequest) -> HttpResponse:
-    """The order form. With htmx a GET answers how many episodes the form as it stands would make."""
+    """The order form. With htmx a GET answers what the form as it stands would make and cost at worst."""
     if request.method == "POST":
         form = EpisodesForm(request.POST)
-        if form.is_valid():
-            return redirect("simulation:run", code=_order(form, request).code)
+        if form.is_valid() and (made := _order(form, request)):
+            return redirect("simulation:run", code=made.code)
     else:
         form = EpisodesForm(initial=_prefilled(request))
     if request.htmx:
@@ -39,43 +43,43 @@ def new_episodes(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_safe
 def run(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The live page of an order. Its fragment stops asking once everything has ended."""
+    """The live page of an order. Its fragment stops asking once everything has ended or is held."""
     row = get_object_or_404(Run.objects.select_related("created_by"), code=code)
-    progress = queueing.progress(row)
+    state = run_state(row)
     rows: QuerySet[Any] = _episodes(row) if row.kind == "episodes" else _twins(row)
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
-    notice = worker_notice(not progress.finished)
+    notice = worker_notice(bool(state.live) and not row.paused_at)
     context = {
         "run": row,
-        "progress": progress,
-        "counts": _counts(row, progress.by_status),
-        "poll": poll_seconds(progress.by_status, notice),
+        "state": state,
+        "counts": _counts(row, state.by_status),
+        "spend": spend(row),
+        "poll": poll_seconds(state.by_status, notice or row.paused_at),
         "notice": notice,
         "page": page,
         "lines": [standing(one) for one in page] if row.kind == "episodes" else [],
+        "twins": [twin_line(one) for one in page] if row.kind == "twins" else [],
     }
     return page_or_fragment(request, "simulation/run.html", "simulation/_run_progress.html", context)
 
 
-@staff_only
-@require_POST
-def stop_run(request: StaffRequest, code: UUID) -> HttpResponse:
-    row = get_object_or_404(Run, code=code)
-    queueing.stop_run(row)
-    return redirect("simulation:run", code=row.code)
-
-
-def _order(form: EpisodesForm, request: StaffRequest) -> Run:
+def _order(form: EpisodesForm, request: StaffRequest) -> Run | None:
+    """The run; None, with the reason in the form, where something needed was taken away meanwhile."""
     wanted = form.cleaned_data
-    return queueing.queue_episodes(
-        wanted["experiments"],
-        wanted["cast"],
-        wanted["replicates"],
-        wanted["seed"],
-        request.user,
-        wanted["submission_id"],
-        wanted["manifest"],
-    )
+    try:
+        return queueing.queue_episodes(
+            wanted["experiments"],
+            wanted["cast"],
+            wanted["replicates"],
+            wanted["seed"],
+            request.user,
+            wanted["submission_id"],
+            wanted["manifest"],
+            **form.terms(),
+        )
+    except LabError as error:
+        form.add_error(None, str(error))
+        return None
 
 
 def _prefilled(request: StaffRequest) -> dict[str, object]:
@@ -83,12 +87,15 @@ def _prefilled(request: StaffRequest) -> dict[str, object]:
     return {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
 
 
-def _size(form: EpisodesForm) -> dict[str, int]:
-    """How many episodes the form would make; unreadable numbers count as none."""
-    known = {row.slug for row, chosen in form.experiment_rows() if chosen}
+def _size(form: EpisodesForm) -> dict[str, Any]:
+    """How many episodes the form would make, and their worst case; unreadable numbers count as none."""
+    known = [row for row, chosen in form.experiment_rows() if chosen]
     written = str(form["replicates"].value() or "")
     replicates = int(written) if written.isdecimal() and len(written) < 4 and int(written) <= 100 else 0
-    return {"chosen": len(known), "each": replicates, "total": len(known) * replicates}
+    total = len(known) * replicates
+    line = next((line for line in form.casts if line.name == form["cast"].value()), None)
+    worst = spending.estimate(roster.setup(line.name), known, replicates) if line and line.ready and total else None
+    return {"chosen": len(known), "each": replicates, "total": total, "cast": line, "worst": worst}
 
 
 def _episodes(row: Run) -> QuerySet[Episode]:
@@ -97,7 +104,8 @@ def _episodes(row: Run) -> QuerySet[Episode]:
 
 def _twins(row: Run) -> QuerySet[Twin]:
     rows = row.twins.select_related("transition__episode__experiment")
-    return rows.defer("outcome", "transition__step", "transition__episode__initial").order_by(_urgency(), "pk")
+    hidden = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]
+    return rows.defer("outcome", "diff", "transition__step", *hidden).order_by(_urgency(), "pk")
 
 
 def _urgency() -> Case:

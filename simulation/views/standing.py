@@ -7,11 +7,12 @@ from django.conf import settings
 from django.db.models import Max
 from django.utils import timezone
 
-from simulation import queueing
-from simulation.models import Episode, Worker
+from simulation import causes, queueing
+from simulation.models import Episode, EvidenceReview, Twin, Worker
 
 _BAD = ("failed", "rejected_out", "blocked")
-_WORK_LEFT = ("queued", "running", "waiting")
+MOST_OF_AN_ERROR = 200  # characters in a list; the episode's own page shows the whole
+WORK_LEFT = ("queued", "running", "waiting")
 
 
 class Standing(NamedTuple):
@@ -24,12 +25,19 @@ class Standing(NamedTuple):
     steps: int
     limit: int
     live: bool
+    by_person: bool
     may_stop: bool
     may_retry: bool
+    cause: str  # a key of causes.CAUSES, "" while nothing is wrong
+    cause_words: str
+    why: str  # a key of causes: the reason, or the status where no reason is stored
+    reason: str  # the same in words
+    help: str
 
 
 def standing(episode: Episode) -> Standing:
-    """Needs the episode's experiment and reviews at hand; asks the database for nothing else."""
+    """Needs the episode's experiment, run and reviews at hand; asks the database for nothing else."""
+    status, reason = episode.status, episode.reason
     return Standing(
         episode=episode,
         label=_label(episode),
@@ -37,17 +45,26 @@ def standing(episode: Episode) -> Standing:
         tone=_tone(episode),
         steps=episode.next_number - 1,
         limit=episode.experiment.max_steps,
-        live=episode.status in _WORK_LEFT,
+        live=status in WORK_LEFT,
+        by_person=episode.cast == queueing.PERSON_CAST,
         may_stop=not episode.ended and episode.cancel_requested_at is None,
-        may_retry=episode.status in Episode.RETRIED and episode.counts,
+        may_retry=status in Episode.RETRIED and episode.counts,
+        cause=causes.cause(status, reason),
+        cause_words=causes.CAUSES.get(causes.cause(status, reason), ""),
+        why=causes.key(status, reason),
+        reason=causes.words(status, reason),
+        help=causes.help(status, reason),
     )
 
 
-def poll_seconds(statuses: Collection[str], notice: str) -> int:
-    """How soon a page should ask again: 2 while anything can move, 10 while no worker lives, 0 when all has ended."""
-    if not set(_WORK_LEFT) & set(statuses):
+def poll_seconds(statuses: Collection[str], still: object) -> int:
+    """How soon a page should ask again: 2 while anything can move, 10 while it stands still, 0 when all has ended.
+
+    It stands still without a worker and in a run that is paused.
+    """
+    if not set(WORK_LEFT) & set(statuses):
         return 0
-    return 10 if notice else 2
+    return 10 if still else 2
 
 
 def worker_notice(work_left: bool) -> str:
@@ -70,6 +87,10 @@ def _ago(seconds: int) -> str:
 def _label(episode: Episode) -> str:
     if episode.cancel_requested_at and not episode.ended:
         return "Stopping"
+    if episode.status in WORK_LEFT and episode.run.paused_at:
+        return "Paused"
+    if episode.awaits_person and episode.status in WORK_LEFT:
+        return "Your move"
     return {
         "queued": "Queued",
         "running": "Playing",
@@ -90,14 +111,16 @@ def _detail(episode: Episode) -> str:
     match episode.status:
         case "queued":
             return "waits for a worker"
+        case "running" | "waiting" if episode.awaits_person:
+            return f"step {episode.next_number} of {limit}: waits for a person"
         case "running" if episode.phase == "verdict":
             return f"submitted after {steps}: {episode.get_phase_display()}"
         case "running":
             return f"step {episode.next_number} of {limit}: {episode.get_phase_display()}"
         case "waiting":
-            return f"step {episode.next_number} of {limit}: to be tried again"
+            return f"step {episode.next_number} of {limit}: {again(episode)}"
         case "blocked":
-            return f"held at step {episode.next_number}"
+            return f"held at step {episode.next_number}: {causes.words(episode.status, episode.reason)}"
         case "submitted":
             return f"after {steps}; {_verdict(episode)}"
         case "quit":
@@ -109,18 +132,38 @@ def _detail(episode: Episode) -> str:
         case "cancelled":
             return f"by hand, after {steps}"
         case _:
-            return f"after {steps}: {episode.error}"
+            return f"after {steps}: {_told(episode)}"
+
+
+def _told(episode: Episode) -> str:
+    """The reason in words, then what was said, cut to what a line can take."""
+    error = episode.error if len(episode.error) <= MOST_OF_AN_ERROR else episode.error[:MOST_OF_AN_ERROR] + "…"
+    return f"{causes.words(episode.status, episode.reason)}. {error}"
+
+
+def again(row: Episode | Twin) -> str:
+    """Why a row waits and until when."""
+    why = causes.words(row.status, row.reason)
+    until = f"to be tried again at {row.not_before:%H:%M:%S} UTC" if row.not_before else "to be tried again"
+    return f"{why}; {until}" if why else until
+
+
+def verdict_of(episode: Episode) -> EvidenceReview | None:
+    """The verdict that ends the episode; a panel's stand beside it."""
+    return next((review for review in episode.reviews.all() if review.primary), None)
 
 
 def _verdict(episode: Episode) -> str:
-    reviews = list(episode.reviews.all())
-    if not reviews:
+    review = verdict_of(episode)
+    if review is None:
         return "no verdict"
-    return "evidence sufficient" if reviews[0].sufficient else "evidence not sufficient"
+    return "evidence sufficient" if review.sufficient else "evidence not sufficient"
 
 
 def _tone(episode: Episode) -> str:
-    if episode.status in _WORK_LEFT:
+    if episode.status in WORK_LEFT:
+        if episode.run.paused_at:
+            return "warn"
         return "info" if episode.status != "queued" else ""
     if episode.status in _BAD:
         return "danger"

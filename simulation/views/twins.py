@@ -9,49 +9,98 @@ from django.db.models.fields.json import KT
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from simulation import queueing
+from simulation import queueing, vetting
 from simulation.access import StaffRequest, staff_only
 from simulation.forms import ERRORS, TwinsForm, accepted_steps
+from simulation.lab.errors import LabError
 from simulation.models import Experiment, Run, Twin
-from simulation.views.episodes import PER_PAGE
+from simulation.views.call_lines import short, together
+from simulation.views.episodes import PER_PAGE, page_of
+from simulation.views.transcript import checked, step_view
+from simulation.views.twin_lines import made_by_model, twin_line
+
+_LONG = ("initial", "pending", "memory", "experiment__data")
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def twins(request: StaffRequest) -> HttpResponse:
     form = TwinsForm(request.POST if request.method == "POST" else None)
-    if form.is_valid():
-        return redirect("simulation:run", code=_order(form, request).code)
+    if form.is_valid() and (made := _order(form, request)):
+        return redirect("simulation:run", code=made.code)
     step = _step(request)
     page = Paginator(_listed(step), PER_PAGE).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page, "step": step, "pools": _pools()}
+    context = {"form": form, "page": page, "twins": [twin_line(t) for t in page], "step": step, "pools": _pools()}
     return render(request, "simulation/twins.html", context, status=422 if form.errors else 200)
+
+
+@staff_only
+@require_safe
+def twin(request: StaffRequest, code: UUID) -> HttpResponse:
+    """What the twin says otherwise than its original, who says it is wrong, and the calls it took."""
+    rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment")
+    hidden = [f"transition__episode__{name}" for name in _LONG]
+    row = get_object_or_404(rows.defer("run__setup", *hidden), code=code)
+    calls = list(short(row.calls.all()))
+    context = {
+        "line": twin_line(row),
+        "step": step_view(row.transition),
+        "page_number": page_of(row.transition.number),
+        "diff": row.diff,
+        "checked": checked(row.findings),
+        "to_be_vetted": made_by_model(row),
+        "calls": together(calls) if calls else None,
+    }
+    return render(request, "simulation/twin.html", context)
+
+
+@staff_only
+@require_POST
+def vet_twin(request: StaffRequest, code: UUID) -> HttpResponse:
+    """A person's word on where a model planted its error."""
+    row = get_object_or_404(Twin, code=code)
+    if not made_by_model(row):
+        messages.info(request, "Nothing is to be vetted here: only a finished twin with an error that a model planted.")
+    else:
+        try:
+            vetting.vet(row, request.POST.get("field", ""), request.user)
+        except LabError as error:
+            messages.error(request, str(error))
+    return redirect("simulation:twin", code=row.code)
 
 
 @staff_only
 @require_POST
 def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
-    twin = get_object_or_404(Twin, code=code)
-    if not queueing.retry_twin(twin):
-        messages.info(request, "This twin was not queued again: only a failed or stopped one is.")
+    row = get_object_or_404(Twin, code=code)
+    if not queueing.retry_twin(row):
+        messages.info(request, "This twin was not queued again: only a failed, unusable or stopped one is.")
     if request.POST.get("from") == "run":
-        return redirect("simulation:run", code=twin.run.code)
+        return redirect("simulation:run", code=row.run.code)
+    if request.POST.get("from") == "twin":
+        return redirect("simulation:twin", code=row.code)
     return redirect(reverse("simulation:twins"))
 
 
-def _order(form: TwinsForm, request: StaffRequest) -> Run:
+def _order(form: TwinsForm, request: StaffRequest) -> Run | None:
+    """The order; None, with the reason on the form, if it cannot be taken."""
     wanted = form.cleaned_data
-    return queueing.queue_twins(
-        accepted_steps(wanted["experiments"]),
-        ERRORS[wanted["error"]],
-        wanted["cast"],
-        wanted["per_transition"],
-        wanted["seed"],
-        request.user,
-        wanted["submission_id"],
-    )
+    try:
+        return queueing.queue_twins(
+            accepted_steps(wanted["experiments"]),
+            ERRORS[wanted["error"]],
+            wanted["cast"],
+            wanted["per_transition"],
+            wanted["seed"],
+            request.user,
+            wanted["submission_id"],
+            **form.terms(),
+        )
+    except LabError as error:
+        form.add_error(None, str(error))
+        return None
 
 
 def _step(request: StaffRequest) -> UUID | None:
@@ -64,13 +113,8 @@ def _step(request: StaffRequest) -> UUID | None:
 
 def _listed(step: UUID | None) -> QuerySet[Twin]:
     rows = Twin.objects.select_related("run", "transition__episode__experiment")
-    rows = rows.defer(
-        "outcome",
-        "transition__step",
-        "transition__findings",
-        "transition__episode__initial",
-        "transition__episode__experiment__data",
-    )
+    hidden = [f"transition__episode__{name}" for name in _LONG]
+    rows = rows.defer("outcome", "diff", "run__setup", "transition__step", "transition__findings", *hidden)
     rows = rows.filter(transition__code=step) if step else rows.order_by("-pk")
     told: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
     return told

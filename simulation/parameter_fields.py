@@ -1,0 +1,126 @@
+"""The catalogue's parameters as fields of a form. What may be written, and every message, is the catalogue's own."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django import forms
+
+from simulation.lab import quantities
+from simulation.lab.actions import ActionType
+from simulation.lab.materials import Inventory
+from simulation.lab.parameters import Parameter, ParameterError
+from simulation.views.transcript import words, written
+
+_LONG_TEXT = 300
+Choices = list[tuple[str, str]]
+
+
+class AmountInput(forms.MultiWidget):
+    """A number and its unit, written together as "50 µL"."""
+
+    def __init__(self, label: str, units: Sequence[str], unit: str) -> None:
+        self.unit = unit
+        super().__init__(
+            widgets={
+                "number": forms.NumberInput({"step": "any", "aria-label": f"{label}, number"}),
+                "unit": forms.Select({"aria-label": f"{label}, unit"}, [(u, u or "(no unit)") for u in units]),
+            },
+            attrs={"class": "amount"},
+        )
+
+    def id_for_label(self, id_: str, index: str = "0") -> str:
+        """What a link to the field leads to: the number."""
+        return f"{id_}_{index}" if id_ else id_
+
+    def decompress(self, value: str | None) -> list[str]:
+        number, _, unit = (value or "").partition(" ")
+        return [number, unit or self.unit]
+
+    def value_from_datadict(  # type: ignore[override]  # one text, as the catalogue reads it
+        self, data: Any, files: Any, name: str
+    ) -> str:
+        number, unit = (str(part or "").strip() for part in super().value_from_datadict(data, files, name))
+        return f"{number.replace(' ', '')} {unit}".strip() if number else ""
+
+
+class ParameterField(forms.Field):
+    """One parameter, or one key of an object. Left empty, it is not said, and the catalogue's default holds."""
+
+    def __init__(self, kind: ActionType, parameter: Parameter, materials: Choices, label: str) -> None:
+        self.parameter = parameter
+        super().__init__(
+            required=parameter.required and parameter.default is None,
+            widget=_widget(parameter, materials, label),
+            label=label,
+            help_text=_help(parameter),
+            error_messages={"required": f"{kind.name} needs {parameter.name}: {parameter.allowed()}"},
+        )
+
+    def to_python(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [str(part) for part in value]
+        return "" if value is None else str(value).strip()
+
+    def validate(self, value: Any) -> None:
+        super().validate(value)
+        if value:
+            try:
+                self.parameter.read(value)
+            except ParameterError as error:
+                raise forms.ValidationError(str(error)) from error
+
+
+def fields(kind: ActionType, inventory: Inventory) -> Iterator[tuple[str, ParameterField]]:
+    """A field under its name for every parameter; an object has one for each of its keys, named `object.key`."""
+    materials = [(m.barcode, f"{m.name} ({m.barcode})") for m in inventory.usable()]
+    for parameter in kind.parameters:
+        label = words(parameter.name)
+        if parameter.type != "object":
+            yield parameter.name, ParameterField(kind, parameter, materials, label)
+            continue
+        for key, part in parameter.keys.items():
+            known = part or Parameter(key, "text", parameter.description)
+            yield f"{parameter.name}.{key}", ParameterField(kind, known, materials, f"{label}: {key}")
+
+
+def _widget(parameter: Parameter, materials: Choices, label: str) -> forms.Widget:
+    match parameter.type:
+        case "select":
+            return forms.Select(choices=_or_nothing(parameter, [(option, option) for option in parameter.options]))
+        case "boolean":
+            return forms.Select(choices=_or_nothing(parameter, [("true", "yes"), ("false", "no")]))
+        case "material_selector":
+            return forms.Select(choices=_or_nothing(parameter, materials))
+        case "multiselect":
+            return forms.CheckboxSelectMultiple(choices=[(option, option) for option in parameter.options])
+        case "multi_material_selector":
+            return forms.CheckboxSelectMultiple(choices=materials)
+        case "range":
+            return forms.NumberInput({"min": parameter.minimum, "max": parameter.maximum, "step": "any"})
+        case "range_with_units":
+            return AmountInput(label, quantities.units(parameter.dimension), _usual_unit(parameter))
+        case _:
+            longest = {"maxlength": parameter.max_length}
+            return forms.Textarea(longest) if parameter.max_length > _LONG_TEXT else forms.TextInput(longest)
+
+
+def _or_nothing(parameter: Parameter, choices: Choices) -> Choices:
+    """The choices after one that leaves the parameter unsaid."""
+    unsaid = "choose" if parameter.required else "not said"
+    return [("", f"{written(parameter.default)} (unless said)" if parameter.default is not None else unsaid), *choices]
+
+
+def _usual_unit(parameter: Parameter) -> str:
+    """The unit of the default; without one, that of the smallest amount allowed."""
+    amount = parameter.minimum if parameter.default is None else parameter.default
+    return quantities.unit(amount, parameter.dimension)
+
+
+def _help(parameter: Parameter) -> str:
+    """What it is, what may be written, and what holds when nothing is."""
+    parts = [parameter.description]
+    if parameter.type in ("range", "range_with_units"):
+        parts.append(f"{parameter.minimum} to {parameter.maximum}")
+    if parameter.default is not None and parameter.type not in ("select", "boolean"):
+        parts.append(f"{written(parameter.default)} unless said")
+    return ". ".join(part.rstrip(".") for part in parts) + "."

@@ -1,0 +1,148 @@
+"""What a person may choose at the bench: an experiment with who answers, and then one action after another."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from django import forms
+
+from simulation import parameter_fields, roster
+from simulation.lab.actions import Action, ActionType
+from simulation.lab.errors import LabError
+from simulation.lab.materials import Material
+from simulation.lab.roles import Situation
+from simulation.lab.telling import clock
+from simulation.models import Experiment
+
+
+class Answerers(NamedTuple):
+    """Who answers a person and who judges: those of a cast, which `cast` names."""
+
+    cast: str
+    transition_model: str
+    judges: tuple[str, ...]
+    why_not: str
+
+
+def answerers() -> list[Answerers]:
+    """Each transition model with its classifiers once, under the first cast that has them. Their agents do not matter."""
+    found: dict[tuple[str, ...], Answerers] = {}
+    for info in roster.casts():
+        judges = (info.evidence_classifier, *info.panel)
+        if (info.transition_model, *judges) not in found:
+            found[info.transition_model, *judges] = Answerers(
+                info.name, info.transition_model, judges, _why_not(info.name)
+            )
+    return list(found.values())
+
+
+def _why_not(cast: str) -> str:
+    try:
+        roster.with_person(cast)
+    except LabError as error:
+        return str(error)
+    return ""
+
+
+class PersonForm(forms.Form):
+    """An attempt by a person: the experiment, and who answers and judges."""
+
+    experiment = forms.ModelChoiceField(
+        Experiment.objects.defer("data").order_by("group", "name"),
+        to_field_name="slug",
+        empty_label="Choose one",
+        error_messages={"required": "Choose an experiment."},
+    )
+    cast = forms.CharField(error_messages={"required": "Choose who answers."})
+
+    def answerer_rows(self) -> list[tuple[Answerers, bool]]:
+        """Everyone who could answer and whether they are chosen; without a choice, the first who is ready."""
+        known = answerers()
+        chosen = self["cast"].value() or next((one.cast for one in known if not one.why_not), "")
+        return [(one, one.cast == chosen) for one in known]
+
+    def clean_cast(self) -> str:
+        chosen: str = self.cleaned_data["cast"]
+        found = next((one for one in answerers() if one.cast == chosen), None)
+        if found is None:
+            raise forms.ValidationError(f"Nobody answers under {chosen[:60]!r}. Choose one of the list.")
+        if found.why_not:
+            raise forms.ValidationError(found.why_not)
+        return chosen
+
+
+class OnBench(NamedTuple):
+    """A material that can be used, with its age for people."""
+
+    material: Material
+    age: str
+    unchanged: str
+    chosen: bool
+
+
+def shelf(now: Situation, picked: Collection[str] = ()) -> list[OnBench]:
+    """Everything usable, in the order it came onto the bench."""
+    return [
+        OnBench(m, clock(now.elapsed - m.created_at), clock(now.elapsed - m.last_modified), m.barcode in picked)
+        for m in now.inventory.usable()
+    ]
+
+
+class ActionForm(forms.Form):
+    """One action of the catalogue, its materials picked and its parameters typed. Refused, it costs no step."""
+
+    prefix = "bench"  # a laboratory's own parameter may be called anything
+    materials = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+
+    def __init__(self, kind: ActionType, situation: Situation, data: Mapping[str, Any] | None = None) -> None:
+        super().__init__(data)
+        self.kind, self.situation = kind, situation
+        self.fields.update(parameter_fields.fields(kind, situation.inventory))
+        picked = self.fields["materials"]
+        assert isinstance(picked, forms.MultipleChoiceField)
+        picked.choices = [(m.barcode, m.name) for m in situation.inventory.usable()]
+        picked.error_messages["invalid_choice"] = "%(value)s is not on the bench any more."
+        if not kind.max_materials:
+            del self.fields["materials"]
+
+    @property
+    def parameters(self) -> list[forms.BoundField]:
+        """The fields of the parameters, in the catalogue's order."""
+        return [self[name] for name in self.fields if name != "materials"]
+
+    @property
+    def picked(self) -> set[str]:
+        """The barcodes that stand ticked."""
+        return set(self["materials"].value() or []) if "materials" in self.fields else set()
+
+    def clean(self) -> dict[str, Any]:
+        """The catalogue's own refusal, by the materials: all that can be wrong with a parameter was found before."""
+        cleaned = super().clean() or {}
+        if not self.errors and (reason := self.situation.catalogue.refuse(self.action(), self.situation.inventory)):
+            self.add_error("materials" if "materials" in self.fields else None, reason)
+        return cleaned
+
+    def action(self) -> Action:
+        """The action as written, its materials in the order of the bench. What a selector names counts as picked."""
+        parameters, picked = self._written(), set(self.cleaned_data.get("materials", ()))
+        for parameter in self.kind.parameters:
+            if parameter.type.endswith("material_selector"):
+                picked.update(_codes(parameters.get(parameter.name, ())))
+        materials = tuple(m.barcode for m in self.situation.inventory if m.barcode in picked)
+        return Action(self.kind.name, materials, parameters)
+
+    def _written(self) -> dict[str, Any]:
+        """What was said, by parameter; the keys of an object are put together again."""
+        parameters: dict[str, Any] = {}
+        for name, value in self.cleaned_data.items():
+            if name == "materials" or not value:
+                continue
+            parameter, dot, key = name.partition(".")
+            if dot:
+                parameters.setdefault(parameter, {})[key] = value
+            else:
+                parameters[parameter] = value
+        return parameters
+
+
+def _codes(value: Any) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)

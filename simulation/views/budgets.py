@@ -1,0 +1,82 @@
+"""A run's budget, set anew: what the old one held goes on."""
+
+from decimal import Decimal
+from typing import Any, TypeVar
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods
+
+from simulation import queueing, spending
+from simulation.access import StaffRequest, staff_only
+from simulation.lab.errors import LabError
+from simulation.models import Run
+from simulation.views.run_states import run_state
+
+Limit = TypeVar("Limit", Decimal, int)
+
+
+class BudgetForm(forms.Form):
+    """What a run may take in all, not on top of what it took. Empty: no limit of that kind."""
+
+    max_cost = forms.DecimalField(
+        min_value=Decimal(0), max_digits=12, decimal_places=6, required=False, label="Most money, in US dollars"
+    )
+    max_tokens = forms.IntegerField(min_value=1, max_value=10**12, required=False, label="Most tokens")
+    max_minutes = forms.IntegerField(
+        min_value=1, max_value=60 * 24 * 60, required=False, label="Most time, in minutes since the first call"
+    )
+
+    def __init__(self, run: Run, *args: Any, **kwargs: Any) -> None:
+        self.run, self.taken = run, spending.verify(run)
+        minutes = None if run.max_seconds is None else -(-run.max_seconds // 60)
+        cost = None if run.max_cost is None else f"{run.max_cost.normalize():f}"
+        kwargs["initial"] = {"max_cost": cost, "max_tokens": run.max_tokens, "max_minutes": minutes}
+        super().__init__(*args, **kwargs)
+
+    def clean_max_cost(self) -> Decimal | None:
+        taken = self.taken.ledger_cost
+        return self._above(self.cleaned_data["max_cost"], taken, f"${taken.normalize():f}")
+
+    def clean_max_tokens(self) -> int | None:
+        taken = self.taken.ledger_tokens
+        return self._above(self.cleaned_data["max_tokens"], taken, f"{taken:,} tokens")
+
+    def clean_max_minutes(self) -> int | None:
+        began = self.run.first_call_at
+        passed = 0 if began is None else int((timezone.now() - began).total_seconds() // 60)
+        return self._above(self.cleaned_data["max_minutes"], passed, f"{passed:,} minutes")
+
+    def _above(self, limit: Limit | None, taken: Limit, words: str) -> Limit | None:
+        """The limit, if it leaves anything to take."""
+        if limit is not None and limit <= taken:
+            raise forms.ValidationError(f"The run took {words} already; give more than that, or leave it empty.")
+        return limit
+
+
+@staff_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def continue_run(request: StaffRequest, code: UUID) -> HttpResponse:
+    """Sets a larger budget, and lets go on what the old one held."""
+    row = get_object_or_404(Run, code=code)
+    form = BudgetForm(row, request.POST if request.method == "POST" else None)
+    if form.is_valid() and _continued(row, form):
+        messages.success(request, "The budget is set, and what it held goes on.")
+        return redirect("simulation:run", code=row.code)
+    context = {"run": row, "form": form, "state": run_state(row)}
+    return render(request, "simulation/continue_run.html", context, status=422 if form.errors else 200)
+
+
+def _continued(row: Run, form: BudgetForm) -> bool:
+    wanted = form.cleaned_data
+    minutes = wanted["max_minutes"]
+    try:
+        queueing.continue_run(row, wanted["max_cost"], wanted["max_tokens"], None if minutes is None else minutes * 60)
+    except LabError as error:
+        form.add_error(None, str(error))
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""One line of a list of calls, and what several cost together."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import NamedTuple
+
+from django.db.models import QuerySet
+
+from simulation.models import ModelCall
+
+INPUTS = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h")
+_TONES = {"started": "info", "answered": "", "refused": "warn", "failed": "danger", "lost": "danger", "fenced": "warn"}
+_SHORT = {"lost": "lost", "fenced": "too late"}
+_LONG = ("request", "reply", "reply_headers", "effective_params", "dropped_params", "price", "error")
+
+
+class CallLine(NamedTuple):
+    """A call for a list. Tokens and cost are None where the provider did not say."""
+
+    call: ModelCall
+    what: str
+    which: str
+    state: str
+    tone: str
+    tokens_in: int | None
+    tokens_out: int | None
+    cost: Decimal | None
+    seconds: float | None
+
+
+class Calls(NamedTuple):
+    """Calls that belong together: what they came to, and how many of them came to nobody knows what."""
+
+    lines: Sequence[CallLine]
+    tokens: int
+    cost: Decimal
+    unknown: int
+
+
+def short(rows: QuerySet[ModelCall]) -> QuerySet[ModelCall]:
+    """Without the columns that hold texts."""
+    return rows.defer(*_LONG)
+
+
+def call_line(row: ModelCall) -> CallLine:
+    """No query."""
+    return CallLine(
+        call=row,
+        what=f"{row.get_role_display()}: {row.purpose}",
+        which=_which(row),
+        state=_SHORT.get(row.state, row.get_state_display()),
+        tone=_TONES[row.state],
+        tokens_in=_sum(getattr(row, name) for name in INPUTS),
+        tokens_out=row.output,
+        cost=row.cost,
+        seconds=None if row.milliseconds is None else row.milliseconds / 1000,
+    )
+
+
+def together(rows: Iterable[ModelCall]) -> Calls:
+    lines = [call_line(row) for row in rows]
+    return Calls(
+        lines,
+        sum((line.tokens_in or 0) + (line.tokens_out or 0) for line in lines),
+        sum((line.cost for line in lines if line.cost is not None), Decimal(0)),
+        sum(1 for line in lines if line.cost is None and line.call.state != "started"),
+    )
+
+
+def by_step(rows: Iterable[ModelCall]) -> dict[int, Calls]:
+    """The calls of agent and transition model under the number of the step they were made for."""
+    found: dict[int, list[ModelCall]] = defaultdict(list)
+    for row in rows:
+        if row.role in ("agent", "transition"):
+            found[row.number].append(row)
+    return {number: together(calls) for number, calls in sorted(found.items())}
+
+
+def _which(row: ModelCall) -> str:
+    """Which turn and which attempt, where it is not the first of either."""
+    parts = [f"turn {row.turn + 1}"] if row.turn else []
+    return ", ".join(parts + ([f"attempt {row.attempt}"] if row.attempt > 1 else []))
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

@@ -1,0 +1,134 @@
+"""Calls of language models: each with the bytes that went out and came back. For staff alone."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from simulation import shelf
+from simulation.access import StaffRequest, staff_only
+from simulation.models import ModelCall, Run
+from simulation.providers import connections
+from simulation.providers.base import PROVIDERS, Endpoint, ProviderError, Reply
+from simulation.views.call_lines import call_line, short
+from simulation.views.visible import CUT, WHOLE, Visible, decoded, visible
+
+PER_PAGE = 50
+_ABOUT = ("run", "twin__transition__episode__experiment", "episode__experiment")
+_LONG = ("initial", "memory", "experiment__data")
+
+
+class Said(NamedTuple):
+    """One text of the conversation and who said it."""
+
+    by: str
+    text: Visible
+
+
+@staff_only
+@require_safe
+def call(request: StaffRequest, code: UUID) -> HttpResponse:
+    """One HTTP attempt. With `?all=1` its texts are not cut before 200,000 characters."""
+    row = _found(code)
+    (body,) = shelf.take([row.request])
+    limit = WHOLE if request.GET.get("all") == "1" else CUT
+    answer, reply = _answer(row), decoded(bytes(row.reply or b""))
+    context = {
+        "call": row,
+        "line": call_line(row),
+        "twin": row.twin,
+        "episode": row.twin.transition.episode if row.twin else row.episode,
+        "others": [call_line(other) for other in short(_unit(row))],
+        "conversation": [Said(by, visible(text, limit)) for by, text in conversation(body)],
+        "answer": visible(answer, limit) if answer else None,
+        "request_text": visible(json.dumps(body, indent=2, ensure_ascii=False), limit),
+        "reply_text": visible(reply, limit) if reply else None,
+        "error": visible(row.error, limit) if row.error else None,
+        "reply_bytes": len(row.reply or b""),
+        "whole": limit == WHOLE,
+    }
+    return render(request, "simulation/call.html", context)
+
+
+@staff_only
+@require_safe
+def call_request(request: StaffRequest, code: UUID) -> HttpResponse:
+    """The whole body as it was sent, as a file."""
+    row = _found(code)
+    (body,) = shelf.take([row.request])
+    return _file(json.dumps(body, indent=2).encode(), f"request-{row.code}.json")
+
+
+@staff_only
+@require_safe
+def call_reply(request: StaffRequest, code: UUID) -> HttpResponse:
+    """The bytes as they came, as a file that no browser opens by itself."""
+    row = _found(code)
+    return _file(bytes(row.reply or b""), f"reply-{row.code}.bin")
+
+
+@staff_only
+@require_safe
+def run_calls(request: StaffRequest, code: UUID) -> HttpResponse:
+    """The ledger of a run, newest first, or those calls alone that stand in one state."""
+    run = get_object_or_404(Run, code=code)
+    states = dict(ModelCall.STATES)
+    state = request.GET.get("state", "")
+    chosen = {"state": state} if state in states else {}
+    page = Paginator(short(run.calls.filter(**chosen).order_by("-pk")), PER_PAGE).get_page(request.GET.get("page"))
+    context = {
+        "run": run,
+        "page": page,
+        "lines": [call_line(row) for row in page],
+        "states": list(states),
+        "state": state if chosen else "",
+    }
+    return render(request, "simulation/run_calls.html", context)
+
+
+def conversation(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Who said what, in either dialect: Anthropic's system text stands beside the messages, OpenAI's among them."""
+    if body.get("system"):
+        yield "system", _written(body["system"])
+    for message in body.get("messages") or ():
+        yield str(message.get("role", "")), _written(message.get("content"))
+
+
+def _written(content: Any) -> str:
+    if isinstance(content, list):
+        return "\n\n".join(_written(part.get("text", part) if isinstance(part, dict) else part) for part in content)
+    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def _answer(row: ModelCall) -> str:
+    """What the model wrote, read from the stored bytes; "" where they hold no completion."""
+    if row.reply is None or row.provider not in PROVIDERS:
+        return ""
+    endpoint = Endpoint(row.provider, row.requested_model)
+    try:
+        return connections.read(endpoint, Reply(row.http_status or 0, row.reply_headers, bytes(row.reply))).text
+    except ProviderError:
+        return ""
+
+
+def _found(code: UUID) -> ModelCall:
+    rows = ModelCall.objects.select_related(*_ABOUT)
+    hidden = [f"{place}{name}" for place in ("episode__", "twin__transition__episode__") for name in _LONG]
+    return get_object_or_404(rows.defer("run__setup", "twin__outcome", "twin__transition__step", *hidden), code=code)
+
+
+def _unit(row: ModelCall) -> QuerySet[ModelCall]:
+    """Every turn and attempt of the same question."""
+    unit = {"episode": row.episode, "twin": row.twin, "number": row.number, "role": row.role, "speaker": row.speaker}
+    return ModelCall.objects.filter(**unit).order_by("turn", "attempt")
+
+
+def _file(body: bytes, name: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "X-Content-Type-Options": "nosniff"}
+    return HttpResponse(body, content_type="application/octet-stream", headers=headers)

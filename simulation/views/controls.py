@@ -1,0 +1,57 @@
+"""The buttons of a run: stop, pause and resume, try again."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.views.decorators.http import require_POST
+
+from simulation import queueing
+from simulation.access import StaffRequest, staff_only
+from simulation.models import Run
+
+
+@staff_only
+@require_POST
+def stop_run(request: StaffRequest, code: UUID) -> HttpResponse:
+    row = _run(code)
+    queueing.stop_run(row)
+    return _back(row)
+
+
+@staff_only
+@require_POST
+def pause_run(request: StaffRequest, code: UUID) -> HttpResponse:
+    row = _run(code)
+    queueing.pause_run(row)
+    messages.success(request, "Paused. Calls under way are answered and kept; no further one is made.")
+    return _back(row)
+
+
+@staff_only
+@require_POST
+def resume_run(request: StaffRequest, code: UUID) -> HttpResponse:
+    row = _run(code)
+    queueing.resume_run(row)
+    return _back(row)
+
+
+@staff_only
+@require_POST
+def try_again(request: StaffRequest, code: UUID) -> HttpResponse:
+    """Lets what is held go on at the step where it stands."""
+    row = _run(code)
+    if number := queueing.try_again(row):
+        messages.success(request, f"{number} queued again; each goes on at the step where it stood.")
+    else:
+        messages.info(request, "Nothing was held for a key or a request that was not accepted.")
+    return _back(row)
+
+
+def _run(code: UUID) -> Run:
+    return get_object_or_404(Run, code=code)
+
+
+def _back(row: Run) -> HttpResponse:
+    return redirect("simulation:run", code=row.code)

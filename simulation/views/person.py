@@ -1,0 +1,171 @@
+"""The bench for a person: what an agent sees, and the catalogue as a form."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.db.models import QuerySet
+from django.http import HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.cache import add_never_cache_headers
+from django.views.decorators.http import require_http_methods
+
+from simulation import laboratory, queueing
+from simulation.access import StaffRequest, page_or_fragment, staff_only
+from simulation.lab.actions import KINDS, QUIT, SUBMIT, ActionType
+from simulation.lab.bench import REJECTIONS_ALLOWED, Bench
+from simulation.lab.errors import LabError
+from simulation.lab.telling import clock
+from simulation.models import Episode
+from simulation.person_forms import ActionForm, PersonForm, shelf
+from simulation.setups import PERSON, Setup
+from simulation.views.standing import WORK_LEFT, Standing, poll_seconds, standing, worker_notice
+from simulation.views.transcript import step_view
+
+_MOST_OPEN = 20
+
+
+@staff_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_person(request: StaffRequest) -> HttpResponse:
+    """Begin an attempt: which experiment, and who answers."""
+    if request.method == "POST":
+        form = PersonForm(request.POST)
+        if form.is_valid() and (episode := _begun(form, request)):
+            return redirect("simulation:play", code=episode.code)
+    else:
+        form = PersonForm(initial={"experiment": request.GET.get("experiment", "")})
+    context = {"form": form, "lines": _begun_before(request)}
+    return render(request, "simulation/person_new.html", context, status=422 if form.errors else 200)
+
+
+def _begun(form: PersonForm, request: StaffRequest) -> Episode | None:
+    """The attempt, or None with the reason in the form: a key may have gone since the list was made."""
+    try:
+        return queueing.queue_person(form.cleaned_data["experiment"], form.cleaned_data["cast"], by=request.user)
+    except LabError as error:
+        form.add_error("cast", str(error))
+        return None
+
+
+def _begun_before(request: StaffRequest) -> list[Standing]:
+    """This person's attempts that have not ended, the latest first."""
+    mine = _rows().filter(cast=queueing.PERSON_CAST, run__created_by=request.user)
+    return [standing(row) for row in mine.exclude(status__in=Episode.ENDED)[:_MOST_OPEN]]
+
+
+@staff_only
+@require_http_methods(["GET", "HEAD", "POST"])
+def play(request: StaffRequest, code: UUID) -> HttpResponse:
+    """The bench. A GET with `action` shows that action's form; htmx asks for the form alone, or whether an answer came."""
+    row = get_object_or_404(_rows().select_related("run__created_by"), code=code)
+    if not _by_person(row):
+        return redirect("simulation:episode", code=row.code)
+    mine = row.run.created_by_id in (None, request.user.pk)
+    if request.method == "POST":
+        return _choose(request, row, mine)
+    if request.htmx and "action" not in request.GET:
+        return _answered(request, row)
+    bench = laboratory.bench(row)
+    kind = bench.catalogue.find(request.GET.get("action", ""))
+    form = ActionForm(kind, bench.situation()) if kind and mine and _awaits(row) else None
+    context = _context(row, bench, kind, form, mine)
+    return page_or_fragment(request, "simulation/person.html", "simulation/_person_form.html", context)
+
+
+def _choose(request: StaffRequest, row: Episode, mine: bool) -> HttpResponse:
+    """A choice of the person whose attempt it is. What the catalogue refuses comes back with its message, at no cost."""
+    number, bench = request.POST.get("number", ""), laboratory.bench(row)
+    kind = bench.catalogue.find(request.POST.get("action", ""))
+    if not mine or kind is None or not _awaits(row) or number != str(row.next_number):
+        messages.info(request, "Nothing was done: this step was taken already, or it is not yours to take.")
+        return _back(row)
+    form = ActionForm(kind, bench.situation(), request.POST)
+    if form.is_valid():
+        refused = queueing.choose_for(row, form.action(), row.next_number)
+        if not refused:
+            return _back(row)
+        form.add_error(None, refused)
+    return render(request, "simulation/person.html", _context(row, bench, kind, form, mine), status=422)
+
+
+def _answered(request: StaffRequest, row: Episode) -> HttpResponse:
+    """The waiting line again, or, once there is an answer, word to the page to load itself anew."""
+    if not _answering(row):
+        response = HttpResponse(headers={"HX-Refresh": "true"})
+    else:
+        response = render(request, "simulation/_person_waiting.html", _waiting(row))
+    add_never_cache_headers(response)
+    return response
+
+
+def _context(
+    row: Episode, bench: Bench, kind: ActionType | None, form: ActionForm | None, mine: bool
+) -> dict[str, Any]:
+    steps = [step_view(step) for step in row.transitions.order_by("-number")]
+    return {
+        **_waiting(row),
+        "mine": mine,
+        "your_move": mine and _awaits(row),
+        "answers": Setup.from_json(row.run.setup).transition_model.name,
+        "number": row.next_number,
+        "elapsed": clock(bench.elapsed),
+        "left": bench.max_steps - bench.steps,
+        "rejections": bench.rejections_running,
+        "rejections_allowed": REJECTIONS_ALLOWED,
+        "last": steps[0] if steps else None,
+        "earlier": steps[1:],
+        "groups": _groups(bench),
+        "kind": kind,
+        "form": form,
+        "shelf": shelf(bench.situation(), form.picked if form else ()),
+        "submit": SUBMIT,
+        "quit": QUIT,
+        "review": next(iter(row.reviews.all()), None),
+    }
+
+
+def _waiting(row: Episode) -> dict[str, Any]:
+    line, answering = standing(row), _answering(row)
+    notice = worker_notice(answering)
+    poll = poll_seconds([row.status], notice) if answering else 0
+    return {
+        "line": line,
+        "episode": row,
+        "answering": answering,
+        "notice": notice,
+        "poll": poll,
+        "pending": row.pending,
+    }
+
+
+def _groups(bench: Bench) -> list[tuple[str, list[ActionType]]]:
+    """The actions by kind and name."""
+    types = sorted(bench.catalogue.types.values(), key=lambda known: known.name)
+    return [(kind, [known for known in types if known.kind == kind]) for kind in KINDS]
+
+
+def _rows() -> QuerySet[Episode]:
+    """Episodes with what a bench needs, and without the long columns that it seldom does."""
+    rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
+    return rows.defer("initial", "memory", "experiment__data", "retried_as__initial", "retried_as__memory")
+
+
+def _awaits(row: Episode) -> bool:
+    return row.awaits_person and not row.ended and row.cancel_requested_at is None
+
+
+def _answering(row: Episode) -> bool:
+    """Whether anything can come without the person."""
+    return not row.awaits_person and row.status in WORK_LEFT
+
+
+def _by_person(row: Episode) -> bool:
+    agent = row.run.setup.get("cast", {}).get("agent", {})
+    return isinstance(agent, dict) and agent.get("plays") == PERSON
+
+
+def _back(row: Episode) -> HttpResponseRedirect:
+    """To the bench as it is now."""
+    return HttpResponseRedirect(reverse("simulation:play", args=[row.code]))

@@ -1,0 +1,69 @@
+"""What a run took so far, for its page."""
+
+from typing import NamedTuple
+
+from django.utils import timezone
+
+from simulation import spending
+from simulation.models import ModelCall, Run
+from simulation.views.transcript import span
+
+_ROLES = dict(ModelCall.ROLES)
+_STATE_WORDS = {"started": "under way", "lost": "lost", "fenced": "too late"}
+
+
+class Clock(NamedTuple):
+    """Time since the first call, and the most there may be."""
+
+    passed: str
+    most: str
+
+
+class PlayerSpend(NamedTuple):
+    role: str
+    name: str
+    totals: spending.Totals
+    written: int
+
+
+class Spend(NamedTuple):
+    """The ledger's sums. `cached` is the share, in per cent, of the tokens going in that were read from a cache."""
+
+    totals: spending.Totals
+    cached: int
+    states: list[tuple[str, int]]
+    rate: spending.Rate | None
+    players: list[PlayerSpend]
+    clock: Clock | None
+
+
+def spend(run: Run) -> Spend | None:
+    """A fixed number of queries; none at all, and None, where no language model plays."""
+    if not run.setup.get("models"):
+        return None
+    totals = spending.totals(run)
+    return Spend(
+        totals=totals,
+        cached=_cached(totals),
+        states=[(_STATE_WORDS.get(state, state), n) for state, _ in ModelCall.STATES if (n := getattr(totals, state))],
+        rate=spending.rate(run),
+        players=[_player(one) for one in spending.by_speaker(run)],
+        clock=_clock(run),
+    )
+
+
+def _player(one: spending.SpeakerTotals) -> PlayerSpend:
+    written = one.totals.cache_write_5m + one.totals.cache_write_1h
+    return PlayerSpend(_ROLES.get(one.role, one.role), one.speaker, one.totals, written)
+
+
+def _cached(totals: spending.Totals) -> int:
+    inputs = totals.tokens - totals.output
+    return round(100 * totals.cache_read / inputs) if inputs else 0
+
+
+def _clock(run: Run) -> Clock | None:
+    if run.max_seconds is None:
+        return None
+    passed = 0 if run.first_call_at is None else int((timezone.now() - run.first_call_at).total_seconds())
+    return Clock(span(passed) or "0 s", span(run.max_seconds))

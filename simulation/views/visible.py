@@ -1,0 +1,58 @@
+"""Text of a model made wholly visible: characters that show nothing, or steer what is shown, get a name."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# Controls but newline and tab, odd spaces, zero-width and bidirectional marks, fillers, variation selectors, tags,
+# surrogates, private use, byte order mark and noncharacters.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890-\u0891\u08e2\u115f\u1160\u1680"
+    "\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u2800\u3000\u3164\ud800-\udfff\ue000-\uf8ff"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U000110bd\U000110cd\U00013430-\U0001343f"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
+)
+_RUN = re.compile(f"({_HIDDEN.pattern})\\1*")
+CUT, WHOLE = 6_000, 200_000  # characters of one text on a page, and when all is asked for
+
+
+class Piece(NamedTuple):
+    """A stretch of plain text, or the name of a hidden character and how often it stands here."""
+
+    text: str
+    mark: bool = False
+
+
+class Visible(NamedTuple):
+    """The beginning of a text, and how many characters the whole has."""
+
+    pieces: list[Piece]
+    shown: int
+    length: int
+
+    @property
+    def cut(self) -> bool:
+        return self.shown < self.length
+
+
+def visible(text: str, limit: int = CUT) -> Visible:
+    """The first `limit` characters in pieces that are safe to encode and to read."""
+    begin = text[:limit]
+    return Visible(list(_pieces(begin)), len(begin), len(text))
+
+
+def decoded(body: bytes) -> str:
+    """Bytes as text; each that is no UTF-8 as \\xNN."""
+    return body.decode("utf-8", "backslashreplace")
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    at = 0
+    for found in _RUN.finditer(text):
+        if found.start() > at:
+            yield Piece(text[at : found.start()])
+        times = found.end() - found.start()
+        yield Piece(f"U+{ord(found[1]):04X}" + (f" ×{times}" if times > 1 else ""), mark=True)
+        at = found.end()
+    if at < len(text):
+        yield Piece(text[at:])

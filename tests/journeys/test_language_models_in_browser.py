@@ -1,0 +1,130 @@
+"""The pages of a run of language models in a real browser: looked at by axe, read and used by keyboard."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import call_factories
+import factories
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from playwright.sync_api import BrowserContext, Page, expect
+
+from simulation.lab.outcomes import Verdict
+from simulation.models import Episode, EvidenceReview, MissingReview, Run, Twin
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+LONG = "MATERIALS: " + "MAT-A1B2C3D4" * 40 + "\u202e<b>x</b>\u200b" + " and a sentence that goes on." * 600
+NewContext = Callable[..., BrowserContext]
+
+
+@pytest.fixture
+def run(db: None) -> Run:
+    """A run in which everything that can be shown is there once."""
+    made = call_factories.run(max_tokens=2_000_000, first_call_at=timezone.now(), max_seconds=7200)
+    played = call_factories.episode(
+        1, "submitted", next_number=24, memory={"plan": "1. weigh\n2. mix", "thoughts": {"21": "wash it first"}}
+    )
+    for number in range(1, 24):
+        factories.transition(played, number, accepted=number != 3)
+        call_factories.call(played, number, cache_read=3000)
+        call_factories.call(played, number, role="transition", purpose="answer", output=700)
+    call_factories.failed_call(played, 2, attempt=2)
+    call_factories.call(played, 24, request=call_factories.request(LONG), reply=call_factories.reply(LONG))
+    _judged(played)
+    call_factories.episode(2, "running", next_number=3)
+    call_factories.episode(3, "blocked", "credentials", "401: the key was not accepted")
+    call_factories.episode(4, "blocked", "budget", "the next call could cost $0.21, and $0.05 are left")
+    call_factories.episode(5, "failed", "refused", "policy")
+    call_factories.episode(6, "failed", "provider_unavailable", "after 10 tries: " + "x" * 900)
+    call_factories.episode(7, "waiting", "rate_limit", "429", not_before=timezone.now())
+    call_factories.episode(8, "truncated")
+    call_factories.failed_call(
+        Episode.objects.get(replicate=5, cast="small"), 1, state="lost", error_class="", reserved_tokens=9000,
+        reserved_cost=Decimal("0.2"),
+    )  # fmt: skip
+    return made
+
+
+@pytest.fixture
+def twins(run: Run) -> Run:
+    made = call_factories.run("twins")
+    step = Episode.objects.get(replicate=1, cast="small").transitions.get(number=22)
+    diff = [{"path": f"new_materials[{n}].properties.volume", "before": "1 mL", "after": "y" * 300} for n in range(3)]
+    model = {"kind": "model", "rule": "", "field": "", "why": "the sample grew, which it cannot", "diff": diff}
+    call_factories.call(factories.twin(step, "subtle", cast="small", **model), 0, purpose="perturb")
+    broken = {"status": "unusable", "outcome": None, "why": "", "error": "it does not differ from the original"}
+    factories.twin(step, "obvious", cast="small", **broken)
+    return made
+
+
+def test_every_page_is_sound_on_a_desk_and_on_a_phone(
+    new_context: NewContext, live_server: Any, run: Run, twins: Run
+) -> None:
+    played = Episode.objects.get(replicate=1, cast="small")
+    addresses = (
+        reverse("simulation:run", args=[run.code]),
+        reverse("simulation:run", args=[twins.code]),
+        reverse("simulation:run_calls", args=[run.code]),
+        reverse("simulation:continue_run", args=[run.code]),
+        reverse("simulation:episode", args=[played.code]) + "?page=2",
+        reverse("simulation:episode", args=[Episode.objects.get(replicate=6, cast="small").code]),
+        reverse("simulation:call", args=[played.calls.get(number=24, role="agent").code]),
+        reverse("simulation:twin", args=[Twin.objects.get(perturbation="subtle", cast="small").code]),
+        reverse("simulation:twin", args=[Twin.objects.get(perturbation="obvious", cast="small").code]),
+    )
+    desk, phone = (signed_in(new_context(viewport=viewport), live_server.url) for viewport in (WIDE, PHONE))
+    for address in addresses:
+        for page in (desk, phone):
+            page.goto(live_server.url + address)
+            _opened(page)
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
+        found = Axe().run(desk).response["violations"]
+        assert [(one["id"], one["nodes"][0]["target"]) for one in found] == [], desk.url
+
+
+def test_a_budget_is_raised_by_keyboard_and_the_run_goes_on(
+    new_context: NewContext, live_server: Any, run: Run
+) -> None:
+    page = signed_in(new_context(), live_server.url)
+    page.goto(live_server.url + reverse("simulation:run", args=[run.code]))
+    page.locator("#more-budget").focus()
+    page.keyboard.press("Enter")
+    page.locator("#id_max_cost").fill("")
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_contain_text("The budget is set, and what it held goes on.")
+    page.locator("#pause").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#pause")).to_have_text("Resume")
+    assert run.episodes.get(replicate=4).status == "queued"
+
+
+def _judged(row: Episode) -> None:
+    for name, primary in (("gpt-5", True), ("claude", False)):
+        EvidenceReview.objects.create(
+            episode=row, classifier=name, primary=primary, sufficient=primary, summarised=primary,
+            verdict=Verdict(primary, "the record shows it " * 9, 0.7).to_json(),
+        )  # fmt: skip
+        call_factories.call(row, 24, role="verdict", speaker=name, purpose="verdict")
+    MissingReview.objects.create(episode=row, classifier="gemini", reason="refused", error="policy")
+
+
+def _opened(page: Page) -> None:
+    """Everything that folds away stands open, so that axe and the eye see it."""
+    page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+
+
+def signed_in(context: BrowserContext, site: str) -> Page:
+    """A page of a browser that a member of staff is signed in to."""
+    client = Client()
+    client.force_login(User.objects.get_or_create(username="ada", is_staff=True)[0])
+    name = settings.SESSION_COOKIE_NAME
+    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+    return context.new_page()

@@ -1,0 +1,64 @@
+"""Who caused an ending, and what to do about it."""
+
+import pytest
+
+from simulation import causes
+from simulation.models import REASONS, Episode, Twin
+
+GOOD = ("submitted", "done", "unsuited", "cancelled", "queued", "running", "waiting")
+
+
+@pytest.mark.parametrize("reason", [reason for reason, _ in REASONS])
+def test_every_reason_has_a_cause_words_and_an_advice(reason: str) -> None:
+    assert causes.cause("failed", reason) in causes.CAUSES
+    assert causes.words("failed", reason) == dict(REASONS)[reason]
+    assert len(causes.help("failed", reason)) > 20
+
+
+@pytest.mark.parametrize("status", sorted({*dict(Episode.STATUSES), *dict(Twin.STATUSES)} - {"failed", "blocked"}))
+def test_without_a_reason_an_ending_tells_by_itself_whether_something_went_wrong(status: str) -> None:
+    assert bool(causes.cause(status, "")) == (status not in GOOD)
+    assert bool(causes.help(status, "")) == (status not in GOOD)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "cause"),
+    [
+        ("rejected_out", "", "agent"),
+        ("failed", "invalid_transition", "simulator"),
+        ("failed", "no_verdict", "classifier"),
+        ("failed", "provider_unavailable", "provider"),
+        ("failed", "refused", "refusal"),
+        ("blocked", "budget", "budget"),
+        ("failed", "worker_lost", "wetbench"),
+    ],
+)
+def test_a_failure_is_laid_at_the_right_door(status: str, reason: str, cause: str) -> None:
+    assert causes.cause(status, reason) == cause
+
+
+def test_groups_leave_out_what_went_well_and_what_waits_and_stand_in_the_order_of_causes() -> None:
+    counted = [
+        ("submitted", "", 9),
+        ("waiting", "rate_limit", 4),
+        ("failed", "worker_lost", 1),
+        ("failed", "refused", 1),
+        ("blocked", "credentials", 2),
+        ("failed", "provider_unavailable", 3),
+        ("truncated", "", 5),
+    ]
+    groups = causes.grouped(counted)
+    assert [(group.cause, group.key, group.number) for group in groups] == [
+        ("agent", "truncated", 5),
+        ("provider", "provider_unavailable", 3),
+        ("provider", "credentials", 2),
+        ("refusal", "refused", 1),
+        ("wetbench", "worker_lost", 1),
+    ]
+    assert groups[3].cause_words == "a refusal" and groups[3].words == "the model refused"
+
+
+def test_one_reason_is_one_group_whether_it_failed_or_is_held() -> None:
+    # 2 held and 3 failed for the same reason are 5
+    (group,) = causes.grouped([("blocked", "bad_request", 2), ("failed", "bad_request", 3)])
+    assert group.number == 5

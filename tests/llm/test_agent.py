@@ -88,7 +88,8 @@ def test_the_order_in_which_a_database_hands_back_names_changes_no_prompt():
     for script, properties in ((one, names), (two, turned)):
         made = bench(Draft("Sample", properties))
         code = made.inventory.materials[0].barcode
-        settings = dict(reversed([("a", "1"), ("b", "2")])) if script is two else {"a": "1", "b": "2"}
+        settings = {"cycles": "3", "duration": "1 min"}
+        settings = dict(reversed(settings.items())) if script is two else settings
         made.record(Action("Mix", (code,), settings), Outcome(True, (Draft("Sample", properties, replaces=code),)))
         agent(script).choose(made.situation())
     assert one.asked == two.asked

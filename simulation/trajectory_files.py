@@ -1,0 +1,101 @@
+"""Episodes of a run as trajectories in a file."""
+
+import json
+import os
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from simulation import laboratory, trajectories
+from simulation.lab.actions import QUIT, SUBMIT, Action
+from simulation.lab.bench import Step, step_from_json
+from simulation.lab.errors import LabError
+from simulation.lab.outcomes import Outcome
+from simulation.lab.telling import situation
+from simulation.models import Episode, Run
+
+RULED = ("submitted", "quit", "rejected_out", "truncated")  # ended by the rules: the others say nothing of the agent
+_LAST = {"submitted": SUBMIT, "quit": QUIT}  # not stored as a step
+
+
+class LeftOutError(LabError):
+    """The episode is no trajectory, in words to count."""
+
+
+class Exported(NamedTuple):
+    """How many lines were written, and how many episodes were left out for which reason."""
+
+    written: int
+    left_out: Counter[str]
+
+
+def write(run: Run, path: Path) -> Exported:
+    """One line per episode that ended by the rules, in a file that is whole or not there at all. OSError if it cannot be."""
+    written, left_out = 0, Counter[str]()
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with part.open("x", encoding="utf-8") as file:
+            for episode in _episodes(run):
+                try:
+                    file.write(json.dumps(line(episode)) + "\n")
+                    written += 1
+                except LeftOutError as why:
+                    left_out[str(why)] += 1
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return Exported(written, left_out)
+
+
+def line(episode: Episode) -> dict[str, Any]:
+    """An episode as `trajectories.replay` reads it. LeftOutError if it cannot be played again."""
+    _need_whole(episode)
+    bench = laboratory.bench(episode, before=1)
+    review = episode.reviews.filter(primary=True).first()
+    verdict = trajectories.verdict_from_json(review.verdict) if review else None
+    told = trajectories.steps(bench, _steps(episode), verdict, episode.memory.get("thoughts", {}))
+    if str(bench.ending or "") != episode.status:
+        raise LeftOutError("the action catalogue was changed since")
+    return {
+        "schema": trajectories.SCHEMA,
+        "run": str(episode.run.code),
+        "episode": str(episode.code),
+        "experiment": episode.experiment.slug,
+        "experiment_sha256": episode.experiment_sha256,
+        "cast": episode.cast,
+        "replicate": episode.replicate,
+        "seed": episode.seed,
+        "manifest": episode.run.manifest,
+        "plan": episode.memory.get("plan", ""),
+        "steps": told,
+        "final_observation": situation(bench.situation()),
+        "ending": episode.status,
+        "verdict": verdict.to_json() if verdict else None,
+    }
+
+
+def _episodes(run: Run) -> Iterator[Episode]:
+    rows = run.episodes.select_related("experiment", "run").order_by("experiment__slug", "replicate", "pk")
+    return rows.iterator(chunk_size=20)
+
+
+def _need_whole(episode: Episode) -> None:
+    if episode.status not in RULED:
+        raise LeftOutError(episode.get_status_display())
+    if episode.experiment.sha256 != episode.experiment_sha256:
+        raise LeftOutError("the experiment was changed since")
+
+
+def _steps(episode: Episode) -> Iterator[Step]:
+    """The stored steps, and the submission or surrender that ended them."""
+    now, number = 0, 0
+    for data in episode.transitions.order_by("number").values_list("step", flat=True):
+        step = step_from_json(data)
+        now, number = step.ended_at, step.number
+        yield step
+    if name := _LAST.get(episode.status):
+        yield Step(number + 1, now, now, Action(name), (), Outcome(success=True), ())

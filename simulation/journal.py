@@ -159,9 +159,9 @@ class Journal:
         with transaction.atomic():
             if not self.lease.renew():
                 raise Fenced
-            kept = shelf.put({**request.body})
             _enter(gate)  # before the run: everyone takes these rows in one order
             _reserve(self.lease.row.run, most)
+            kept = shelf.put({**request.body})
             call = ModelCall.objects.create(
                 **self._subject(),
                 run_id=self.lease.row.run_id,

@@ -100,7 +100,7 @@ def _address(base_url: str, variable: str) -> str:
     except ValueError:
         good = False
     if not good or not re.fullmatch(r"[\x21-\x7e]+", base_url):
-        raise MissingKey(f"{variable}: {base_url!r} is no http or https address")
+        raise MissingKey(f"{variable} holds no http or https address")  # which may hold a password: it is not repeated
     return base_url
 
 

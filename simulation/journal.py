@@ -128,18 +128,19 @@ class Journal:
         if self.spent:
             raise UnitSpent
         self.spent = True
-        call = self._open(player, endpoint, prompt, request, turn, len(tries) + 1)
+        opened = self._open(player, endpoint, prompt, request, turn, len(tries) + 1)
         _let_go()
         said = _send(line, request)
-        took = said.seconds
-        if not _kept(call, self.lease, said.outcome, took):
+        if not _kept(opened, self.lease, said):
             raise Fenced
         if isinstance(said.outcome, Completion):
             return said.outcome
-        raise self._after(said.outcome, [*tries, call])
+        raise self._after(said.outcome, [*tries, opened.call])
 
     def _tries(self, player: Player, turn: int) -> list[ModelCall]:
         """Every time this turn was sent before. What an earlier holder left under way is lost."""
+        if self.lease.fresh and not self.spent:
+            return []
         calls = ModelCall.objects.filter(
             **self._subject(), number=self.number, role=self.role, speaker=player.name, turn=turn
         )
@@ -150,18 +151,18 @@ class Journal:
 
     def _open(
         self, player: Player, endpoint: Endpoint, prompt: Prompt, request: WireRequest, turn: int, attempt: int
-    ) -> ModelCall:
+    ) -> "_Open":
         """Everything that must hold before a request may leave, in one transaction with the call itself."""
         model = self.setup.models[player.model]
         gate = gates.name_of(endpoint)
-        price, told = spending.price_on(player.model, timezone.now().date())
+        price, told = spending.recent_price(player.model, timezone.now().date())
         most = pricing.worst_case(prompt, player.params.max_tokens, price)
         with transaction.atomic():
-            if not self.lease.renew():
+            if not self.lease.held():
                 raise Fenced
-            _enter(gate)  # before the run: everyone takes these rows in one order
+            entered = _enter(gate)  # before the run: everyone takes these rows in one order
             _reserve(self.lease.row.run, most)
-            kept = shelf.put({**request.body})
+            kept = shelf.put(request.body, prompt.system)
             call = ModelCall.objects.create(
                 **self._subject(),
                 run_id=self.lease.row.run_id,
@@ -186,7 +187,7 @@ class Journal:
                 price=told,
             )
         shelf.remember(kept)
-        return call
+        return _Open(call, entered.calm)
 
     def _after(self, error: ProviderError, tries: list[ModelCall]) -> Exception:
         """What follows from a failed try: wait, be held, or give up."""
@@ -205,6 +206,13 @@ class Journal:
     def _subject(self) -> dict[str, Any]:
         kind = "twin" if self.role == "twin" else "episode"
         return {f"{kind}_id": self.lease.row.pk}
+
+
+class _Open(NamedTuple):
+    """A call under way, and whether its gate has nothing to learn from an answer."""
+
+    call: ModelCall
+    calm: bool
 
 
 @dataclass(frozen=True)
@@ -227,12 +235,13 @@ def _again(call: ModelCall, endpoint: Endpoint) -> Completion:
     return connections.read(endpoint, Reply(call.http_status or 0, call.reply_headers, bytes(call.reply or b"")))
 
 
-def _enter(gate: str) -> None:
+def _enter(gate: str) -> gates.Answer:
     answer = gates.enter(gate)
     if answer.blocked:
         raise Held("credentials", answer.blocked)
     if not answer.open:
         raise Wait(answer.wait, answer.reason)
+    return answer
 
 
 def _reserve(run: Run, most: pricing.WorstCase) -> None:
@@ -261,32 +270,33 @@ def _money(cost: Decimal | None) -> str:
     return "" if cost is None else f" and {cost} US dollars"
 
 
-def _kept(call: ModelCall, lease: Lease[Any], outcome: Completion | ProviderError, seconds: float) -> bool:
+def _kept(opened: _Open, lease: Lease[Any], said: _Said) -> bool:
     """Store what came; False if the row is somebody else's by now.
 
     An answer was paid for: a short absence of the database must not lose it.
     """
     for _ in range(_TRIES):
         try:
-            return _store(call, lease, outcome, seconds)
+            return _store(opened, lease, said)
         except leases.DATABASE_AWAY:
             close_old_connections()
             time.sleep(settings.POLL_SECONDS / 2)
-    return _store(call, lease, outcome, seconds)
+    return _store(opened, lease, said)
 
 
-def _store(call: ModelCall, lease: Lease[Any], outcome: Completion | ProviderError, seconds: float) -> bool:
+def _store(opened: _Open, lease: Lease[Any], said: _Said) -> bool:
+    call, outcome = opened.call, said.outcome
     changes = _answer(call, outcome) if isinstance(outcome, Completion) else _fault(outcome)
-    changes |= {"ended_at": timezone.now(), "milliseconds": int(seconds * 1000)}
+    changes |= {"ended_at": timezone.now(), "milliseconds": int(said.seconds * 1000)}
     with transaction.atomic():
         mine = lease.renew()
         if not mine and changes["state"] in _ANSWERED:
             changes["state"] = "fenced"
         stored = ModelCall.objects.filter(pk=call.pk, state__in=("started", "lost")).update(**changes)
-        if isinstance(outcome, Completion):
-            gates.answered(call.gate)
-        else:
+        if isinstance(outcome, ProviderError):
             gates.faulted(call.gate, outcome)
+        elif not opened.calm:
+            gates.answered(call.gate)
         if stored:
             _settle(lease.row.run, call, changes)
     for name, value in changes.items():

@@ -7,10 +7,11 @@ dead and wakes up holds an old fence, so what it writes changes nothing.
 import logging
 import os
 import socket
+import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
@@ -39,6 +40,9 @@ class Lease(Generic[Row]):
 
     row: Row
     fence: int
+    fresh: bool = False  # no unit of the row's phase was begun before
+    since: float = field(default_factory=time.monotonic)  # when it was last known to be held
+    left: bool = False  # after a commit: whether anybody may play on at once
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -48,7 +52,12 @@ class Lease(Generic[Row]):
 
     def renew(self) -> bool:
         """Hold the row for a whole lease from now; False if a newer fence took over."""
+        self.since = time.monotonic()
         return bool(self._mine().update(lease_until=heartbeats.lease_end()) == 1)
+
+    def held(self) -> bool:
+        """Whether the row is still ours. Within a quarter of its time a lease cannot have run out: no query then."""
+        return time.monotonic() - self.since < settings.LEASE_SECONDS / 4 or self.renew()
 
     def commit(self, also: Callable[[], object] | None = None, **changes: Any) -> bool:
         """Write `changes` and give the lease back, and do `also` with it; False if a newer fence took over.
@@ -56,13 +65,18 @@ class Lease(Generic[Row]):
         The outcome of a commit is never inferred from an exception: whoever claims next reads the row.
         """
         _check_move(self.row, changes.get("status", self.row.status))
-        changes = {"lease_until": None, "not_before": None, "rung_at": None, "lost_leases": 0, **changes}
+        given_back = {"lease_until": None, "not_before": None, "lost_leases": 0, "begun": False}
+        changes = {**given_back, **changes}
+        left = _left(self.row, changes)
+        # Whoever commits rings for what is left; if they die before that, the dispatcher does after a while.
+        changes["rung_at"] = timezone.now() if left else None
         with transaction.atomic():
             if self._mine().update(**changes) != 1:
                 log.warning("%s was taken over; its late result is dropped", self.row.code)
                 return False
             if also:
                 also()
+        self.left = left
         return True
 
     def finish(self, status: str, also: Callable[[], object] | None = None, **changes: Any) -> bool:
@@ -72,7 +86,7 @@ class Lease(Generic[Row]):
     def wait(self, seconds: float, reason: str, error: str = "") -> bool:
         """Give the row back until some seconds have passed, and say what it waits for."""
         later = timezone.now() + timedelta(seconds=seconds)
-        return self.commit(status="waiting", not_before=later, reason=reason, error=error)
+        return self.commit(status="waiting", begun=True, not_before=later, reason=reason, error=error)
 
     def release(self) -> None:
         """Give the row back unplayed after a fault that was not its own. If that fails too, the lease runs out."""
@@ -101,13 +115,15 @@ def claim(model: type[Row], code: object) -> Lease[Row] | None:
         "lease_owner": owner_name(),
         "lease_until": heartbeats.lease_end(),
         "lost_leases": lost,
+        "begun": True,
         "started_at": row.started_at or timezone.now(),
     }
     if model.objects.unheld().filter(pk=row.pk, fence=row.fence).update(fence=F("fence") + 1, **changes) != 1:
         return None
+    fresh = not row.begun
     for name, value in {**changes, "fence": row.fence + 1}.items():
         setattr(row, name, value)
-    lease = Lease(row, row.fence)
+    lease = Lease(row, row.fence, fresh)
     if lost >= settings.LOST_LEASES_ALLOWED:
         lease.finish("failed", reason="worker_lost", error=f"worker lost: {lost} workers in a row died on this step")
         return None
@@ -136,6 +152,12 @@ def _is_dead(owner: str) -> bool:
     except PermissionError:
         return False
     return False
+
+
+def _left(row: Episode | Twin, changes: Mapping[str, Any]) -> bool:
+    """Whether the row can be played on at once after these changes."""
+    awaits = changes.get("awaits_person", row.awaits_person)
+    return changes.get("status", row.status) in Leased.RUNNABLE and not awaits and changes["not_before"] is None
 
 
 def _check_move(row: Episode | Twin, status: str) -> None:

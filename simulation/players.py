@@ -49,8 +49,18 @@ def of_twin(lease: Lease[Twin], dial: Dial = dial) -> Perturber:
 
 
 def setup_of(run: Run, cast: str) -> Setup:
-    """As it was ordered; a cast of rules alone is in the code."""
-    return Setup.from_json(run.setup) if run.setup else casting.known(cast).setup()
+    """As it was ordered; a cast of rules alone is in the code. Read once for all runs of the same hash."""
+    if not run.setup_sha256:
+        return casting.known(cast).setup()
+    if run.setup_sha256 not in _setups:
+        if len(_setups) > _MOST_SETUPS:
+            _setups.clear()
+        _setups[run.setup_sha256] = Setup.from_json(run.setup)
+    return _setups[run.setup_sha256]
+
+
+_setups: dict[str, Setup] = {}
+_MOST_SETUPS = 200
 
 
 def _texts(setup: Setup) -> PromptTexts:

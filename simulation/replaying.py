@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import gates, leases, queueing, runner
+from simulation import gates, leases, queueing, runner, setups
 from simulation.journal import Line
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
@@ -107,6 +107,7 @@ def _ordered(told: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
             seed=header["seed"],
             manifest=header["manifest"],
             setup=header["setup"],
+            setup_sha256=setups.digest(header["setup"]),
         )
         return run, [(entry["code"], _again(run, entry)) for entry in header["episodes"]]
     except (KeyError, TypeError) as error:

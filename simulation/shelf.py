@@ -1,4 +1,4 @@
-"""Requests as they are kept: long texts once, under their hash, whatever number of calls say them."""
+"""Requests as they are kept: what all calls of a role begin with once, under its hash, and the rest as it was said."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -6,25 +6,20 @@ from typing import Any
 
 from simulation.models import CallText
 
-_LONG = 1000  # characters; shorter ones stay where they are
+_LONG = 1000  # characters; a shorter text stays where it is
 _KEY = "text_sha256"
 _MOST_KNOWN = 5000
 _known: set[str] = set()
 
 
-class Texts(dict[str, str]):
-    """Hash -> text."""
-
-
-def put(body: Any) -> Any:
-    """The body with its long texts on the shelf. Belongs into the transaction that stores the call."""
-    found = Texts()
-    small = _without(body, found)
-    if new := {sha: text for sha, text in found.items() if sha not in _known}:
-        CallText.objects.bulk_create(
-            [CallText(sha256=sha, text=text) for sha, text in new.items()], ignore_conflicts=True
-        )
-    return small
+def put(body: Any, recurring: str) -> Any:
+    """The body with this text of it on the shelf. Belongs into the transaction that stores the call."""
+    if len(recurring) < _LONG:
+        return body
+    sha = hashlib.sha256(recurring.encode("utf-8", "replace")).hexdigest()
+    if sha not in _known:
+        CallText.objects.bulk_create([CallText(sha256=sha, text=recurring)], ignore_conflicts=True)
+    return _without(body, recurring, {_KEY: sha})
 
 
 def remember(body: Any) -> None:
@@ -50,14 +45,12 @@ def hashes(body: Any) -> set[str]:
     return set().union(*map(hashes, body)) if isinstance(body, list | tuple) else set()
 
 
-def _without(body: Any, found: Texts) -> Any:
-    if isinstance(body, str) and len(body) > _LONG:
-        sha = hashlib.sha256(body.encode()).hexdigest()
-        found[sha] = body
-        return {_KEY: sha}
+def _without(body: Any, text: str, instead: Mapping[str, str]) -> Any:
+    if isinstance(body, str):
+        return instead if body == text else body
     if isinstance(body, Mapping):
-        return {key: _without(value, found) for key, value in body.items()}
-    return [_without(part, found) for part in body] if isinstance(body, list | tuple) else body
+        return {key: _without(value, text, instead) for key, value in body.items()}
+    return [_without(part, text, instead) for part in body] if isinstance(body, list | tuple) else body
 
 
 def _with(body: Any, texts: Mapping[str, str]) -> Any:

@@ -1,10 +1,12 @@
 """What runs have used, as sums over the ledger of calls, and the prices it is reckoned with."""
 
+import time
 from collections.abc import Iterable, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.db.models import BigIntegerField, Count, DecimalField, F, Q, Sum, Value
 from django.db.models.expressions import Case, When
 from django.db.models.functions import Cast, Coalesce
@@ -79,6 +81,28 @@ class Held(NamedTuple):
     @property
     def agrees(self) -> bool:
         return self.tokens == self.ledger_tokens and self.cost == self.ledger_cost
+
+
+class Known(NamedTuple):
+    """A price as it was read, and until when it is believed (monotonic seconds)."""
+
+    price: Price
+    told: dict[str, str]
+    until: float
+
+
+_known: dict[tuple[str, date], Known] = {}
+
+
+def recent_price(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:
+    """`price_on`, as this process last read it at most PRICE_SECONDS ago: every call asks for it."""
+    known = _known.get((model_name, day))
+    if known is not None and time.monotonic() < known.until:
+        return known.price, known.told
+    price, told = price_on(model_name, day)
+    if price is not None:
+        _known[model_name, day] = Known(price, told, time.monotonic() + settings.PRICE_SECONDS)
+    return price, told
 
 
 def price_on(model_name: str, day: date) -> tuple[Price | None, dict[str, str]]:

@@ -20,14 +20,19 @@ def advance(kind: str, code: str, **_later: Any) -> None:
     """Play the next unit of an episode or twin, if it is this worker's to play, and ring for the one after."""
     try:
         if workers.play(kind, code):
-            ring(kind, code)
+            publish(kind, code)
     except DATABASE_AWAY as error:
         log.warning("the database did not answer; the dispatcher will ring again for %s: %s", code, error)
 
 
 def ring(kind: str, code: str) -> bool:
-    """Publish one message; False if the broker is away, and then the dispatcher will ring again."""
+    """The dispatcher's bell: remembered with the row, so that it does not ring each second."""
     workers.rung(kind, code)
+    return publish(kind, code)
+
+
+def publish(kind: str, code: str) -> bool:
+    """One message; False if the broker is away, and then the dispatcher will ring again."""
     try:
         advance.apply_async((kind, code), retry=False)
     except (OperationalError, OSError) as error:

@@ -22,14 +22,14 @@ def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
         with lease.kept():
             return play()
     except journal.UnitSpent:
-        return lease.commit()
+        return lease.commit(begun=True)
     except journal.Fenced:
         return False
     except journal.Wait as wait:
         lease.wait(wait.seconds, wait.reason, wait.error)
         return False
     except journal.Held as held:
-        lease.commit(status="blocked", reason=held.reason, error=held.error)
+        lease.commit(status="blocked", begun=True, reason=held.reason, error=held.error)
         return False
     except leases.DATABASE_AWAY:
         lease.release()

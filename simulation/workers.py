@@ -25,14 +25,12 @@ ROWS: dict[str, type[Episode] | type[Twin]] = {"episode": Episode, "twin": Twin}
 
 
 def play(kind: str, code: object) -> bool:
-    """Play the next unit of a row if it is ours to play. True if it was, and more is left to do."""
+    """Play the next unit of a row if it is ours to play. True if it was, and more is left to do at once."""
     if kind == "episode":
         episode = leases.claim(Episode, code)
-        stands = episode is not None and runner.advance(episode)
-    else:
-        twin = leases.claim(Twin, code)
-        stands = twin is not None and twinning.advance(twin)
-    return stands and ROWS[kind].objects.claimable().filter(code=code).exists()
+        return episode is not None and runner.advance(episode) and episode.left
+    twin = leases.claim(Twin, code)
+    return twin is not None and twinning.advance(twin) and twin.left
 
 
 def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:

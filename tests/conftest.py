@@ -37,6 +37,7 @@ def quick_clockwork(settings: Any) -> None:
     """
     for name in PACED:
         setattr(settings, name, getattr(settings, name) / 20)
+    settings.PRICE_SECONDS = 0  # each test has prices of its own
 
 
 @pytest.fixture

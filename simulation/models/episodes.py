@@ -32,7 +32,7 @@ class Episode(Leased):
     }  # fmt: skip
     ENDED: ClassVar[tuple[str, ...]] = ("submitted", "quit", "rejected_out", "truncated", "cancelled", "failed")
     NEEDED: ClassVar[tuple[str, ...]] = ("run", "experiment")
-    SELDOM: ClassVar[tuple[str, ...]] = ("initial", "experiment__data")
+    SELDOM: ClassVar[tuple[str, ...]] = ("initial", "experiment__data", "run__setup")
     RETRIED: ClassVar[tuple[str, ...]] = ("failed", "cancelled")
     STATUSES = [
         ("queued", "queued"),

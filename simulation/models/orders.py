@@ -93,7 +93,7 @@ class Leased(models.Model):
 
     RUNNABLE: ClassVar[tuple[str, ...]] = ("queued", "running", "waiting")
     NEEDED: ClassVar[tuple[str, ...]] = ("run",)
-    SELDOM: ClassVar[tuple[str, ...]] = ()
+    SELDOM: ClassVar[tuple[str, ...]] = ("run__setup",)
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -105,6 +105,9 @@ class Leased(models.Model):
     not_before = models.DateTimeField(null=True, blank=True)
     rung_at = models.DateTimeField(null=True, blank=True)
     lost_leases = models.PositiveSmallIntegerField(default=0)
+    begun = models.BooleanField(
+        default=False, help_text="a unit of this phase was begun before: the ledger may hold its calls"
+    )
     awaits_person = models.BooleanField(default=False, help_text="a person has the next move")
     reason = models.CharField(max_length=24, blank=True, choices=REASONS, help_text="why it failed, is held or waits")
     error = models.TextField(blank=True)

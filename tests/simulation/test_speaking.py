@@ -73,7 +73,9 @@ def test_what_an_agent_was_answered_is_not_asked_again_when_its_worker_dies_befo
     stolen = leases.Lease(lease.row, 9)
     assert runner.advance(stolen)
     assert ModelCall.objects.count() == 1
-    Episode.objects.update(phase="agent", pending=None, lease_until=None)  # as if that commit had not happened
+    Episode.objects.update(
+        phase="agent", pending=None, lease_until=None, begun=True
+    )  # as if that commit had not happened
     unit(run)
     assert ModelCall.objects.count() == talkers.counters()["total"]["requests"] == 1
     assert run.episodes.get().phase == "transition"
@@ -86,7 +88,12 @@ def test_the_call_of_a_worker_that_died_is_lost_keeps_its_reservation_and_is_sen
     before = ModelCall.objects.get()
     ModelCall.objects.update(state="started", ended_at=None, cost=None, input_uncached=None, output=None)
     Episode.objects.update(
-        phase="agent", pending=None, fence=2, status="running", lease_until=timezone.now() - timedelta(seconds=1)
+        phase="agent",
+        pending=None,
+        fence=2,
+        status="running",
+        lease_until=timezone.now() - timedelta(seconds=1),
+        begun=True,
     )
     unit(run)
     lost, again = ModelCall.objects.order_by("attempt")

@@ -6,17 +6,28 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
+from django.db.models import Q
 from django.utils import timezone
 
 from simulation.models import Leased
 
 log = logging.getLogger("wetbench.leases")
+
+
+class Held(NamedTuple):
+    """A row that a unit of this process holds, under the fence it was given."""
+
+    model: type[Leased]
+    pk: int
+    fence: int
+
+
 _lock = threading.Lock()
-_held: dict[tuple[type[Leased], int, str], float] = {}  # -> when it was last renewed, by the monotonic clock
+_held: dict[Held, float] = {}  # -> when it was last renewed, by the monotonic clock
 _beating: threading.Thread | None = None
 
 
@@ -25,17 +36,17 @@ def lease_end() -> datetime:
 
 
 @contextmanager
-def kept(model: type[Leased], pk: int, owner: str) -> Iterator[None]:
-    """While this lasts, the row's lease is renewed each heartbeat, as long as `owner` is who holds it."""
-    key = (model, pk, owner)
+def kept(model: type[Leased], pk: int, fence: int) -> Iterator[None]:
+    """While this lasts, the row's lease is renewed each heartbeat, as long as it is held under this fence."""
+    row = Held(model, pk, fence)
     with _lock:
-        _held[key] = time.monotonic()
+        _held[row] = time.monotonic()
         _start()
     try:
         yield
     finally:
         with _lock:
-            _held.pop(key, None)
+            _held.pop(row, None)
 
 
 def _start() -> None:
@@ -55,27 +66,31 @@ def _beat() -> None:
                 if not _held:
                     _beating = None
                     return
-                due = [key for key, at in _held.items() if time.monotonic() - at >= settings.HEARTBEAT_SECONDS]
+                due = [row for row, at in _held.items() if time.monotonic() - at >= settings.HEARTBEAT_SECONDS]
             if due:
                 _renew(due)
     finally:
         connection.close()
 
 
-def _renew(due: list[tuple[type[Leased], int, str]]) -> None:
+def _renew(due: list[Held]) -> None:
     now = time.monotonic()
     try:
-        for model, owner in {(model, owner) for model, _, owner in due}:
-            _rows(model, owner, due).update(lease_until=lease_end())
+        for model in {row.model for row in due}:
+            _rows(model, due).update(lease_until=lease_end())
     except (OperationalError, InterfaceError):
         log.warning("could not renew %d leases; trying again", len(due))
         close_old_connections()
         return
     connection.close()
     with _lock:
-        _held.update({key: now for key in due if key in _held})
+        _held.update({row: now for row in due if row in _held})
 
 
-def _rows(model: Any, owner: str, due: list[tuple[type[Leased], int, str]]) -> Any:
-    keys = [pk for of, pk, by in due if of is model and by == owner]
-    return model.objects.filter(pk__in=keys, lease_owner=owner, status__in=Leased.RUNNABLE, lease_until__isnull=False)
+def _rows(model: Any, due: list[Held]) -> Any:
+    """Those of this model that are still held under their fences."""
+    ours = Q()
+    for row in due:
+        if row.model is model:
+            ours |= Q(pk=row.pk, fence=row.fence)
+    return model.objects.filter(ours, status__in=Leased.RUNNABLE, lease_until__isnull=False)

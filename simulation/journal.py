@@ -15,11 +15,11 @@ from random import random
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db import close_old_connections, connection, transaction
+from django.db import close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation import gates, leases, pace, pricing, shelf, spending
+from simulation import gates, idle, leases, pace, pricing, shelf, spending
 from simulation.lab.errors import LabError
 from simulation.leases import Lease
 from simulation.models import ModelCall, Run
@@ -129,7 +129,7 @@ class Journal:
             raise UnitSpent
         self.spent = True
         opened = self._open(player, endpoint, prompt, request, turn, len(tries) + 1)
-        _let_go()
+        idle.let_go()  # no connection is held while a model thinks
         said = _send(line, request)
         if not _kept(opened, self.lease, said):
             raise Fenced
@@ -378,12 +378,6 @@ def _in_a_row(tries: list[ModelCall]) -> list[ModelCall]:
 
 def _short(error: Exception) -> str:
     return _plain(str(error), 2000)
-
-
-def _let_go() -> None:
-    """No connection is held while a model thinks; inside somebody's transaction it is theirs to give."""
-    if connection.vendor == "postgresql" and not connection.in_atomic_block:
-        connection.close()
 
 
 def sweep() -> int:

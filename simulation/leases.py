@@ -47,7 +47,7 @@ class Lease(Generic[Row]):
     @contextmanager
     def kept(self) -> Iterator[None]:
         """Renews the lease while a slow call runs. A call shorter than a heartbeat costs no query."""
-        with heartbeats.kept(type(self.row), self.row.pk, owner_name()):
+        with heartbeats.kept(type(self.row), self.row.pk, self.fence):
             yield
 
     def renew(self) -> bool:

@@ -16,7 +16,7 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import journal, leases, queueing, runner, twinning
+from simulation import idle, journal, leases, queueing, runner, twinning
 from simulation.models import Episode, Run, Twin, Worker
 
 log = logging.getLogger("wetbench.workers")
@@ -79,6 +79,7 @@ def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], Non
             while not (now := queueing.progress(run)).finished:
                 watch(now)
                 if not _try_next(stop, run, threads):
+                    idle.let_go()
                     stop.wait(settings.POLL_SECONDS / 5)
     finally:
         stop.set()
@@ -94,6 +95,7 @@ def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], 
         if not queueing.workers_alive():
             return play_run(run, threads, watch)
         watch(now)
+        idle.let_go()
         time.sleep(settings.POLL_SECONDS)
     watch(now)
     return now
@@ -113,6 +115,7 @@ def dispatch(stop: threading.Event, ring: Callable[[str, str], bool], waiting: C
             except leases.DATABASE_AWAY as error:
                 log.warning("the database did not answer; trying again: %s", error)
                 close_old_connections()
+            idle.let_go()
 
 
 def due(limit: int = BELLS) -> list[tuple[str, str]]:
@@ -170,6 +173,7 @@ def _sweep(done: threading.Event) -> None:
             except leases.DATABASE_AWAY as error:
                 log.warning("could not sweep; trying again: %s", error)
                 close_old_connections()
+            idle.let_go()
     finally:
         connection.close()
 
@@ -178,6 +182,7 @@ def _announce(kind: str, done: threading.Event) -> None:
     try:
         while not done.wait(settings.HEARTBEAT_SECONDS):
             _say(kind)
+            idle.let_go()
     finally:
         connection.close()
 
@@ -195,6 +200,7 @@ def _work_on(stop: threading.Event, run: Run | None, among: int) -> None:
     try:
         while not stop.is_set():
             if not _try_next(stop, run, among):
+                idle.let_go()
                 stop.wait(settings.POLL_SECONDS)
     finally:
         connection.close()

@@ -1,6 +1,8 @@
 # Each target is a line; `make demo` and `make test` need nothing but Python 3.11 and make.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PORT ?= 8000
+# The suite runs on up to four cores; JOBS= runs it in one process.
+JOBS ?= -n auto --maxprocesses 4 --dist loadfile
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
@@ -10,7 +12,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
 serve: .venv/app ; @exec $(BIN)/python manage.py serve --port $(PORT)
 worker: .venv/app ; @exec $(BIN)/python manage.py worker
-test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(ARGS)
+test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
 bench: .venv/app ; @$(BIN)/python -m bench.offline_steps
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .

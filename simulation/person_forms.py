@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 
-from simulation import parameter_fields, roster
+from simulation import parameter_fields, queueing, roster
 from simulation.lab.actions import Action, ActionType
 from simulation.lab.errors import LabError
 from simulation.lab.materials import Material
@@ -53,6 +53,7 @@ class PersonForm(forms.Form):
         error_messages={"required": "Choose an experiment."},
     )
     cast = forms.CharField(error_messages={"required": "Choose who answers."})
+    submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
     def answerer_rows(self) -> list[tuple[Answerers, bool]]:
         """Everyone who could answer and whether they are chosen; without a choice, the first who is ready."""

@@ -43,7 +43,8 @@ def new_person(request: StaffRequest) -> HttpResponse:
 def _begun(form: PersonForm, request: StaffRequest) -> Episode | None:
     """The attempt, or None with the reason in the form: a key may have gone since the list was made."""
     try:
-        return queueing.queue_person(form.cleaned_data["experiment"], form.cleaned_data["cast"], by=request.user)
+        wanted = form.cleaned_data
+        return queueing.queue_person(wanted["experiment"], wanted["cast"], request.user, wanted["submission_id"])
     except LabError as error:
         form.add_error("cast", str(error))
         return None

@@ -80,7 +80,7 @@ def test_each_transition_model_is_offered_once_and_only_if_it_can_answer(
     page = text(staff.get(reverse("simulation:new_person")))
     assert page.count('class="option__name">offline/rules<') == 1 and 'value="offline" required checked' in page
     assert "ANTHROPIC_API_KEY is not set" in page
-    wanted = {"experiment": "caffeine-hplc-analysis", "cast": "paper"}
+    wanted = {"experiment": "caffeine-hplc-analysis", "cast": "paper", "submission_id": "0" * 32}
     refused = staff.post(reverse("simulation:new_person"), wanted)
     assert refused.status_code == 422 and "ANTHROPIC_API_KEY" in text(refused)
     assert staff.post(reverse("simulation:new_person"), {**wanted, "cast": "nobody"}).status_code == 422
@@ -90,13 +90,15 @@ def test_each_transition_model_is_offered_once_and_only_if_it_can_answer(
 def test_an_attempt_is_stored_as_cast_human_and_waits_for_the_first_choice(staff: Client, lab: None) -> None:
     wanted = {"experiment": "caffeine-hplc-analysis", "cast": "offline"}
     episodes = []
-    for _ in range(2):
-        answer = staff.post(reverse("simulation:new_person"), wanted)
+    for submission in ("0" * 32, "1" * 32):
+        answer = staff.post(reverse("simulation:new_person"), {**wanted, "submission_id": submission})
         episodes.append(Episode.objects.latest("pk"))
         assert answer["Location"] == bench_of(episodes[-1])
     assert [(one.cast, one.replicate, one.awaits_person) for one in episodes] == [
         ("human", 1, True), ("human", 2, True),
     ]  # fmt: skip
+    again = staff.post(reverse("simulation:new_person"), {**wanted, "submission_id": "1" * 32})
+    assert again["Location"] == bench_of(episodes[1]) and Episode.objects.count() == 2, "pressed twice, begun once"
     assert play_out(episodes[0].run).ended == 0
     begun = text(staff.get(reverse("simulation:new_person")))
     assert all(f'href="{bench_of(one)}"' in begun for one in episodes)

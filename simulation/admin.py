@@ -4,7 +4,23 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 
-from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin, Worker
+from simulation.models import (
+    CastDefinition,
+    CatalogueEntry,
+    Episode,
+    EvidenceReview,
+    Experiment,
+    LanguageModel,
+    MissingReview,
+    ModelCall,
+    ModelPrice,
+    PromptSet,
+    ProviderGate,
+    Run,
+    Transition,
+    Twin,
+    Worker,
+)
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by all models
@@ -64,6 +80,50 @@ class EvidenceReviewAdmin(ReadOnlyAdmin):
     list_display = ["code", "episode", "classifier", "sufficient", "created_at"]
     list_filter = ["classifier", "sufficient"]
     list_select_related = ["episode__experiment"]
+
+
+@admin.register(MissingReview)
+class MissingReviewAdmin(ReadOnlyAdmin):
+    list_display = ["episode", "classifier", "reason", "created_at"]
+    list_filter = ["classifier", "reason"]
+    list_select_related = ["episode__experiment"]
+
+
+@admin.register(LanguageModel)
+class LanguageModelAdmin(ReadOnlyAdmin):
+    list_display = ["name", "provider", "model_id", "context_limit", "lifecycle", "retires_on"]
+    list_filter = ["provider", "lifecycle"]
+
+
+@admin.register(ModelPrice)
+class ModelPriceAdmin(ReadOnlyAdmin):
+    list_display = ["model", "effective_from", "input", "cache_read", "output", "source", "read_on"]
+    list_select_related = ["model"]
+
+
+@admin.register(CastDefinition)
+class CastDefinitionAdmin(ReadOnlyAdmin):
+    list_display = ["name", "description"]
+
+
+@admin.register(PromptSet)
+class PromptSetAdmin(ReadOnlyAdmin):
+    list_display = ["name", "sha256", "created_at"]
+
+
+@admin.register(ModelCall)
+class ModelCallAdmin(ReadOnlyAdmin):
+    """What was said is shown on the call's own page, escaped and made visible there."""
+
+    list_display = ["code", "role", "speaker", "number", "turn", "attempt", "state", "output", "cost", "started_at"]
+    list_filter = ["state", "role", "provider", "error_class"]
+    exclude = ["request", "reply", "reply_headers"]
+    search_fields = ["code"]
+
+
+@admin.register(ProviderGate)
+class ProviderGateAdmin(ReadOnlyAdmin):
+    list_display = ["name", "limit", "closed_until", "faults_running", "blocked"]
 
 
 @admin.register(Twin)

@@ -114,7 +114,10 @@ def database() -> dict[str, Any]:
         # Hundreds of threads share ten connections of a process: none is held while a model thinks.
         pool = {"min_size": 0, "max_size": 10, "timeout": 20, "max_idle": 60}
         chosen |= {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": True}
-        chosen["OPTIONS"] = {"options": limits, "connect_timeout": 5, "pool": pool} | chosen.get("OPTIONS", {})
+        # The same few statements by the hundred a second: the server keeps them planned (a third of its time).
+        prepared = {"server_side_binding": True, "prepare_threshold": 3}
+        defaults = {"options": limits, "connect_timeout": 5, "pool": pool, **prepared}
+        chosen["OPTIONS"] = defaults | chosen.get("OPTIONS", {})
     return chosen
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation.lab import telling, wire
-from simulation.lab.actions import Action
+from simulation.lab.actions import Action, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
@@ -111,7 +111,21 @@ class LLMAgent:
 
 
 def _catalogue(situation: Situation) -> str:
-    return "\n".join(map(telling.action, situation.catalogue.types.values()))
+    """Every action in words; each is put into words once, for it is the longest part of a prompt and never changes."""
+    return "\n".join(map(_action, situation.catalogue.types.values()))
+
+
+def _action(kind: ActionType) -> str:
+    known = _told.get(id(kind))
+    if known is None or known[0] is not kind:
+        if len(_told) > _MOST_TOLD:
+            _told.clear()
+        known = _told[id(kind)] = (kind, telling.action(kind))  # kept with its text: its id is then nobody else's
+    return known[1]
+
+
+_told: dict[int, tuple[ActionType, str]] = {}
+_MOST_TOLD = 1000
 
 
 def _notes(now: Situation, plan: str) -> str:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
-from simulation.llm.cleaning import plain
 from simulation.llm.errors import MalformedCompletion, TooLong
 from simulation.llm.framing import framed, framed_lines, line
 from simulation.llm.prompt_sets import PromptTexts
@@ -98,6 +97,6 @@ def _bytes(prompt: Prompt) -> int:
 
 def _something(text: str) -> str:
     """A summary is any text that says something."""
-    if not plain(text):
+    if not text.strip():
         raise MalformedCompletion("The summary is empty")
     return text

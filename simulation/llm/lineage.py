@@ -7,6 +7,7 @@ from typing import Any
 
 from simulation.lab.materials import UNLIMITED, Draft, Material
 from simulation.llm.cleaning import plain, quoted
+from simulation.llm.fields import LONGEST_NAME, MOST_MATERIALS
 from simulation.llm.remarks import Remarks
 
 _BRACKETED = re.compile(r"\s?\((MAT-[A-Z0-9]{8})\)")
@@ -43,7 +44,11 @@ class Inputs:
         return next((m for m in self.materials if m.barcode == bare.upper()), None) or self.named(written)
 
     def named(self, name: str) -> Material | None:
-        same = [m for m in self.materials if plain(m.name) == plain(name)]
+        """The input of that name, if only one bears it. What is no name for its length alone is not compared."""
+        if len(name) > LONGEST_NAME:
+            return None
+        meant = plain(name)
+        same = [m for m in self.materials if plain(m.name) == meant]
         return same[0] if len(same) == 1 else None
 
     def label(self, text: str) -> str:
@@ -155,6 +160,9 @@ def _parents(entry: Mapping[str, Any], itself: str, place: str, inputs: Inputs, 
     words = written.split(",") if isinstance(written, str) else written or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         remarks.wrong(f'{place}.derived_from must be a list of aliases, such as ["S1", "S2"]')
+        return ()
+    if len(words) > MOST_MATERIALS:
+        remarks.wrong(f"{place}.derived_from has {len(words)} entries; allowed: {MOST_MATERIALS}")
         return ()
     found = [material.barcode for word in words if (material := inputs.find(word))]
     if len(found) < sum(1 for word in words if word.strip()):

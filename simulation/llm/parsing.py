@@ -23,7 +23,8 @@ _MATERIAL = (
 )  # fmt: skip
 _OBSERVATION = ("description", "measurement_type", "value", "timestamp")
 _NO_REASON = ("", "none", "n/a", "na", "null", "-", "no", "not applicable")
-_SECRET = re.compile(r"[*_#\s(\[]*\bSECRET\b[*_]*\s*:[*_]*", re.IGNORECASE)
+_SECRET = re.compile(r"\bSECRET\b[*_]*\s*:[*_]*", re.IGNORECASE)
+_BEFORE_SECRET = "*_#(["  # emphasis and brackets that belong to it
 
 
 class Reading(NamedTuple):
@@ -68,7 +69,10 @@ def split_secret(reasoning: str) -> tuple[str, str]:
     found = _SECRET.search(reasoning)
     if found is None:
         return reasoning.strip(), ""
-    return reasoning[: found.start()].strip(), reasoning[found.end() :].strip(" \n\t*_)]<>")
+    end = found.start()  # walked back by hand: a search that begins with such a run tries each of its places anew
+    while end and (reasoning[end - 1].isspace() or reasoning[end - 1] in _BEFORE_SECRET):
+        end -= 1
+    return reasoning[:end].strip(), reasoning[found.end() :].strip(" \n\t*_)]<>")
 
 
 def _draft(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks) -> Draft:

@@ -20,9 +20,11 @@ def options() -> tuple[Options, int]:
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--most-at-once", type=int, help="requests in flight of one model, then 429")
+    parser.add_argument("--steps", type=int, help="actions of every attempt before it is submitted; else 5 to 12")
     parser.add_argument("--faults", default="[]", help='rules as JSON: [{"fault": "rate_limit", "every": 10}]')
     given = parser.parse_args()
-    return Options(given.latency, given.seed, given.most_at_once, json.loads(given.faults)), given.port
+    faults = json.loads(given.faults)
+    return Options(given.latency, given.seed, given.most_at_once, faults, given.steps), given.port
 
 
 async def main() -> None:

@@ -16,6 +16,13 @@ _FIELDS = ("name", "properties", "available_for_use", "material_type", "environm
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
+class Mind(NamedTuple):
+    """What answers depend on besides the prompt. `steps`: how many an attempt has; without it they differ."""
+
+    seed: int = 0
+    steps: int | None = None
+
+
 class Choice(NamedTuple):
     """An action that any material can stand, or nearly any."""
 
@@ -39,23 +46,23 @@ _DEEDS = (
 )
 
 
-def answer(question: Question, role: Role, seed: int) -> str:
+def answer(question: Question, role: Role, mind: Mind) -> str:
     """The text of an answer to this prompt."""
-    return _BRAINS[role](question, seed)
+    return _BRAINS[role](question, mind)
 
 
-def _agent(question: Question, seed: int) -> str:
+def _agent(question: Question, mind: Mind) -> str:
     asked = question.asked
     thought = "The record is not complete yet, so the next look at the samples is due."
     lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + asked else ""
-    return lead + _chosen(asked, seed)
+    return lead + _chosen(asked, mind)
 
 
-def _chosen(asked: str, seed: int) -> str:
+def _chosen(asked: str, mind: Mind) -> str:
     """An action for the next step, or the submission when enough has been done."""
     done, left, codes = reading.steps_done(asked), reading.steps_left(asked), reading.limited_barcodes(asked)
-    enough = done >= _MOST or (done >= _FEWEST and not draw(_MOST - _FEWEST, seed, "enough", asked))
-    if enough or not codes or (left is not None and left <= 1):
+    seed = mind.seed
+    if _enough(done, asked, mind) or not codes or (left is not None and left <= 1):
         return f"ACTION: {SUBMIT}\nMATERIALS:\nPARAMETERS:"
     choices = _DEEDS if done % 2 else _LOOKS
     choice = choices[draw(len(choices), seed, "choice", asked)]
@@ -64,7 +71,13 @@ def _chosen(asked: str, seed: int) -> str:
     return f"ACTION: {choice.name}\nMATERIALS: {', '.join(taken)}\nPARAMETERS: {choice.parameters}"
 
 
-def _plan(_question: Question, _seed: int) -> str:
+def _enough(done: int, asked: str, mind: Mind) -> bool:
+    if mind.steps is not None:
+        return done >= mind.steps
+    return done >= _MOST or (done >= _FEWEST and not draw(_MOST - _FEWEST, mind.seed, "enough", asked))
+
+
+def _plan(_question: Question, _mind: Mind) -> str:
     return (
         "PLAN:\n"
         "1. Look at the samples with VisualInspection and ImageSample.\n"
@@ -73,13 +86,13 @@ def _plan(_question: Question, _seed: int) -> str:
     )
 
 
-def _summary(question: Question, seed: int) -> str:
+def _summary(question: Question, mind: Mind) -> str:
     done = reading.steps_done(question.asked)
-    mark = draw(10**6, seed, "summary", question.asked)
+    mark = draw(10**6, mind.seed, "summary", question.asked)
     return f"The samples were looked at, weighed and stored over {done} steps without a surprise (record {mark:06d})."
 
 
-def outcome(question: Question, _seed: int) -> dict[str, Any]:
+def outcome(question: Question, _mind: Mind) -> dict[str, Any]:
     """Every input handed back as it was, and one observation."""
     asked = question.turns[0].text
     name, seen = reading.action_name(asked), reading.materials(asked)
@@ -110,10 +123,10 @@ def _observed(action: str, seen: list[Seen]) -> dict[str, str]:
     }
 
 
-def spoilt(question: Question, seed: int) -> dict[str, Any]:
+def spoilt(question: Question, mind: Mind) -> dict[str, Any]:
     """The same outcome with one thing wrong, and what it is after SECRET."""
-    wrong = outcome(question, seed)
-    secret = _spoil_number(wrong, draw(10**6, seed, "spoilt", question.asked)) or _spoil_sight(wrong)
+    wrong = outcome(question, mind)
+    secret = _spoil_number(wrong, draw(10**6, mind.seed, "spoilt", question.asked)) or _spoil_sight(wrong)
     wrong["reasoning"] += f" SECRET: {secret}"
     return wrong
 
@@ -141,8 +154,8 @@ def _spoil_sight(wrong: dict[str, Any]) -> str:
     return "nothing in these materials gives off light by itself"
 
 
-def _classifier(question: Question, seed: int) -> str:
-    drawn = draw(1000, seed, "verdict", question.asked)
+def _classifier(question: Question, mind: Mind) -> str:
+    drawn = draw(1000, mind.seed, "verdict", question.asked)
     valid = drawn % 3 == 0
     return (
         f"<verdict>{'VALID' if valid else 'INVALID'}</verdict>\n"
@@ -153,11 +166,11 @@ def _classifier(question: Question, seed: int) -> str:
     )
 
 
-def _written(made: Callable[[Question, int], dict[str, Any]]) -> Callable[[Question, int], str]:
-    return lambda question, seed: json.dumps(made(question, seed), ensure_ascii=False)
+def _written(made: Callable[[Question, Mind], dict[str, Any]]) -> Callable[[Question, Mind], str]:
+    return lambda question, mind: json.dumps(made(question, mind), ensure_ascii=False)
 
 
-_BRAINS: Mapping[Role, Callable[[Question, int], str]] = {
+_BRAINS: Mapping[Role, Callable[[Question, Mind], str]] = {
     Role.AGENT: _agent,
     Role.PLAN: _plan,
     Role.SUMMARY: _summary,

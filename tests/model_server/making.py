@@ -4,6 +4,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from . import anthropic_wire, bodies, brains, openai_wire, spoiling, turns
+from .brains import Mind
 from .messages import Reply, json_reply
 from .questions import Answer, Question, Tokens
 from .reading import Role
@@ -18,9 +19,9 @@ class Made(NamedTuple):
     cost: Decimal = Decimal(0)
 
 
-def made(question: Question, role: Role, rule: Rule | None, prompt: Tokens, seed: int, number: int) -> Made:
+def made(question: Question, role: Role, rule: Rule | None, prompt: Tokens, mind: Mind, number: int) -> Made:
     """The reply to a question whose prompt has these tokens. `number` is in its id."""
-    answer = _answer(question, role, rule, prompt, seed)
+    answer = _answer(question, role, rule, prompt, mind)
     write = anthropic_wire.write if question.flavour.dialect == "anthropic" else openai_wire.write
     reply = json_reply(200, write(question, answer, number))
     damage = bodies.BODIES.get(rule.fault) if rule else None
@@ -32,8 +33,8 @@ def made(question: Question, role: Role, rule: Rule | None, prompt: Tokens, seed
     return Made(reply, answer.tokens, openai_wire.cost(answer.tokens) if charged else Decimal(0))
 
 
-def _answer(question: Question, role: Role, rule: Rule | None, prompt: Tokens, seed: int) -> Answer:
-    text = brains.answer(question, role, seed)
+def _answer(question: Question, role: Role, rule: Rule | None, prompt: Tokens, mind: Mind) -> Answer:
+    text = brains.answer(question, role, mind)
     if rule is None:
         return turns.plain(question, text, prompt)
     spoil, change = spoiling.TEXTS.get(rule.fault), turns.ANSWERS.get(rule.fault)

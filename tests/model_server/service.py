@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from . import anthropic_wire, deliveries, making, openai_wire, reading, refusals, rules
+from .brains import Mind
 from .caching import PromptCaches
 from .counting import Counters
 from .deliveries import Link
@@ -24,12 +25,13 @@ _SECRET = ("authorization", "x-api-key")
 
 @dataclass(frozen=True)
 class Options:
-    """How the server behaves. `most_at_once`: requests in flight of one model, beyond which it says 429."""
+    """How the server behaves. `most_at_once`: requests in flight of one model, beyond which it says 429. `steps`: see Mind."""
 
     latency: float = 0.0  # seconds before each answer; errors come at once
     seed: int = 0
     most_at_once: int | None = None
     faults: Sequence[Mapping[str, Any] | Rule] = ()
+    steps: int | None = None
 
 
 @dataclass
@@ -98,7 +100,8 @@ class Service:
                 made = Made(self._signed(refusals.struck(question, rule)))
                 sent = await deliveries.plain(link, made.reply)
             elif not (self.options.latency and await link.gone_within(self.options.latency)):
-                made = making.made(question, role, rule, self.caches.count(question), self.options.seed, self.number)
+                mind = Mind(self.options.seed, self.options.steps)
+                made = making.made(question, role, rule, self.caches.count(question), mind, self.number)
                 made = made._replace(reply=self._signed(made.reply))
                 deliver = deliveries.DELIVERIES.get(rule.fault, deliveries.plain) if rule else deliveries.plain
                 sent = await deliver(link, made.reply, rule)  # type: ignore[arg-type]

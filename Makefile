@@ -6,7 +6,7 @@ JOBS ?= -n auto --maxprocesses 4 --dist loadfile
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: demo test serve worker lint fix bench
+.PHONY: demo test serve worker lint fix bench soak
 .DEFAULT_GOAL := demo
 
 demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
@@ -14,7 +14,8 @@ serve: .venv/app ; @exec $(BIN)/python manage.py serve --port $(PORT)
 worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
-bench: .venv/app ; @$(BIN)/python -m bench.offline_steps
+bench: .venv/app ; @$(BIN)/python -m bench.offline_steps && $(BIN)/python -m bench.prompt_caching && $(BIN)/python -m bench.episodes
+soak: .venv/tests ; @$(BIN)/python tests/system.py && $(BIN)/python tests/soak.py $(ARGS)
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 .venv/app: requirements.txt

@@ -1,0 +1,40 @@
+"""What must never be in the database once all episodes have ended, whatever happened while they were played."""
+
+ONE_TURN = "group by episode_id, number, role, speaker, turn"
+
+# What is wrong -> the rows that show it. None may.
+WRONG = {
+    "an episode did not end by the rules": """
+        select id, status, reason, error from simulation_episode where ended_at is null or reason <> ''
+        or lease_until is not null or status not in ('submitted', 'quit', 'rejected_out', 'truncated')""",
+    "steps are not 1 to n, each stored after the one before": """
+        select e.id, e.next_number, array_agg(t.number order by t.id) from simulation_episode e
+        left join simulation_transition t on t.episode_id = e.id group by e.id
+        having array_agg(t.number::int order by t.id) <> array(select generate_series(1, e.next_number - 1))""",
+    "a call is not in an end state": """
+        select id, state from simulation_modelcall
+        where ended_at is null or state not in ('answered', 'lost', 'fenced', 'failed')""",
+    "one claim of a row made two calls": """
+        select episode_id, fence, count(*) from simulation_modelcall group by episode_id, fence having count(*) > 1""",
+    "a turn was not answered exactly once, or tried again after it was": f"""
+        select episode_id, number, role, speaker, turn, array_agg(state order by attempt) from simulation_modelcall
+        {ONE_TURN} having count(*) filter (where state = 'answered') <> 1 or max(attempt) <> count(*)
+        or max(attempt) <> max(attempt) filter (where state = 'answered')""",
+    "the same situation was put in other words": f"""
+        select episode_id, number, role, turn from simulation_modelcall
+        {ONE_TURN} having count(distinct request_sha256) > 1""",
+    "a choice of the agent was paid for and is no step, or is one without": """
+        select e.id, e.next_number, c.n from simulation_episode e left join lateral (
+            select array_agg(number::int order by number) as n from simulation_modelcall
+            where episode_id = e.id and role = 'agent' and state = 'answered') c on true
+        where c.n <> array(select generate_series(1, e.next_number - (e.status not in ('submitted', 'quit'))::int))""",
+    "an outcome was paid for and is no step, or is one without": """
+        select e.id, c.n, t.n from simulation_episode e, lateral (
+            select array_agg(number::int order by number) as n from simulation_modelcall
+            where episode_id = e.id and role = 'transition' and state = 'answered') c, lateral (
+            select array_agg(number::int order by number) as n from simulation_transition
+            where episode_id = e.id and rejected_by in ('', 'transition_model')) t where c.n is distinct from t.n""",
+    "a submitted episode has not one verdict of each judge": """
+        select e.id, count(r.id) from simulation_episode e left join simulation_evidencereview r on r.episode_id = e.id
+        where e.status = 'submitted' group by e.id having count(r.id) <> 2 or count(r.id) filter (where r.primary) <> 1""",
+}

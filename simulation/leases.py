@@ -26,6 +26,7 @@ from simulation.models import Episode, Leased, Twin
 log = logging.getLogger("wetbench.leases")
 Row = TypeVar("Row", Episode, Twin)
 DATABASE_AWAY = (OperationalError, InterfaceError)  # locked, restarted, unreachable: never the fault of a row
+_ASKED = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")  # of a run, while it is played
 _PROCESS = uuid.uuid4().hex[:8]
 
 
@@ -43,6 +44,7 @@ class Lease(Generic[Row]):
     fresh: bool = False  # no unit of the row's phase was begun before
     since: float = field(default_factory=time.monotonic)  # when it was last known to be held
     left: bool = False  # after a commit: whether anybody may play on at once
+    keep: bool = False  # a commit then holds on to what is left, for the next unit of the same worker
 
     @contextmanager
     def kept(self) -> Iterator[None]:
@@ -60,24 +62,48 @@ class Lease(Generic[Row]):
         return time.monotonic() - self.since < settings.LEASE_SECONDS / 4 or self.renew()
 
     def commit(self, also: Callable[[], object] | None = None, **changes: Any) -> bool:
-        """Write `changes` and give the lease back, and do `also` with it; False if a newer fence took over.
+        """Write `changes`, do `also` with it, and give the lease back unless it is kept; False if a newer fence took over.
 
         The outcome of a commit is never inferred from an exception: whoever claims next reads the row.
         """
         _check_move(self.row, changes.get("status", self.row.status))
         given_back = {"lease_until": None, "not_before": None, "lost_leases": 0, "begun": False}
         changes = {**given_back, **changes}
-        left = _left(self.row, changes)
-        # Whoever commits rings for what is left; if they die before that, the dispatcher does after a while.
-        changes["rung_at"] = timezone.now() if left else None
+        left, fresh = _left(self.row, changes), not changes["begun"]
+        if left and self.keep:
+            changes |= {"lease_until": heartbeats.lease_end(), "begun": True, "rung_at": None}
+        else:
+            # Whoever commits rings for what is left; if they die before that, the dispatcher does after a while.
+            changes["rung_at"] = timezone.now() if left else None
         with transaction.atomic():
             if self._mine().update(**changes) != 1:
                 log.warning("%s was taken over; its late result is dropped", self.row.code)
                 return False
             if also:
                 also()
-        self.left = left
+        self.left, self.fresh, self.since = left, fresh, time.monotonic()
+        for name, value in changes.items():
+            setattr(self.row, name, value)
         return True
+
+    def go_on(self) -> bool:
+        """Whether the next unit of a kept row may be played; what others may have asked of it meanwhile is read anew."""
+        own: list[str] = ["cancel_requested_at"] if isinstance(self.row, Episode) else []
+        found = list(self._mine().values_list(*(f"run__{name}" for name in _ASKED), *own))
+        if not found:
+            return False
+        for name, value in zip(_ASKED, found[0], strict=False):
+            setattr(self.row.run, name, value)
+        for name, value in zip(own, found[0][len(_ASKED) :], strict=True):
+            setattr(self.row, name, value)
+        if self.row.run.paused_at is None:
+            return True
+        self.hand_back()
+        return False
+
+    def hand_back(self) -> bool:
+        """Give a kept row back between two units; False if a newer fence took over."""
+        return bool(self._mine().update(lease_until=None, rung_at=timezone.now()) == 1)
 
     def finish(self, status: str, also: Callable[[], object] | None = None, **changes: Any) -> bool:
         """The last write of all."""

@@ -1,11 +1,12 @@
 """The doorbell: a task carries the code of a row and nothing else. Losing one, or getting it twice, changes nothing."""
 
 import logging
+import threading
 from contextlib import ExitStack
 from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from kombu.exceptions import OperationalError
 
 from simulation import workers
@@ -13,13 +14,14 @@ from simulation.leases import DATABASE_AWAY
 
 log = logging.getLogger("wetbench.tasks")
 _at_work = ExitStack()
+_stopping = threading.Event()
 
 
 @shared_task(name="simulation.advance")
 def advance(kind: str, code: str, **_later: Any) -> None:
-    """Play the next unit of an episode or twin, if it is this worker's to play, and ring for the one after."""
+    """Play units of an episode or twin, if it is this worker's to play, and ring for what is left."""
     try:
-        if workers.play(kind, code):
+        if workers.play_on(kind, code, _stopping.is_set):
             publish(kind, code)
     except DATABASE_AWAY as error:
         log.warning("the database did not answer; the dispatcher will ring again for %s: %s", code, error)
@@ -54,6 +56,12 @@ def waiting() -> int:
 @worker_ready.connect
 def _announce(**_signal: Any) -> None:
     _at_work.enter_context(workers.announced("celery"))
+
+
+@worker_shutting_down.connect
+def _stop_soon(**_signal: Any) -> None:
+    """SIGTERM: what is under way is finished, the row is given back after that unit."""
+    _stopping.set()
 
 
 @worker_shutdown.connect

@@ -175,6 +175,7 @@ RING_AGAIN_SECONDS = 15 * PACE
 SWEEP_SECONDS = 15 * PACE
 WORKER_SILENT_SECONDS = 90 * PACE
 LOST_LEASES_ALLOWED = 3
+TURN_SECONDS = 60 * PACE  # how long one task plays the same row before others have their turn
 
 # Calls of language models. How long one may take is not paced: models think as long as they think.
 CALL_SECONDS = env_number("WETBENCH_CALL_SECONDS", 300)

@@ -136,6 +136,9 @@ def test_a_perturbed_outcome_differs_in_one_number_and_says_so_after_secret(serv
     spoilt = json.loads(chat(server, TO_SIMULATE, f"{TRANSITION} and write SECRET: why it is wrong").text)
     assert spoilt["new_materials"][0]["properties"] == {"phase": "liquid", "volume": "500 mL"}  # 50 mL times ten
     assert "SECRET: the volume of Water was 50 mL" in spoilt["reasoning"]
+    fault(server, "no_secret")
+    silent = json.loads(chat(server, TO_SIMULATE, f"{TRANSITION} and write SECRET: why it is wrong").text)
+    assert silent["new_materials"] == spoilt["new_materials"] and "SECRET" not in silent["reasoning"]
     assert spoilt["new_observations"] == correct["new_observations"]
 
 

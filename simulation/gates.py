@@ -92,7 +92,10 @@ def faulted(name: str, error: ProviderError) -> None:
         gate.blocked = _blocked_text(name, kind)
         log.error("%s: %s", name, gate.blocked)
     elif kind in FAULTS:
+        if gate.faults_running and _answered_since(gate):
+            gate.faults_running = 0  # calm answers do not say so themselves
         _close(gate, error, gate_rules(), timezone.now())
+        gate.faulted_at = timezone.now()
     else:
         gate.faults_running = 0  # it answered, only not what was asked
     gate.save()
@@ -164,6 +167,13 @@ def _pause(faults: int, error: ProviderError, rule: GateRules, closed: bool) -> 
 
 def _under_way(name: str) -> QuerySet[ModelCall]:
     return ModelCall.objects.filter(gate=name, state="started")
+
+
+def _answered_since(gate: ProviderGate) -> bool:
+    """Whether any call was answered after the last fault that was counted."""
+    answered = ModelCall.objects.filter(gate=gate.name, state="answered").order_by("-pk")
+    last = answered.values_list("ended_at", flat=True).first()
+    return last is not None and gate.faulted_at is not None and last > gate.faulted_at
 
 
 def _probing(gate: ProviderGate) -> bool:

@@ -48,11 +48,21 @@ def specification(experiment: Experiment) -> ExperimentSpec:
     """The row's specification. Rows of the same hash hold the same data, which is then not even fetched."""
     known = _specifications.get(experiment.sha256) if experiment.sha256.strip("0") else None
     if known is None:
-        known = experiments.build(experiment.data)
+        known = experiments.build(_data(experiment))
         if len(_specifications) > 100:
             _specifications.clear()
         _specifications[experiment.sha256] = known
     return known
+
+
+def _data(experiment: Experiment) -> Any:
+    """The row's data file. Where it was left out at first, it is read with its hash: it may have been loaded anew since."""
+    if "data" not in experiment.get_deferred_fields():
+        return experiment.data
+    sha256, data = Experiment.objects.values_list("sha256", "data").get(pk=experiment.pk)
+    if sha256 != experiment.sha256:
+        raise ExperimentChanged("the experiment is being loaded anew; a retry plays it as it is then")
+    return data
 
 
 _specifications: dict[str, ExperimentSpec] = {}

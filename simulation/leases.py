@@ -125,12 +125,13 @@ class Lease(Generic[Row]):
         return type(self.row).objects.filter(pk=self.row.pk, fence=self.fence, status__in=Leased.RUNNABLE)
 
 
-def claim(model: type[Row], code: object) -> Lease[Row] | None:
+def claim(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | None:
     """Take a row for this worker; None if there is nothing to do on it or another got there first.
 
     Whatever changes an unheld row raises its fence, so what was read here is what was taken.
     """
-    row = model.objects.claimable().for_work().filter(code=code).first()
+    rows = model.objects.unheld() if replay else model.objects.claimable()
+    row = rows.for_work().filter(code=code).first()
     if row is None:
         return None
     lost = row.lost_leases + (row.lease_until is not None)

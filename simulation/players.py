@@ -52,11 +52,14 @@ def setup_of(run: Run, cast: str) -> Setup:
     """As it was ordered; a cast of rules alone is in the code. Read once for all runs of the same hash."""
     if not run.setup_sha256:
         return casting.known(cast).setup()
-    if run.setup_sha256 not in _setups:
-        if len(_setups) > _MOST_SETUPS:
-            _setups.clear()
-        _setups[run.setup_sha256] = Setup.from_json(run.setup)
-    return _setups[run.setup_sha256]
+    if known := _setups.get(run.setup_sha256):
+        return known
+    # Both together: a setup that was corrected in between must not be remembered under its old hash.
+    sha256, data = Run.objects.values_list("setup_sha256", "setup").get(pk=run.pk)
+    if len(_setups) > _MOST_SETUPS:
+        _setups.clear()
+    _setups[sha256] = Setup.from_json(data)
+    return _setups[sha256]
 
 
 _setups: dict[str, Setup] = {}

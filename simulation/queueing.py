@@ -12,15 +12,15 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 
-from simulation import casting, estimating, gates, laboratory, prompting, roster, setups, spending
+from simulation import casting, estimating, laboratory, prompting, roster, setups, spending
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 from simulation.lab.materials import place_all
 from simulation.lab.outcomes import Perturbation
-from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin, Worker
+from simulation.models import Episode, Experiment, Run, Transition, Twin, Worker
 
 MAX_SEED = 2**31 - 1
 PERSON_CAST = "human"
@@ -177,73 +177,6 @@ def queue_twins(
     return run
 
 
-def stop(episode: Episode) -> bool:
-    """Ask for an end; the worker that holds the episode stops at its next step. False if it has ended already."""
-    now = timezone.now()
-    unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
-    unheld = unfinished.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now))
-    ended = {"status": "cancelled", "cancel_requested_at": now, "ended_at": now, "reason": "", "error": ""}
-    if unheld.update(fence=F("fence") + 1, **ended):
-        return True
-    return unfinished.update(cancel_requested_at=now) == 1
-
-
-def stop_run(run: Run) -> int:
-    """Stop all that has not ended; the number of episodes and twins stopped or told to."""
-    twins = run.twins.filter(status__in=("queued", "waiting", "blocked"))
-    stopped = twins.update(status="cancelled", ended_at=timezone.now(), fence=F("fence") + 1, error="", reason="")
-    return stopped + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
-
-
-def pause_run(run: Run) -> bool:
-    """Nothing of the run is begun any more; calls under way are finished. False if it was paused already."""
-    return Run.objects.filter(pk=run.pk, paused_at__isnull=True).update(paused_at=timezone.now()) == 1
-
-
-def resume_run(run: Run) -> bool:
-    """Go on where the run was paused; False if it was not."""
-    return Run.objects.filter(pk=run.pk, paused_at__isnull=False).update(paused_at=None) == 1
-
-
-@transaction.atomic
-def continue_run(run: Run, max_cost: Decimal | None, max_tokens: int | None, max_seconds: int | None) -> int:
-    """Go on under these limits (None: no limit of that kind); the number of rows that were held for the budget."""
-    _refuse_unpriced(run.setup, max_cost)
-    row = Run.objects.select_for_update().get(pk=run.pk)
-    Run.objects.filter(pk=row.pk).update(max_cost=max_cost, max_tokens=max_tokens, max_seconds=max_seconds)
-    spending.recount(row)
-    return _unblock(row, ("budget",))
-
-
-@transaction.atomic
-def try_again(run: Run) -> int:
-    """Queue all that is held for a key or a request that was not accepted; the number of rows. Its gates open again.
-
-    A model that has not answered yet is read anew, so that a wrong id or option can be put right.
-    """
-    row = Run.objects.select_for_update().get(pk=run.pk)
-    for gate in ModelCall.objects.filter(run=row).order_by().values_list("gate", flat=True).distinct():
-        gates.reopen(gate)
-    _correct_unheard(row)
-    return _unblock(row, ("credentials", "bad_request"))
-
-
-def _correct_unheard(run: Run) -> None:
-    """Take over what was corrected of models that have not answered once in this run: nothing of it is theirs yet."""
-    models = run.setup.get("models", {})
-    heard = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
-    corrected = {**models, **roster.reached(set(models) - heard)}
-    if corrected != models:
-        setup = {**run.setup, "models": corrected}
-        Run.objects.filter(pk=run.pk).update(setup=setup, setup_sha256=setups.digest(setup))
-
-
-def _unblock(run: Run, reasons: Sequence[str]) -> int:
-    again = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
-    rows = (run.episodes.all(), run.twins.all())
-    return sum(some.filter(status="blocked", reason__in=reasons).update(**again) for some in rows)
-
-
 @transaction.atomic
 def retry(episode: Episode) -> Episode:
     """A new episode in the replicate's place. ValueError if this one may not be retried (again)."""
@@ -256,13 +189,6 @@ def retry(episode: Episode) -> Episode:
     again.awaits_person = row.cast == PERSON_CAST
     again.save()
     return again
-
-
-def retry_twin(twin: Twin) -> bool:
-    """Queue a twin again that failed, was stopped or came out unusable: its model is asked anew."""
-    again = {"status": "queued", "error": "", "reason": "", "ended_at": None, "lease_until": None, "lost_leases": 0}
-    rows = Twin.objects.filter(pk=twin.pk, status__in=Twin.RETRIED)
-    return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **again) == 1
 
 
 def progress(run: Run) -> RunProgress:
@@ -318,7 +244,7 @@ def _run(
         raise LabError(f"The seed is {chosen}; it must be from 0 to {MAX_SEED}")
     frozen = _frozen(roster.resolve(cast) if setup is None else setup, terms.get("prompt_set") or "")
     limits = {name: terms.get(name) for name in ("max_cost", "max_tokens", "max_seconds")}
-    _refuse_unpriced(frozen, terms.get("max_cost"))
+    refuse_unpriced(frozen, terms.get("max_cost"))
     return Run.objects.get_or_create(
         submission_id=submission_id or new_submission_id(),
         defaults={
@@ -336,7 +262,7 @@ def _frozen(setup: Mapping[str, Any], prompt_set: str) -> dict[str, Any]:
     return {**setup, "prompt_set": {"name": texts.name, "sha256": texts.sha256}}
 
 
-def _refuse_unpriced(setup: Mapping[str, Any], max_cost: Decimal | None) -> None:
+def refuse_unpriced(setup: Mapping[str, Any], max_cost: Decimal | None) -> None:
     """A budget in money means nothing to a model whose price nobody knows."""
     if max_cost is None:
         return

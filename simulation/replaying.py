@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import gates, leases, queueing, runner, setups
+from simulation import control, gates, leases, queueing, runner, setups
 from simulation.journal import Line
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
@@ -19,7 +19,6 @@ from simulation.providers.recording import RecordedCall, Recording, ReplayConnec
 from simulation.setups import Player, Setup
 
 _KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # no key leaves: nothing is sent
-_OVER = (*Episode.ENDED, "blocked")
 
 
 class ReplayError(LabError):
@@ -37,8 +36,10 @@ class Compared(NamedTuple):
 
 def record(run: Run, path: Path) -> int:
     """Write a run of episodes with every call that came back; the number of calls. Keys and addresses are not in it."""
-    if run.kind != "episodes" or not run.setup:
+    if run.kind != "episodes" or not setups.players(run.setup):
         raise ReplayError("Only runs of episodes with language models are recorded: rules play the same by their seed")
+    if run.setup["cast"]["agent"].get("plays") == setups.PERSON:
+        raise ReplayError("A person's choices are not in the ledger: export such a run with export_episodes")
     prompts = PromptSet.objects.filter(sha256=run.setup.get("prompt_set", {}).get("sha256", "")).first()
     header = {
         "cast": run.cast,
@@ -55,9 +56,9 @@ def replay(path: Path) -> tuple[Run, list[Compared]]:
     """Play a recording as a run of its own that counts for nothing, and compare each episode with the recorded one."""
     told = recording.read(path)
     run, pairs = _ordered(told)
-    for code, row in pairs:
-        _play(row, _Tape(told, code))
     expected = {entry["code"]: entry for entry in told.header["episodes"]}
+    for code, row in pairs:
+        _play(row, _Tape(told, code), expected[code])
     return run, [_compared(expected[code], row) for code, row in pairs]
 
 
@@ -76,18 +77,32 @@ class _Tape:
             self.lines[player.name] = Line(endpoint, ReplayConnection(endpoint, calls))
         return self.lines[player.name]
 
+    def left(self, row: Episode) -> bool:
+        """Whether the recording has more calls than the replay has asked for."""
+        return row.calls.exclude(state="lost").count() < len(self.recording.of(episode=self.code))
 
-def _play(episode: Episode, tape: _Tape) -> None:
-    """To its end, in this thread. Recorded faults come again, their waits do not."""
-    while True:
-        row = Episode.objects.get(pk=episode.pk)
-        if row.status in _OVER:
+    def reopen(self) -> None:
+        """No gate of a key that nobody has stands in the way."""
+        setup = Setup.from_json(self.recording.header["setup"])
+        for _, player in setups.players(self.recording.header["setup"]):
+            gates.reopen(gates.name_of(setup.endpoint(player, _KEYS)))
+
+
+def _play(episode: Episode, tape: _Tape, expected: Mapping[str, Any]) -> None:
+    """To its recorded end, in this thread. Recorded faults come again, their waits do not; who was helped is helped again."""
+    while (row := Episode.objects.get(pk=episode.pk)).status not in Episode.ENDED:
+        if row.status == "blocked" and (expected["status"] == "blocked" or not tape.left(row)):
             return
+        if expected["status"] == "cancelled" and row.next_number > len(expected["steps"]):
+            control.stop(row)
+            continue
+        Episode.objects.filter(pk=row.pk, status="blocked").update(status="queued", reason="", error="")
         Episode.objects.filter(pk=row.pk).update(not_before=None)
-        for line in tape.lines.values():
-            gates.reopen(gates.name_of(line.endpoint))
-        if lease := leases.claim(Episode, row.code):
-            runner.advance(lease, tape.dial)
+        tape.reopen()
+        lease = leases.claim(Episode, row.code, replay=True)
+        if lease is None:
+            raise ReplayError("another process plays this replay")
+        runner.advance(lease, tape.dial)
 
 
 @transaction.atomic
@@ -103,6 +118,7 @@ def _ordered(told: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
         run = Run.objects.create(
             submission_id=queueing.new_submission_id(),
             kind="episodes",
+            replay=True,
             cast=header["cast"],
             seed=header["seed"],
             manifest=header["manifest"],

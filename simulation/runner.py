@@ -6,8 +6,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation import checking, journal, laboratory, players, units
+from simulation import checking, laboratory, players, units
 from simulation.casting import Judge
+from simulation.interruptions import Held
 from simulation.journal import Dial, dial
 from simulation.lab import wire
 from simulation.lab.actions import Action
@@ -70,9 +71,9 @@ def _judge(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
     judge, primary = owed[0], owed[0].name == play.cast.judges[0].name
     try:
         review = _review(episode, bench, judge, primary).save
-    except (*units.FAULTS, journal.Held) as fault:
+    except (*units.FAULTS, Held) as fault:
         # A panel member that is gone for good (its model was retired, say) does not keep the episode from ending.
-        if primary or (isinstance(fault, journal.Held) and fault.reason != "bad_request"):
+        if primary or (isinstance(fault, Held) and fault.reason != "bad_request"):
             raise
         missing = {"classifier": judge.name, "reason": units.reason(fault), "error": str(fault)[:2000]}
         review = MissingReview(episode=episode, **missing).save

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import BigIntegerField, Count, DecimalField, F, Q, Sum, Value
 from django.db.models.expressions import Case, When
 from django.db.models.functions import Cast, Coalesce
@@ -14,7 +15,7 @@ from django.utils import timezone
 
 from simulation import estimating, pricing
 from simulation.estimating import Estimate
-from simulation.models import Experiment, ModelCall, ModelPrice, Run
+from simulation.models import Experiment, Leased, ModelCall, ModelPrice, Run
 from simulation.pricing import Price
 
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
@@ -180,6 +181,15 @@ def recount(run: Run) -> None:
 
 def _price(row: ModelPrice) -> Price:
     return Price(*(getattr(row, name) for name in Price._fields))
+
+
+def recount_live() -> None:
+    """Set right the counters of runs with a cap and work left: a cap that came while calls were under way missed those."""
+    capped = Run.objects.filter(Q(max_cost__isnull=False) | Q(max_tokens__isnull=False))
+    live = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
+    for pk in capped.filter(live).order_by("pk").values_list("pk", flat=True).distinct():
+        with transaction.atomic():
+            recount(Run.objects.select_for_update().get(pk=pk))
 
 
 def _held(run: Run) -> dict[str, Any]:

@@ -4,16 +4,19 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from simulation import journal, leases
+from django.conf import settings
+
+from simulation import interruptions, leases
 from simulation.casting import UnknownCastError
 from simulation.lab.errors import LabError
 from simulation.laboratory import ExperimentChanged
 from simulation.leases import Lease
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
+from simulation.models import Run
 
 log = logging.getLogger("wetbench.units")
 # A model's or its provider's faults, each with a reason of the closed list.
-FAULTS = (Refusal, NoUsableAnswer, TooLong, journal.GaveUp)
+FAULTS = (Refusal, NoUsableAnswer, TooLong, interruptions.GaveUp)
 
 
 def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
@@ -21,15 +24,18 @@ def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
     try:
         with lease.kept():
             return play()
-    except journal.UnitSpent:
+    except interruptions.UnitSpent:
         return lease.commit(begun=True)
-    except journal.Fenced:
+    except interruptions.Fenced:
         return False
-    except journal.Wait as wait:
+    except interruptions.Wait as wait:
         lease.wait(wait.seconds, wait.reason, wait.error)
         return False
-    except journal.Held as held:
-        lease.commit(status="blocked", begun=True, reason=held.reason, error=held.error)
+    except interruptions.Held as held:
+        if held.reason == "budget" and _continued(lease.row.run):
+            lease.wait(settings.POLL_SECONDS, held.reason)  # somebody gave it a larger one in this very moment
+        else:
+            lease.commit(status="blocked", begun=True, reason=held.reason, error=held.error)
         return False
     except leases.DATABASE_AWAY:
         lease.release()
@@ -44,6 +50,13 @@ def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
         return lease.finish("failed", reason="internal", error=told[:4000])
 
 
+def _continued(run: Run) -> bool:
+    """Whether the run's limits are others by now than those under which the call was refused."""
+    limits = ("max_cost", "max_tokens", "max_seconds")
+    now = Run.objects.values_list(*limits).get(pk=run.pk)
+    return now != tuple(getattr(run, name) for name in limits)
+
+
 def reason(error: Exception) -> str:
     """The fault's reason from the closed list of `simulation.models.REASONS`."""
     match error:
@@ -51,7 +64,7 @@ def reason(error: Exception) -> str:
             return "refused"
         case TooLong():
             return "context"
-        case NoUsableAnswer(reason=said) | journal.GaveUp(reason=said) | journal.Held(reason=said):
+        case NoUsableAnswer(reason=said) | interruptions.GaveUp(reason=said) | interruptions.Held(reason=said):
             return str(said)
         case ExperimentChanged():
             return "experiment_changed"

@@ -16,7 +16,7 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import idle, journal, leases, queueing, runner, twinning
+from simulation import control, idle, leases, ledger, queueing, runner, spending, twinning
 from simulation.leases import Lease, Row
 from simulation.models import Episode, Run, Twin, Worker
 
@@ -72,7 +72,10 @@ def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> 
         if not codes:
             continue
         code = random.choice(codes)
-        play_on(kind, code, stop.is_set)
+        try:
+            play_on(kind, code, stop.is_set)
+        finally:
+            idle.let_go()
         return True
     return False
 
@@ -86,6 +89,7 @@ def work(stop: threading.Event, threads: int) -> None:
     for member in crew:
         member.start()
     with announced("embedded"), sweeping():
+        idle.let_go()
         while not stop.wait(settings.POLL_SECONDS):
             pass
     for member in crew:
@@ -193,8 +197,10 @@ def _sweep(done: threading.Event) -> None:
     try:
         while not done.wait(settings.SWEEP_SECONDS):
             try:
-                if lost := journal.sweep():
+                if lost := ledger.sweep():
                     log.info("%d calls were lost with their workers", lost)
+                control.end_stopped()
+                spending.recount_live()
             except leases.DATABASE_AWAY as error:
                 log.warning("could not sweep; trying again: %s", error)
                 close_old_connections()

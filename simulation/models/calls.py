@@ -109,6 +109,7 @@ class ProviderGate(models.Model):
     name = models.CharField(max_length=60, unique=True, help_text="provider and fingerprint of the key")
     limit = models.FloatField(help_text="calls at once; falls on 429, recovers with answers")
     lowered_at = models.DateTimeField(null=True, blank=True)
+    faulted_at = models.DateTimeField(null=True, blank=True, help_text="when the last fault was counted")
     closed_until = models.DateTimeField(null=True, blank=True)
     faults_running = models.PositiveIntegerField(default=0, help_text="infrastructure faults since the last answer")
     blocked = models.TextField(blank=True, help_text="why the key is not accepted; empty: it is")

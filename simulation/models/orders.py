@@ -44,6 +44,7 @@ class Run(models.Model):
     )
     setup_sha256 = models.CharField(max_length=64, blank=True)
     paused_at = models.DateTimeField(null=True, blank=True)
+    replay = models.BooleanField(default=False, help_text="played from a recording: workers leave it alone")
     max_cost = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True, help_text="US dollars")
     max_tokens = models.BigIntegerField(null=True, blank=True)
     max_seconds = models.PositiveIntegerField(null=True, blank=True, help_text="from the first call on")
@@ -80,8 +81,8 @@ class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by tw
         )
 
     def claimable(self) -> "LeasedQuerySet":
-        """What can be played now: unheld, and its run is not paused."""
-        return self.unheld().filter(run__paused_at__isnull=True)
+        """What workers can play now: unheld, and its run is neither paused nor a replay."""
+        return self.unheld().filter(run__paused_at__isnull=True, run__replay=False)
 
     def for_work(self) -> "LeasedQuerySet":
         """With what every unit needs at hand, and without the long columns that few need."""

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from simulation import queueing, spending
+from simulation import control, spending
 from simulation.access import StaffRequest, staff_only
 from simulation.lab.errors import LabError
 from simulation.models import Run
@@ -75,7 +75,7 @@ def _continued(row: Run, form: BudgetForm) -> bool:
     wanted = form.cleaned_data
     minutes = wanted["max_minutes"]
     try:
-        queueing.continue_run(row, wanted["max_cost"], wanted["max_tokens"], None if minutes is None else minutes * 60)
+        control.continue_run(row, wanted["max_cost"], wanted["max_tokens"], None if minutes is None else minutes * 60)
     except LabError as error:
         form.add_error(None, str(error))
         return False

@@ -7,7 +7,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from simulation import queueing
+from simulation import control
 from simulation.access import StaffRequest, staff_only
 from simulation.models import Run
 
@@ -16,7 +16,7 @@ from simulation.models import Run
 @require_POST
 def stop_run(request: StaffRequest, code: UUID) -> HttpResponse:
     row = _run(code)
-    queueing.stop_run(row)
+    control.stop_run(row)
     return _back(row)
 
 
@@ -24,7 +24,7 @@ def stop_run(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_POST
 def pause_run(request: StaffRequest, code: UUID) -> HttpResponse:
     row = _run(code)
-    queueing.pause_run(row)
+    control.pause_run(row)
     messages.success(request, "Paused. Calls under way are answered and kept; no further one is made.")
     return _back(row)
 
@@ -33,7 +33,7 @@ def pause_run(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_POST
 def resume_run(request: StaffRequest, code: UUID) -> HttpResponse:
     row = _run(code)
-    queueing.resume_run(row)
+    control.resume_run(row)
     return _back(row)
 
 
@@ -42,7 +42,7 @@ def resume_run(request: StaffRequest, code: UUID) -> HttpResponse:
 def try_again(request: StaffRequest, code: UUID) -> HttpResponse:
     """Lets what is held go on at the step where it stands."""
     row = _run(code)
-    if number := queueing.try_again(row):
+    if number := control.try_again(row):
         messages.success(request, f"{number} queued again; each goes on at the step where it stood.")
     else:
         messages.info(request, "Nothing was held for a key or a request that was not accepted.")

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from simulation import queueing
+from simulation import control, queueing
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodeFilter
 from simulation.models import Episode, ModelCall, Transition
@@ -111,7 +111,7 @@ def page_of(step: int) -> int:
 @require_POST
 def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Episode, code=code)
-    if not queueing.stop(row) and not Episode.objects.filter(pk=row.pk, status="cancelled").exists():
+    if not control.stop(row) and not Episode.objects.filter(pk=row.pk, status="cancelled").exists():
         messages.info(request, "This episode had ended already.")
     return redirect(_back(request, row))
 

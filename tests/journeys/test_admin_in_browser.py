@@ -16,7 +16,7 @@ from tests_support import play_out
 
 from ratings import studies
 from ratings.models import Study
-from simulation import fixtures, queueing
+from simulation import control, fixtures, queueing
 from simulation.models import Episode, Experiment, Run, Transition, Twin
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -114,7 +114,7 @@ def test_what_became_of_a_button_is_said_and_a_session_that_ends_leads_to_the_si
     new_context: NewContext, site: str, lab: None, complaints: list[str]
 ) -> None:
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 2, seed=1)
-    queueing.stop(run.episodes.all()[0])
+    control.stop(run.episodes.all()[0])
     context = new_context()
     page = signed_in(context, site)
     page.goto(site + reverse("simulation:run", args=[run.code]))

@@ -3,7 +3,7 @@
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulation.models import Episode, Experiment, Twin
+from simulation.models import Episode, Experiment, Run, Twin
 
 pytestmark = pytest.mark.both_databases
 
@@ -12,7 +12,7 @@ def test_run_episodes_with_wait_plays_here_when_no_worker_runs(lab: None, capsys
     call_command("run_episodes", experiment="zebrafish-genotyping", attempts=1, seed=1, wait=True, threads=1)
     assert Episode.objects.get().status == "submitted"
     said = capsys.readouterr()
-    assert "1 episodes queued, seed 1" in said.out and "1 of 1 ended" in said.err
+    assert "1 episode queued, seed 1" in said.out and "1 of 1 ended" in said.err
 
 
 def test_run_episodes_without_wait_only_queues_and_says_what_is_missing(lab: None, capsys) -> None:
@@ -70,3 +70,9 @@ def test_a_worker_without_threads_is_refused(lab: None, command: str, threads: s
     with pytest.raises(CommandError, match="no whole number from 1 to 400"):
         call_command(command, "--threads", threads)
     assert not Episode.objects.exists()
+
+
+def test_an_order_of_twins_of_nothing_leaves_no_run_behind(lab: None) -> None:
+    with pytest.raises(CommandError, match="No accepted step of minicell-uptake has ended yet"):
+        call_command("make_twins", "--experiment", "minicell-uptake")
+    assert not Run.objects.exists()

@@ -20,7 +20,7 @@ from model_server import FAULTS as KNOWN
 from model_server import Server, running
 from struck import Scene
 
-from simulation import queueing, spending, workers
+from simulation import control, queueing, spending, workers
 from simulation.models import (
     CastDefinition,
     CatalogueEntry,
@@ -80,7 +80,7 @@ def goes_on(scene: Scene, row: Episode | Twin) -> None:
         case "submitted" | "done":
             return
         case "blocked":
-            assert queueing.try_again(scene.run) == 1
+            assert control.try_again(scene.run) == 1
         case "failed" | "unusable":
             retried(scene, row)
     scene.unit()
@@ -95,7 +95,7 @@ def goes_on(scene: Scene, row: Episode | Twin) -> None:
 def retried(scene: Scene, row: Episode | Twin) -> None:
     """A twin is asked for again; an episode begins anew in its replicate's place, and what it did stays as it is."""
     if isinstance(row, Twin):
-        assert queueing.retry_twin(row)
+        assert control.retry_twin(row)
     else:
         scene.code = queueing.retry(row).code
 

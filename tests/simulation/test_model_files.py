@@ -156,6 +156,8 @@ def test_a_cast_may_name_a_model_of_another_file_or_one_that_is_loaded_already(t
 @pytest.mark.parametrize(
     ("data", "said"),
     [
+        (model(provider="anthropic"), "models[0].options.api_version: is None; allowed: a day like 2023-06-01"),
+        (model(provider="anthropic", options={"api_version": ""}), "models[0].options.api_version: is ''; allowed"),
         (model(provider="mistral"), "models[0].provider: is 'mistral'; allowed: anthropic, openai, gemini, openrouter"),
         (model(provider=["openai"]), "models[0].provider: is ['openai']"),
         (model(name="My Model"), "models[0].name: is 'My Model'; allowed: a to z, 0 to 9"),

@@ -228,3 +228,50 @@ def models_answer(raw: bool = False) -> str:
     answer = client.get(reverse("simulation:models"))
     assert answer.status_code == 200
     return answer.content.decode() if raw else page(answer)
+
+
+@pytest.mark.usefixtures("two")
+def test_the_twins_page_shows_calls_and_worst_case_cost_before_anything_is_confirmed(staff: Client) -> None:
+    for number in (1, 2, 3):
+        factories.transition(factories.episode("caffeine", replicate=number), 1)
+    ticked = {"experiments": ["caffeine", "zebrafish"], "cast": "current", "error": "both", "per_transition": "2"}
+    said = page(staff.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"}))
+    # 3 steps x 2 errors x 2 times, each said at most three times.
+    assert "12 twins" in said and "36 calls" in said and "12 calls if nothing has to be repeated" in said
+    worst = spending.estimate_twins(roster.setup("current"), 12)
+    assert worst.cost and f"${worst.cost:,.2f}" in said
+    none = page(staff.get(reverse("simulation:twins"), {**ticked, "error": "none"}, headers={"HX-Request": "true"}))
+    assert "6 twins" in none and not Run.objects.filter(kind="twins").exists()
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize(
+    "odd", [{"error": "grave"}, {"per_transition": "6"}, {"per_transition": "²"}, {"cast": "gpt-9"}]
+)
+def test_a_size_asked_of_no_twins_costs_nothing_and_breaks_nothing(staff: Client, odd: dict[str, str]) -> None:
+    factories.transition(factories.episode("caffeine"), 1)
+    ticked = {"experiments": ["caffeine"], "cast": "current", "error": "both", "per_transition": "1", **odd}
+    answer = staff.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})
+    assert answer.status_code == 200 and "At worst" not in page(answer)
+
+
+@pytest.mark.usefixtures("two")
+def test_a_person_sees_what_the_models_that_answer_could_cost(staff: Client) -> None:
+    ticked = {"experiment": "zebrafish", "cast": "current-claude-alone"}
+    said = page(staff.get(reverse("simulation:new_person"), ticked, headers={"HX-Request": "true"}))
+    # 50 steps, each said at most three times, and a verdict with its repair.
+    assert "1 attempt" in said and "152 calls" in said and "51 calls if nothing has to be repeated" in said
+    free = page(staff.get(reverse("simulation:new_person"), {**ticked, "cast": "offline"}, headers={"HX-Request": "1"}))
+    assert "1 attempt" in free and "At worst" not in free
+
+
+@pytest.mark.parametrize("name", ["new_episodes", "twins", "new_person"])
+def test_without_scripts_a_button_tells_the_worst_case_and_orders_nothing(
+    staff: Client, caffeine: Experiment, name: str
+) -> None:
+    factories.transition(factories.episode(caffeine.slug), 1)
+    made, address = Run.objects.filter(cast__in=("current", queueing.PERSON_CAST)), reverse(f"simulation:{name}")
+    ordered = told("current", experiments=[caffeine.slug], experiment=caffeine.slug, error="both", per_transition=1)
+    answer = staff.post(address, {**ordered, "size": "1"})
+    assert answer.status_code == 200 and "At worst" in page(answer) and not made.exists()
+    assert staff.post(address, ordered).status_code == 302 and made.count() == 1

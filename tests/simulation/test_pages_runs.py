@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from simulation import queueing
+from simulation import control
 from simulation.models import LanguageModel, ModelPrice, Run, Worker
 
 HTMX = {"HX-Request": "true"}
@@ -125,7 +125,7 @@ def test_a_run_is_paused_and_goes_on(staff: Client, run: Run) -> None:
 
 def test_a_paused_run_does_not_call_for_a_worker(staff: Client, run: Run) -> None:
     assert "No worker is running" in page(staff, address("run", run))
-    queueing.pause_run(run)
+    control.pause_run(run)
     assert "No worker is running" not in page(staff, address("run", run))
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from tests_support import play_out
 
-from simulation import laboratory, queueing
+from simulation import control, laboratory, queueing
 from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Worker
 from simulation.person_forms import ActionForm
@@ -102,7 +102,7 @@ def test_an_attempt_is_stored_as_cast_human_and_waits_for_the_first_choice(staff
     assert play_out(episodes[0].run).ended == 0
     begun = text(staff.get(reverse("simulation:new_person")))
     assert all(f'href="{bench_of(one)}"' in begun for one in episodes)
-    queueing.stop(episodes[0])
+    control.stop(episodes[0])
     assert bench_of(episodes[0]) not in text(staff.get(reverse("simulation:new_person")))
 
 

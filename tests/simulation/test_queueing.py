@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests_support import play_out, race
 
-from simulation import queueing
+from simulation import control, queueing
 from simulation.casting import UnknownCastError
 from simulation.models import Episode, Experiment, Transition, Twin
 
@@ -50,15 +50,15 @@ def test_an_empty_laboratory_says_how_to_fill_it(db: None) -> None:
 
 def test_a_queued_episode_is_stopped_at_once(caffeine: Experiment) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
-    assert queueing.stop(episode) is True
+    assert control.stop(episode) is True
     episode.refresh_from_db()
     assert episode.status == "cancelled"
-    assert queueing.stop(episode) is False
+    assert control.stop(episode) is False
 
 
 def test_a_retry_takes_the_replicates_place_and_only_it_counts(caffeine: Experiment) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1, seed=3).episodes.get()
-    queueing.stop(episode)
+    control.stop(episode)
     again = queueing.retry(episode)
     assert (again.replicate, again.seed, again.initial) == (episode.replicate, episode.seed, episode.initial)
     assert list(Episode.objects.filter(counts=True)) == [again]
@@ -84,7 +84,7 @@ def test_twins_are_ordered_for_accepted_steps_only_and_numbered_on(caffeine: Exp
 
 def test_progress_counts_what_stands_where(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline", 3)
-    queueing.stop(run.episodes.first())
+    control.stop(run.episodes.first())
     now = queueing.progress(run)
     assert (now.total, now.ended, now.by_status) == (3, 1, {"queued": 2, "cancelled": 1})
     assert not now.finished
@@ -119,7 +119,7 @@ def test_six_orders_of_twins_at_once_number_them_without_a_clash(caffeine: Exper
 @pytest.mark.django_db(transaction=True)
 def test_six_retries_at_once_make_one_new_episode(caffeine: Experiment) -> None:
     episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
-    queueing.stop(episode)
+    control.stop(episode)
     refused = troubles(lambda: queueing.retry(episode))
     assert [type(trouble) for trouble in refused] == [ValueError] * 5
     assert Episode.objects.filter(counts=True).count() == 1 and Episode.objects.count() == 2

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 from model_server import Server
 from tests_support import play_out
 
-from simulation import queueing, replaying
+from simulation import control, queueing, replaying
 from simulation.models import Episode, Experiment, Run
 
 pytestmark = pytest.mark.both_databases
@@ -68,3 +68,27 @@ def test_a_run_of_rules_needs_no_recording(caffeine: Experiment, tmp_path: Path)
     run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
     with pytest.raises(replaying.ReplayError, match="by their seed"):
         replaying.record(run, tmp_path / "x")
+
+
+def test_no_worker_plays_a_replay_with_its_own_keys(recorded: Path, model_server: Server) -> None:
+    call_command("replay_run", str(recorded))
+    again = Run.objects.latest("pk")
+    assert again.replay
+    Episode.objects.filter(run=again).update(status="queued", ended_at=None)
+    asked = model_server.counters()["total"]["requests"]
+    play_out(again)
+    assert model_server.counters()["total"]["requests"] == asked
+
+
+def test_a_run_that_was_held_for_its_key_and_went_on_plays_to_the_same_end(
+    caffeine: Experiment, model_server: Server, tmp_path: Path
+) -> None:
+    speakers.cast()
+    model_server.faults({"fault": "unauthorized_401", "times": 1})
+    run = queueing.queue_episodes([caffeine], "talkers", 1, seed=4)
+    play_out(run)
+    control.try_again(run)
+    play_out(run)
+    assert run.episodes.get().status == "submitted"
+    call_command("record_run", str(run.code), str(tmp_path / "held.jsonl"))
+    call_command("replay_run", str(tmp_path / "held.jsonl"))

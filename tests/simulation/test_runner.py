@@ -6,7 +6,7 @@ import pytest
 from django.db import OperationalError, connection
 from tests_support import Away, play_out
 
-from simulation import leases, queueing, runner, twinning, workers
+from simulation import control, leases, queueing, runner, twinning, workers
 from simulation.lab.bench import step_from_json
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
 
@@ -70,7 +70,7 @@ def test_a_stop_ends_the_episode_before_its_next_step(caffeine: Experiment) -> N
     episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
     lease = leases.claim(Episode, episode.code)
     assert lease is not None
-    assert queueing.stop(episode) is True
+    assert control.stop(episode) is True
     assert runner.advance(lease)
     play_out(episode.run)
     episode.refresh_from_db()

@@ -9,7 +9,7 @@ from django.utils import timezone
 from model_server import Server
 from tests_support import play_out
 
-from simulation import journal, leases, queueing, runner, spending, workers
+from simulation import control, journal, leases, queueing, runner, spending, workers
 from simulation.models import (
     Episode,
     EvidenceReview,
@@ -179,7 +179,7 @@ def test_a_key_that_is_not_accepted_holds_all_episodes_until_somebody_tries_agai
     asked = talkers.counters()["total"]["requests"]
     assert asked == 1, "the gate is closed for the key: nobody else asks with it"
     talkers.faults()
-    assert queueing.try_again(run) == 3
+    assert control.try_again(run) == 3
     play_out(run)
     assert set(run.episodes.values_list("status", flat=True)) == {"submitted"}
 
@@ -203,7 +203,7 @@ def test_a_model_whose_entry_was_wrong_is_corrected_and_tried_again(caffeine: Ex
     wrong.options = {"api_version": "2023-06-01"}
     wrong.save()
     LanguageModel.objects.filter(name="an-agent").update(model_id="another")
-    assert queueing.try_again(run) == 1
+    assert control.try_again(run) == 1
     play_out(run)
     assert run.episodes.get().status == "submitted"
     again = Run.objects.get().setup["models"]
@@ -220,7 +220,7 @@ def test_a_budget_in_tokens_stops_before_the_call_that_could_break_it_and_goes_o
     held = Run.objects.get()
     assert spending.totals(run).tokens == held.held_tokens <= 150_000 and spending.verify(run).agrees
     steps = episode.transitions.count()
-    assert queueing.continue_run(run, None, 10_000_000, None) == 1
+    assert control.continue_run(run, None, 10_000_000, None) == 1
     play_out(run)
     assert run.episodes.get().status == "submitted" and Transition.objects.count() >= steps
     assert spending.verify(run).agrees
@@ -253,10 +253,10 @@ def test_a_run_out_of_time_is_held_for_its_budget(talkers: Server) -> None:
 def test_a_paused_run_stands_still_and_goes_on_when_it_is_resumed(talkers: Server) -> None:
     run = ordered()
     unit(run)
-    assert queueing.pause_run(run) and not queueing.pause_run(run)
+    assert control.pause_run(run) and not control.pause_run(run)
     unit(run)
     assert ModelCall.objects.count() == 1
-    assert queueing.resume_run(run)
+    assert control.resume_run(run)
     play_out(run)
     assert run.episodes.get().status == "submitted"
 
@@ -264,7 +264,7 @@ def test_a_paused_run_stands_still_and_goes_on_when_it_is_resumed(talkers: Serve
 def test_a_cancelled_episode_makes_no_further_call(talkers: Server) -> None:
     run = ordered()
     unit(run)
-    queueing.stop(run.episodes.get())
+    control.stop(run.episodes.get())
     unit(run)
     assert (run.episodes.get().status, ModelCall.objects.count()) == ("cancelled", 1)
 

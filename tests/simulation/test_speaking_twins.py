@@ -5,7 +5,7 @@ import speakers
 from model_server import Server
 from tests_support import play_out
 
-from simulation import queueing, workers
+from simulation import control, queueing, workers
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin
 
@@ -53,7 +53,7 @@ def test_a_twin_that_does_not_say_what_is_wrong_is_unusable_and_a_retry_asks_ane
     run = twinned("subtle")
     twin = run.twins.get()
     assert twin.status == "unusable" and twin.error
-    assert queueing.retry_twin(twin)
+    assert control.retry_twin(twin)
     play_out(run)
     assert run.twins.get().status == "done" and ModelCall.objects.filter(twin=twin).count() == 2
 

@@ -1,0 +1,111 @@
+"""What people may do with orders under way: stop, pause, go on, try again. Rows only, like the orders themselves."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from simulation import gates, queueing, roster, setups, spending
+from simulation.models import Episode, ProviderGate, Run, Twin
+
+
+def stop(episode: Episode) -> bool:
+    """Ask for an end; the worker that holds the episode stops before its next call. False if it has ended already."""
+    now = timezone.now()
+    unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
+    if _end(_unheld(unfinished, now), now, cancel_requested_at=now):
+        return True
+    return unfinished.update(cancel_requested_at=now) == 1
+
+
+def end_stopped() -> int:
+    """End the episodes that were to stop and whose holder gave them back another way: waiting, blocked, paused, to a person."""
+    now = timezone.now()
+    told = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
+    return _end(_unheld(told, now), now)
+
+
+def stop_run(run: Run) -> int:
+    """Stop all that has not ended; the number of episodes and twins stopped or told to."""
+    twins = _end(run.twins.exclude(status__in=Twin.ENDED), timezone.now())
+    return twins + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+
+
+def pause_run(run: Run) -> bool:
+    """Nothing of the run is begun any more; calls under way are finished. False if it was paused already."""
+    return Run.objects.filter(pk=run.pk, paused_at__isnull=True).update(paused_at=timezone.now()) == 1
+
+
+def resume_run(run: Run) -> bool:
+    """Go on where the run was paused; False if it was not."""
+    return Run.objects.filter(pk=run.pk, paused_at__isnull=False).update(paused_at=None) == 1
+
+
+@transaction.atomic
+def continue_run(run: Run, max_cost: Decimal | None, max_tokens: int | None, max_seconds: int | None) -> int:
+    """Go on under these limits (None: no limit of that kind); the number of rows that were held for the budget."""
+    queueing.refuse_unpriced(run.setup, max_cost)
+    row = Run.objects.select_for_update().get(pk=run.pk)
+    Run.objects.filter(pk=row.pk).update(max_cost=max_cost, max_tokens=max_tokens, max_seconds=max_seconds)
+    spending.recount(row)
+    return _unblock(row, ("budget",))
+
+
+@transaction.atomic
+def try_again(run: Run) -> int:
+    """Queue all that is held for a key or a request that was not accepted; the number of rows.
+
+    The gates of its providers open again, whoever closed them. A model that has not answered yet is read anew, so that a
+    wrong id or option can be put right.
+    """
+    _reopen(run)  # gates before the run: everyone takes these rows in one order
+    row = Run.objects.select_for_update().get(pk=run.pk)
+    _correct_unheard(row)
+    return _unblock(row, ("credentials", "bad_request"))
+
+
+def retry_twin(twin: Twin) -> bool:
+    """Queue a twin again that failed, was stopped or came out unusable: its model is asked anew."""
+    again = {
+        "status": "queued", "error": "", "reason": "", "ended_at": None, "lease_until": None, "not_before": None,
+        "lost_leases": 0,
+    }  # fmt: skip
+    rows = Twin.objects.filter(pk=twin.pk, status__in=Twin.RETRIED)
+    return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **again) == 1
+
+
+def _unheld(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode]:
+    return rows.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now))
+
+
+def _end(rows: Any, now: datetime, **more: Any) -> int:
+    """These rows as stopped, whoever holds them: what their holders bring later is fenced."""
+    ended = {"status": "cancelled", "ended_at": now, "reason": "", "error": "", "not_before": None}
+    return int(rows.update(fence=F("fence") + 1, awaits_person=False, lease_until=None, **ended, **more))
+
+
+def _reopen(run: Run) -> None:
+    providers = {model["provider"] for model in run.setup.get("models", {}).values()}
+    for name in sorted(ProviderGate.objects.values_list("name", flat=True)):
+        if name.partition(":")[0] in providers:
+            gates.reopen(name)
+
+
+def _correct_unheard(run: Run) -> None:
+    """Take over what was corrected of models that have not answered once in this run: nothing of it is theirs yet."""
+    models = run.setup.get("models", {})
+    heard = set(run.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
+    corrected = {**models, **roster.reached(set(models) - heard)}
+    if corrected != models:
+        setup = {**run.setup, "models": corrected}
+        Run.objects.filter(pk=run.pk).update(setup=setup, setup_sha256=setups.digest(setup))
+
+
+def _unblock(run: Run, reasons: Sequence[str]) -> int:
+    again = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
+    rows = (run.episodes.all(), run.twins.all())
+    return sum(some.filter(status="blocked", reason__in=reasons).update(**again) for some in rows)

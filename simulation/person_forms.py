@@ -1,6 +1,7 @@
 """What a person may choose at the bench: an experiment with who answers, and then one action after another."""
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from django import forms
@@ -55,15 +56,18 @@ class PersonForm(forms.Form):
     cast = forms.CharField(error_messages={"required": "Choose who answers."})
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
+    @cached_property
+    def known(self) -> list[Answerers]:
+        return answerers()
+
     def answerer_rows(self) -> list[tuple[Answerers, bool]]:
         """Everyone who could answer and whether they are chosen; without a choice, the first who is ready."""
-        known = answerers()
-        chosen = self["cast"].value() or next((one.cast for one in known if not one.why_not), "")
-        return [(one, one.cast == chosen) for one in known]
+        chosen = self["cast"].value() or next((one.cast for one in self.known if not one.why_not), "")
+        return [(one, one.cast == chosen) for one in self.known]
 
     def clean_cast(self) -> str:
         chosen: str = self.cleaned_data["cast"]
-        found = next((one for one in answerers() if one.cast == chosen), None)
+        found = next((one for one in self.known if one.cast == chosen), None)
         if found is None:
             raise forms.ValidationError(f"Nobody answers under {chosen[:60]!r}. Choose one of the list.")
         if found.why_not:

@@ -54,7 +54,7 @@ def _continued(run: Run) -> bool:
     """Whether the run's limits are others by now than those under which the call was refused."""
     limits = ("max_cost", "max_tokens", "max_seconds")
     now = Run.objects.values_list(*limits).get(pk=run.pk)
-    return now != tuple(getattr(run, name) for name in limits)
+    return bool(now != tuple(getattr(run, name) for name in limits))
 
 
 def reason(error: Exception) -> str:

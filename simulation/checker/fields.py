@@ -20,12 +20,17 @@ _LEAKS = re.compile(
 _NO_REASON = frozenset({"", "none", "n/a", "na", "null", "-", "no", "not applicable"})
 
 
+def prompt_words(text: str) -> frozenset[str]:
+    """What of a text can only come from a prompt or from a planted error, in one spelling."""
+    return frozenset(" ".join(found[0].casefold().split()) for found in _LEAKS.finditer(text))
+
+
 def leaks(transition: Transition) -> Said:
     """L10 and L24: barcodes and prompt text where agents and raters read. They warn; they never decide."""
     yield Ran("L10")
     yield Ran("L24")
     codes = {view.barcode for view in transition.inputs if len(view.barcode) >= 6}
-    for place, text in _texts(transition):
+    for place, text in read_by_people(transition):
         if _CODE.search(text) or any(code in text for code in codes):
             yield warning("L10", place, "no barcode", "a barcode", f"a barcode stands in {place}")
         if _LEAKS.search(text):
@@ -151,8 +156,8 @@ def _measurement_type(place: str, written: Any) -> Iterator[Finding]:
         )
 
 
-def _texts(transition: Transition) -> Iterator[tuple[str, str]]:
-    """Everything agents and raters read of the outcome. The reasoning is not among it."""
+def read_by_people(transition: Transition) -> Iterator[tuple[str, str]]:
+    """Everything agents and raters read of the outcome, with its place. The reasoning is not among it."""
     for view in transition.outputs:
         yield f"{view.place}.name", view.name
         for leaf in view.leaves:

@@ -1,6 +1,7 @@
 """Where two outcomes of the same action differ, as far as anyone can see."""
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +10,11 @@ from simulation.lab.materials import Draft
 from simulation.lab.outcomes import Observation, Outcome
 
 _DRAFT = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
+
+_NOUGHTS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)")  # those behind the last other digit
+_GAP = re.compile(r"(?<=\d)[\s-](?=[^\W\d_]|[°%])")  # between a number and its unit
+_LITRES = re.compile(r"(?<=\d)([uμmn]?)l\b")
+_MICRO = re.compile(r"(?<=\d)u(?=[LgMm])")
 
 Entry = Mapping[str, Any]
 Key = Callable[[Entry], str]  # "" where the entry has none
@@ -36,8 +42,8 @@ class _Pair(NamedTuple):
 def differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
     """Every difference in success, reason, materials and observations, in that order.
 
-    Reasoning, lineage and a simulator's own account are not seen, and the order of a list, spaces and two codes of one
-    letter are no difference.
+    Reasoning, lineage and a simulator's own account are not seen. The order of a list, spaces, two codes of one letter,
+    ways to write a number with its unit (10.0 mL, 10mL) and capitals in the name of a property are no difference.
     """
     return (
         *_values("success", before.success, after.success),
@@ -102,13 +108,22 @@ def _any(entry: Entry) -> str:
 def _values(path: str, old: Any, new: Any) -> Iterator[Difference]:
     """Differences of two JSON values, as deep as both have the same shape."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*old, *new}):
-            yield from _values(f"{path}.{key}", old.get(key), new.get(key))
+        spelt = _spelt_as(old, new)
+        there = {spelt[key]: value for key, value in old.items()}
+        for key in sorted({*there, *new}):
+            yield from _values(f"{path}.{key}", there.get(key), new.get(key))
     elif _is_list(old) and _is_list(new) and len(old) == len(new):
         for at, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _values(f"{path}[{at}]", one, other)
     elif not _same(old, new):
         yield Difference(path, old, new)
+
+
+def _spelt_as(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
+    """Each name of `old` as `new` spells it: the same, or with other capitals and dashes where it is clear which is meant."""
+    strange = [_folded(key) for key in new if key not in old]
+    free = {_folded(key): key for key in new if key not in old and strange.count(_folded(key)) == 1}
+    return {key: key if key in new else free.pop(_folded(key), key) for key in old}
 
 
 def _is_list(value: Any) -> bool:
@@ -124,4 +139,11 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).split())
+    """The text without what is only its writing: 10.0 mL, 10mL, 10 ml and 10-mL all read 10mL."""
+    one = " ".join(unicodedata.normalize("NFKC", text).split())
+    one = _GAP.sub("", _NOUGHTS.sub(r"\1\2", one))
+    return _MICRO.sub("μ", _LITRES.sub(r"\1L", one))
+
+
+def _folded(key: str) -> str:
+    return re.sub(r"[\s_-]+", " ", unicodedata.normalize("NFKC", key).casefold()).strip()

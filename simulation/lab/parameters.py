@@ -105,7 +105,17 @@ class Parameter:
         written = _pairs(value) if isinstance(value, str) else value
         if not isinstance(written, Mapping) or not written or any(key not in self.keys for key in written):
             raise ParameterError(f"{self.name} is {value!r}; it takes the keys {', '.join(self.keys)}")
-        return {key: part if (kind := self.keys[key]) is None else kind.read(part) for key, part in written.items()}
+        return {
+            key: part if (kind := self.keys[key]) is None else kind._read_inside(part) for key, part in written.items()
+        }
+
+    def _read_inside(self, value: Any) -> Any:
+        """A value of an object. A bare number is in the kept unit where both bounds are, as the paper's {FSC:400} is in V."""
+        if self.type == "range_with_units" and _is_plain_number(value):
+            kept = quantities.kept_unit(self.dimension)
+            if all(quantities.unit(bound, self.dimension) == kept for bound in (self.minimum, self.maximum)):
+                return self.read(f"{value} {kept}".strip())
+        return self.read(value)
 
     def _read_material_selector(self, value: Any) -> str:
         if not isinstance(value, str):
@@ -129,6 +139,14 @@ class Parameter:
         if not low <= amount <= high:
             raise ParameterError(f"{self.name} is {written}; it must be {self.allowed()}")
         return amount
+
+
+def _is_plain_number(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        return False
+    if isinstance(value, int) and abs(value) >= 10**12:  # Python refuses to write out the longest
+        return False
+    return _PLAIN_NUMBER.fullmatch(str(value).strip()) is not None
 
 
 def _list(value: Any) -> tuple[str, ...]:

@@ -22,6 +22,17 @@ class MalformedCompletion(LabError):  # noqa: N818  # as above
         self.problems = problems
         super().__init__(summary(problems))
 
+    def last(self, reason: str) -> LabError:
+        """What it comes to when no turn is left."""
+        return NoUsableAnswer(reason, self.problems)
+
+
+class Recognisable(MalformedCompletion):
+    """A twin that could be told from its original by its form."""
+
+    def last(self, reason: str) -> LabError:
+        return Unusable(f"the twin can be told from the original by its form: {summary(self.problems)}")
+
 
 class NoUsableAnswer(LabError):  # noqa: N818  # as above
     """No turn brought an answer that can be used. `reason` is invalid_transition, no_verdict or no_twin."""
@@ -32,7 +43,7 @@ class NoUsableAnswer(LabError):  # noqa: N818  # as above
 
 
 class Unusable(LabError):  # noqa: N818  # as above
-    """A twin is well-formed and still of no use: it does not differ, or does not say what is wrong with it."""
+    """A twin is well-formed and still of no use: it does not differ, does not say what is wrong, or gives itself away."""
 
 
 class TooLong(LabError):  # noqa: N818  # as above

@@ -23,10 +23,15 @@ def text(data: Mapping[str, Any], key: str, place: str, most: int, remarks: Rema
     if not isinstance(value, str) or not value.strip():
         remarks.wrong(f"{place}.{key} must be text that is not empty, not {kind(value)}")
         return ""
-    if len(value) > most:
-        remarks.wrong(f"{place}.{key} has {len(value)} characters; allowed: {most}")
-        return ""
-    return value.strip()
+    return within(value.strip(), f"{place}.{key}", most, remarks)
+
+
+def within(said: str, place: str, most: int, remarks: Remarks) -> str:
+    """The text, or "" and a problem where it is too long. Names in the place of codes make a text longer: ask again then."""
+    if len(said) <= most:
+        return said
+    remarks.wrong(f"{place} has {len(said)} characters; allowed: {most}")
+    return ""
 
 
 def entries(data: Mapping[str, Any], key: str, most: int, remarks: Remarks) -> list[Mapping[str, Any]]:
@@ -53,11 +58,10 @@ def properties(entry: Mapping[str, Any], place: str, remarks: Remarks, retold: R
         remarks.wrong(f"{place}.properties has {len(written)} entries; allowed: {MOST_PROPERTIES}")
         return {}
     counter = [0]
-    found = {
-        key.strip(): _value(value, f"{place}.properties.{key[:LONGEST_KEY]}", 1, counter, remarks, retold)
-        for key, value in written.items()
-        if value is not None and _key(key, f"{place}.properties", remarks)
-    }
+    found: dict[str, Any] = {}
+    for key, value in written.items():
+        if value is not None and (name := _key(key, found, f"{place}.properties", remarks, retold)):
+            found[name] = _value(value, f"{place}.properties.{name}", 1, counter, remarks, retold)
     if counter[0] > MOST_VALUES:
         remarks.wrong(f"{place}.properties holds {counter[0]} values; allowed: {MOST_VALUES}")
     for name, value in said_by_condition(entry).items():
@@ -84,10 +88,8 @@ def value(entry: Mapping[str, Any], place: str, remarks: Remarks) -> str:
             return "yes" if said else "no"
         case int(number) | float(number):
             return str(number)
-        case str(written) if len(written) <= LONGEST_TEXT:
-            return written.strip()
         case str(written):
-            remarks.wrong(f"{place}.value has {len(written)} characters; allowed: {LONGEST_TEXT}")
+            return within(written.strip(), f"{place}.value", LONGEST_TEXT, remarks)
         case other:
             remarks.wrong(f"{place}.value must be text, not {kind(other)}")
     return ""
@@ -106,10 +108,9 @@ def _value(written: Any, place: str, depth: int, counter: list[int], remarks: Re
     if counter[0] > MOST_VALUES:
         return ""
     match written:
-        case str() if len(written) > LONGEST_TEXT:
-            remarks.wrong(f"{place} has {len(written)} characters; allowed: {LONGEST_TEXT}")
         case str():
-            return retold(written.strip())
+            said = within(written.strip(), place, LONGEST_TEXT, remarks)
+            return within(retold(said), place, LONGEST_TEXT, remarks)
         case float() if abs(written) >= _EXACT:
             return repr(written)
         case bool() | int() | float():
@@ -117,19 +118,24 @@ def _value(written: Any, place: str, depth: int, counter: list[int], remarks: Re
         case Mapping() | list() if depth >= DEEPEST:
             remarks.wrong(f"{place} is nested deeper than {DEEPEST} levels")
         case Mapping():
-            return {
-                key.strip(): _value(part, place, depth + 1, counter, remarks, retold)
-                for key, part in written.items()
-                if part is not None and _key(key, place, remarks)
-            }
+            inside: dict[str, Any] = {}
+            for key, part in written.items():
+                if part is not None and (name := _key(key, inside, place, remarks, retold)):
+                    inside[name] = _value(part, place, depth + 1, counter, remarks, retold)
+            return inside
         case list():
             parts = (part for part in written if part is not None)
             return [_value(part, place, depth + 1, counter, remarks, retold) for part in parts]
     return ""
 
 
-def _key(key: str, place: str, remarks: Remarks) -> bool:
-    if key.strip() and len(key) <= LONGEST_KEY:
-        return True
-    remarks.wrong(f"{place}: {quoted(key)} is no name of a property; allowed: 1 to {LONGEST_KEY} characters")
-    return False
+def _key(key: str, taken: Mapping[str, Any], place: str, remarks: Remarks, retold: Retold) -> str:
+    """A property's name as people read it; "" and a problem where it is none, or is there already."""
+    name = retold(key.strip()) if len(key) <= LONGEST_KEY else ""
+    if not 0 < len(name) <= LONGEST_KEY:
+        remarks.wrong(f"{place}: {quoted(key)} is no name of a property; allowed: 1 to {LONGEST_KEY} characters")
+        return ""
+    if name in taken:
+        remarks.wrong(f"{place}: {quoted(name)} stands there twice")
+        return ""
+    return name

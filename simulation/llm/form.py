@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from simulation.checker import TransitionError, fields, transition
 from simulation.checker.findings import Finding, Ran
@@ -10,44 +10,49 @@ from simulation.lab.actions import Action
 from simulation.lab.materials import UNLIMITED, Material
 from simulation.lab.outcomes import Outcome
 
-_LEAK = "L24"
+
+class Problems(NamedTuple):
+    """What is wrong with the form, and which texts of a prompt stand where people read."""
+
+    form: tuple[str, ...]
+    leaks: tuple[str, ...] = ()
 
 
-def problems(action: Action, inputs: Sequence[Material], outcome: Outcome) -> tuple[str, ...]:
+def problems(action: Action, inputs: Sequence[Material], outcome: Outcome) -> Problems:
     """What L11, L22 and L24 find: fields and closed lists, agreement with itself, text of a prompt where people read.
 
     L10 has nothing to do here, for parsing has replaced or dropped every barcode; all other codes are about matter.
     """
-    told = outcome.to_json()
-    try:
-        found = list(_found(action, inputs, told))
-        leaked = any(finding.code == _LEAK for finding in found) and not _brought(action, inputs)
-    except TransitionError as error:
-        return (str(error),)
-    return tuple(
-        finding.text
-        for finding in found
-        if (finding.severity == "error" and not _nothing_to_tell(finding, action, inputs))
-        or (finding.code == _LEAK and leaked)
-    )
-
-
-def _found(action: Action, inputs: Sequence[Material], told: dict[str, Any]) -> Iterator[Finding]:
-    read = transition.read(
-        {"input_materials": [material.seen() for material in inputs], "action": action.to_json(), "outcome": told}
-    )
-    for check in (fields.enums, fields.coherence, fields.leaks):
-        yield from (said for said in check(read) if not isinstance(said, Ran) and said.code != "L10")
-
-
-def _brought(action: Action, inputs: Sequence[Material]) -> bool:
-    """Whether such text stood on a label or in the action before: then the outcome may carry it on."""
-    text = json.dumps([action.to_json(), [[m.name, m.properties] for m in inputs]], ensure_ascii=False)
     told = {
-        "success": True,
-        "new_observations": [{"description": text[at : at + 2000]} for at in range(0, len(text), 1900)][:400],
+        "input_materials": [material.seen() for material in inputs],
+        "action": action.to_json(),
+        "outcome": outcome.to_json(),
     }
-    return any(finding.code == _LEAK for finding in _found(action, inputs, told))
+    try:
+        read = transition.read(told)
+        return Problems(tuple(_found(read, action, inputs)), tuple(_leaks(read, brought(action, inputs))))
+    except TransitionError as error:
+        return Problems((str(error),))
+
+
+def brought(action: Action, inputs: Sequence[Material]) -> str:
+    """What stood on the labels and in the action before: an outcome may carry it on."""
+    return json.dumps([action.to_json(), [[m.name, m.properties] for m in inputs]], ensure_ascii=False)
+
+
+def _found(read: transition.Transition, action: Action, inputs: Sequence[Material]) -> Iterator[str]:
+    for check in (fields.enums, fields.coherence):
+        for said in check(read):
+            if isinstance(said, Ran) or said.severity != "error" or _nothing_to_tell(said, action, inputs):
+                continue
+            yield said.text
+
+
+def _leaks(read: transition.Transition, before: str) -> Iterator[str]:
+    known = fields.prompt_words(before)
+    for place, text in fields.read_by_people(read):
+        if new := sorted(fields.prompt_words(text) - known):
+            yield f"text of a prompt or of a planted error stands in {place}: {', '.join(map(repr, new[:3]))}"
 
 
 def _nothing_to_tell(finding: Finding, action: Action, inputs: Sequence[Material]) -> bool:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.lab.materials import UNLIMITED, Draft, Material
+from simulation.llm import codes
 from simulation.llm.cleaning import plain, quoted
 from simulation.llm.fields import LONGEST_NAME, MOST_MATERIALS
 from simulation.llm.remarks import Remarks
 
-_BRACKETED = re.compile(r"\s?\((MAT-[A-Z0-9]{8})\)")
-_TOKEN = re.compile(r"\bMAT-[A-Z0-9]{8}\b|\bS[1-9]\d{0,2}\b")
+MOST_OF_A_NAME = 60  # characters of a name that stand for a code: whole ones would let a text grow with every step
 _ALIAS = re.compile(r"[Ss]([1-9]\d{0,2})")
 
 
@@ -34,14 +34,15 @@ class Inputs:
     def also(self, given: str) -> "Inputs":
         """The same where these texts stand too: a tube may well be labelled S1. No input's barcode is such a label."""
         ours = {material.barcode for material in self.materials}
-        return replace(self, given=self.given | frozenset(_TOKEN.findall(given)) - ours)
+        return replace(self, given=self.given | frozenset(codes.codes(given)) - ours)
 
     def find(self, written: str) -> Material | None:
         """The input that an alias, a barcode or a name that only one input bears stands for."""
         bare = written.strip().strip("[]()\"'").strip()
         if (found := _ALIAS.fullmatch(bare)) and int(found[1]) <= len(self.materials):
             return self.materials[int(found[1]) - 1]
-        return next((m for m in self.materials if m.barcode == bare.upper()), None) or self.named(written)
+        code = codes.barcode(found) if (found := codes.BARCODE.fullmatch(bare)) else bare
+        return next((m for m in self.materials if m.barcode == code), None) or self.named(written)
 
     def named(self, name: str) -> Material | None:
         """The input of that name, if only one bears it. What is no name for its length alone is not compared."""
@@ -53,32 +54,43 @@ class Inputs:
 
     def label(self, text: str) -> str:
         """A name or property: barcodes of inputs become names, those that are nobody's are dropped."""
-        return _TOKEN.sub(lambda found: self._barcode(found[0]), _BRACKETED.sub(self._bracketed, text)).strip()
+        return codes.BARCODE.sub(self._barcode, codes.BRACKETED.sub(self._bracketed, text)).strip()
+
+    def named_within(self, text: str) -> str:
+        """A name or property: the same, and aliases where they stand for the input and are no part of a name."""
+        return codes.ALIAS.sub(
+            lambda f: self._alias(f) if codes.stands_for_a_thing(f) else f[0], self.label(text)
+        ).strip()
 
     def told(self, text: str) -> str:
-        """An observation: the same, and aliases become names."""
-        return self._names(self.label(text))
+        """An observation: the same, and aliases become names wherever they stand."""
+        return self.reason(self.label(text))
 
     def reason(self, text: str) -> str:
         """A reason of rejection: aliases become names; barcodes stay, for the experimenter knows them."""
-        return self._names(text)
+        return codes.ALIAS.sub(self._alias, text).strip()
 
-    def _names(self, text: str) -> str:
-        return _TOKEN.sub(lambda found: self._alias(found[0]), text).strip()
+    def _barcode(self, found: re.Match[str]) -> str:
+        code = codes.barcode(found)
+        if code in self.given:
+            return found[0]
+        ours = next((material for material in self.materials if material.barcode == code), None)
+        if ours is not None:
+            return ours.name[:MOST_OF_A_NAME]
+        return "" if codes.stands_alone(found) else found[0]
 
-    def _barcode(self, code: str) -> str:
-        if code in self.given or not code.startswith("MAT-"):
-            return code
-        return next((m.name for m in self.materials if m.barcode == code), "")
-
-    def _alias(self, code: str) -> str:
-        if code in self.given or code.startswith("MAT-") or int(code[1:]) > len(self.materials):
-            return code
-        return self.materials[int(code[1:]) - 1].name
+    def _alias(self, found: re.Match[str]) -> str:
+        if found[0] in self.given or int(found[1]) > len(self.materials):
+            return found[0]
+        return self.materials[int(found[1]) - 1].name[:MOST_OF_A_NAME]
 
     def _bracketed(self, found: re.Match[str]) -> str:
         """A barcode behind a name, in brackets, adds nothing."""
-        return found[0] if found[1] in self.given else ""
+        code = codes.barcode(found)
+        known = code in {material.barcode for material in self.materials}
+        inside = codes.BARCODE.search(found[0])
+        gone = code not in self.given and (known or (inside is not None and codes.stands_alone(inside)))
+        return "" if gone else found[0]
 
 
 def linked(
@@ -104,8 +116,34 @@ def linked(
             remarks.wrong(f"{place}.replaces names {quoted(claim.name)}, which another material replaces already")
         code = claim.barcode if claim is not None else ""
         taken.add(code)
+        _tell_if_mistaken(place, draft, claim, drafts, inputs, remarks)
         found.append(replace(draft, replaces=code, derived_from=_parents(entry, code, place, inputs, remarks)))
     return tuple(found)
+
+
+def _tell_if_mistaken(
+    place: str, draft: Draft, claim: Material | None, drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks
+) -> None:
+    """A tube that is itself called S1 is easily taken for the alias S1, and two tubes change places."""
+    meant = inputs.named(draft.name)
+    if claim is None or meant is None or meant.barcode == claim.barcode or plain(claim.name) == plain(draft.name):
+        return
+    alike = [other for other in drafts if plain(other.name) == plain(draft.name)]
+    if _limited(meant) and len(alike) == 1:  # two of that name: one of them may have been poured from the other
+        remarks.wrong(
+            f"{place} is called {quoted(draft.name)} as the input {alias(inputs.materials.index(meant))} is, and replaces"
+            f" {alias(inputs.materials.index(claim))}, which is called {quoted(claim.name)}: write the alias of the input"
+            " that it continues, or give it a name of its own"
+        )
+
+
+def tell_what_is_gone(drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks) -> None:
+    """Inputs that an outcome says nothing of."""
+    kept = {draft.replaces for draft in drafts}
+    gone = [material.name for material in inputs.materials if _limited(material) and material.barcode not in kept]
+    if gone:
+        more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
+        remarks.told(f"not handed back and so used up: {', '.join(quoted(name, 30) for name in gone[:5])}{more}")
 
 
 def _claimed(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks) -> Material | None:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from simulation.lab.materials import Draft, Material
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
-from simulation.llm import fields, vocabulary
+from simulation.llm import codes, fields, vocabulary
 from simulation.llm.cleaning import answer, clean_text, quoted
 from simulation.llm.errors import MalformedCompletion
-from simulation.llm.lineage import Inputs, linked
+from simulation.llm.lineage import Inputs, linked, tell_what_is_gone
 from simulation.llm.objects import last_object
 from simulation.llm.remarks import Remarks
 from simulation.llm.tags import read_verdict
@@ -25,6 +25,7 @@ _OBSERVATION = ("description", "measurement_type", "value", "timestamp")
 _NO_REASON = ("", "none", "n/a", "na", "null", "-", "no", "not applicable")
 _SECRET = re.compile(r"\bSECRET\b[*_]*\s*:[*_]*", re.IGNORECASE)
 _BEFORE_SECRET = "*_#(["  # emphasis and brackets that belong to it
+_SENTENCE_ENDS = ".!?…:;)]}\"'”’»—–"
 
 
 class Reading(NamedTuple):
@@ -38,6 +39,7 @@ class Reading(NamedTuple):
 def read_outcome(text: str, inputs: Inputs) -> Reading:
     """The last JSON object of a reply as the outcome of an action on these inputs. MalformedCompletion if it is none."""
     data = last_object(text, expects="success")
+    inputs = _without_own_series(data, inputs)
     remarks = Remarks()
     fields.unknown(data, (*_FIELDS, *_secret_keys(data)), "the object", remarks)
     success = data.get("success")
@@ -50,7 +52,11 @@ def read_outcome(text: str, inputs: Inputs) -> Reading:
     reasoning, secret = split_secret(_reasoning(data, remarks))
     if success is False:
         _need_nothing_changed(drafts, inputs, remarks)
+        if drafts or seen:
+            remarks.told(f"the action failed: {len(drafts)} materials and {len(seen)} observations left out")
         drafts, seen = (), ()
+    else:
+        tell_what_is_gone(drafts, inputs, remarks)
     if remarks.problems:
         raise MalformedCompletion(*remarks.problems)
     outcome = Outcome(
@@ -65,29 +71,48 @@ def read_outcome(text: str, inputs: Inputs) -> Reading:
 
 
 def split_secret(reasoning: str) -> tuple[str, str]:
-    """The reasoning up to the first SECRET: and what stands behind it; "" where there is none."""
-    found = _SECRET.search(reasoning)
-    if found is None:
-        return reasoning.strip(), ""
-    end = found.start()  # walked back by hand: a search that begins with such a run tries each of its places anew
-    while end and (reasoning[end - 1].isspace() or reasoning[end - 1] in _BEFORE_SECRET):
-        end -= 1
-    return reasoning[:end].strip(), reasoning[found.end() :].strip(" \n\t*_)]<>")
+    """The reasoning up to the first SECRET: and what stands behind it; "" where there is none.
+
+    Small letters count only where a line or a sentence begins: a top-secret: is none.
+    """
+    for found in _SECRET.finditer(reasoning):
+        end = found.start()  # walked back by hand: a search that begins with such a run tries each of its places anew
+        while end and (reasoning[end - 1].isspace() or reasoning[end - 1] in _BEFORE_SECRET):
+            end -= 1
+        begins = end == 0 or reasoning[end - 1] in _SENTENCE_ENDS or "\n" in reasoning[end : found.start()]
+        apart = end < found.start() and found[0].startswith("SECRET")
+        if begins or apart:
+            return reasoning[:end].strip(), reasoning[found.end() :].strip(" \n\t*_)]<>")
+    return reasoning.strip(), ""
 
 
 def _draft(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks) -> Draft:
     place = f"new_materials[{at}]"
     fields.unknown(entry, _MATERIAL, place, remarks)
-    name = inputs.label(fields.text(entry, "name", place, fields.LONGEST_NAME, remarks))
+    name = inputs.named_within(fields.text(entry, "name", place, fields.LONGEST_NAME, remarks))
+    name = fields.within(" ".join(name.split()), f"{place}.name", fields.LONGEST_NAME, remarks)
     if not name and isinstance(entry.get("name"), str) and entry["name"].strip():
         remarks.wrong(f"{place}.name holds nothing but a barcode; name the material")
     return Draft(
-        name=" ".join(name.split()),
-        properties=fields.properties(entry, place, remarks, inputs.label),
+        name=name,
+        properties=fields.properties(entry, place, remarks, inputs.named_within),
         available_for_use=vocabulary.availability(entry, place, remarks),
         material_type=vocabulary.material_type(entry, place, remarks),
         environmental_condition=vocabulary.condition(entry, place, remarks),
     )
+
+
+def _without_own_series(data: Mapping[str, Any], inputs: Inputs) -> Inputs:
+    """A reply that labels materials S1, S2 and so on, past the last of the inputs, means its own labels by them."""
+    listed = data.get("new_materials")
+    labels = (
+        [(e.get("name"), e.get("properties")) for e in listed if isinstance(e, Mapping)]
+        if isinstance(listed, list)
+        else []
+    )
+    written = codes.aliases(json.dumps(labels, ensure_ascii=False))
+    own = any(int(word[1:]) > len(inputs.materials) for word in written)
+    return inputs.also(" ".join(written)) if own else inputs
 
 
 def _with_labels(inputs: Inputs, drafts: tuple[Draft, ...]) -> Inputs:
@@ -100,9 +125,17 @@ def _observations(data: Mapping[str, Any], inputs: Inputs, remarks: Remarks) -> 
     for at, entry in enumerate(fields.entries(data, "new_observations", fields.MOST_OBSERVATIONS, remarks)):
         place = f"new_observations[{at}]"
         fields.unknown(entry, _OBSERVATION, place, remarks)
-        description = inputs.told(fields.text(entry, "description", place, fields.LONGEST_TEXT, remarks))
-        kind = fields.measurement_type(entry, place, remarks)
-        seen.append(Observation(description, kind, inputs.told(fields.value(entry, place, remarks))))
+        said = {
+            "description": fields.text(entry, "description", place, fields.LONGEST_TEXT, remarks),
+            "value": fields.value(entry, place, remarks),
+        }
+        told = {
+            key: fields.within(inputs.told(text), f"{place}.{key}", fields.LONGEST_TEXT, remarks)
+            for key, text in said.items()
+        }
+        if said["description"] and not told["description"]:
+            remarks.wrong(f"{place}.description holds nothing but a barcode; say what was observed")
+        seen.append(Observation(told["description"], fields.measurement_type(entry, place, remarks), told["value"]))
     return tuple(seen)
 
 
@@ -115,12 +148,12 @@ def _reason(data: Mapping[str, Any], inputs: Inputs, remarks: Remarks) -> str:
     bare = (written or "").strip()
     given = bare.lower().rstrip(".") not in _NO_REASON
     if data.get("success") is True and given:
-        remarks.wrong(f"success is true and failure_reason says {quoted(bare)}; one of them must change")
+        remarks.told(f"success is true, so failure_reason {quoted(bare)} was left out")
+        return ""
     if data.get("success") is False and not given:
         remarks.wrong("success is false and failure_reason does not say why")
-    if len(bare) > fields.LONGEST_TEXT:
-        remarks.wrong(f"failure_reason has {len(bare)} characters; allowed: {fields.LONGEST_TEXT}")
-    return inputs.reason(bare) if given else ""
+    said = fields.within(bare if given else "", "failure_reason", fields.LONGEST_TEXT, remarks)
+    return fields.within(inputs.reason(said), "failure_reason", fields.LONGEST_TEXT, remarks)
 
 
 def _reasoning(data: Mapping[str, Any], remarks: Remarks) -> str:

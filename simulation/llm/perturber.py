@@ -1,18 +1,33 @@
 """Twins through a language model: an outcome with an error that the model plants and explains, or its plain answer."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simulation.lab.actions import Action
-from simulation.lab.differences import differences
+from simulation.lab.differences import Difference, differences
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
+from simulation.llm import giveaways
 from simulation.llm.errors import Unusable
+from simulation.llm.parsing import Reading
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.llm.questions import Question, question
 from simulation.llm.transition_model import annotated, plain_prompt, read
 from simulation.providers.base import Message, Prompt, Speaker
 
 LONGEST_FIELD = 200
+_NO_EXPLANATION = {
+    "",
+    "none",
+    "na",
+    "no",
+    "null",
+    "nothing",
+    "notapplicable",
+    "unknown",
+    "tbd",
+}  # marks and blanks aside
 
 # System and user file by error type.
 _FILES = {
@@ -30,21 +45,23 @@ class LLMPerturber:
     perturbation: Perturbation
 
     def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
-        """The twin's outcome. Unusable if it does not differ or keeps its error to itself; Refusal, TooLong, NoUsableAnswer.
+        """The twin's outcome. Refusal, TooLong, NoUsableAnswer; Unusable if it does not differ, keeps its error to itself,
+        or can be told from the original by its form.
 
         `field` is the only place that differs, or "" where several do. The model never sees the correct outcome.
         """
         asked = question(action, situation)
-        reading = read(self.speak, self.texts, self._prompt(asked), action, asked, "no_twin")
+        planted = self.perturbation is not Perturbation.NONE
+
+        def gives_away(reading: Reading) -> tuple[str, ...]:
+            return giveaways.problems(action, asked.inputs.materials, correct, reading.outcome, reading.secret)
+
+        prompt = self._prompt(asked)
+        reading = read(self.speak, self.texts, prompt, action, asked, "no_twin", gives_away if planted else None)
         changed = differences(correct, reading.outcome)
-        if self.perturbation is Perturbation.NONE:
-            why = ""
-        elif not changed:
-            raise Unusable("the twin does not differ from the original in anything that can be seen")
-        elif not reading.secret:
-            raise Unusable("the twin does not say what is wrong with it: nothing follows SECRET: in its reasoning")
-        else:
-            why = reading.secret
+        why = _explained(reading, changed) if planted else ""
+        if correct.success and not reading.outcome.success:
+            raise Unusable(f"the other model rejects what was accepted: {reading.outcome.failure_reason}")
         only = changed[0].path if len(changed) == 1 and len(changed[0].path) <= LONGEST_FIELD else ""
         return PerturbedOutcome(annotated(reading), "model", "", only, why)
 
@@ -56,3 +73,12 @@ class LLMPerturber:
         return Prompt(
             self.texts.fill(system), (Message("user", written),), "perturb", self.texts.sha256, wants_json=True
         )
+
+
+def _explained(reading: Reading, changed: Sequence[Difference]) -> str:
+    """What the twin says is wrong with it."""
+    if not changed:
+        raise Unusable("the twin does not differ from the original in anything that can be seen")
+    if re.sub(r"[\W_]", "", reading.secret).casefold() in _NO_EXPLANATION:
+        raise Unusable("the twin does not say what is wrong with it: nothing follows SECRET: in its reasoning")
+    return reading.secret

@@ -1,12 +1,13 @@
 """The transition model, spoken through a language model."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Outcome
 from simulation.lab.roles import Situation
 from simulation.llm import form
-from simulation.llm.errors import MalformedCompletion
+from simulation.llm.errors import MalformedCompletion, Recognisable
 from simulation.llm.parsing import Reading, read_outcome
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.llm.questions import Question, question
@@ -38,13 +39,28 @@ def plain_prompt(texts: PromptTexts, asked: Question) -> Prompt:
     )
 
 
-def read(speak: Speaker, texts: PromptTexts, prompt: Prompt, action: Action, asked: Question, reason: str) -> Reading:
-    """The reading of a reply, after repair turns if need be. What the form still lacks then ends in NoUsableAnswer."""
+def read(
+    speak: Speaker,
+    texts: PromptTexts,
+    prompt: Prompt,
+    action: Action,
+    asked: Question,
+    reason: str,
+    gives_away: Callable[[Reading], Sequence[str]] | None = None,
+) -> Reading:
+    """The reading of a reply, after repair turns if need be. What the form still lacks then ends in NoUsableAnswer.
+
+    Of a twin, what `gives_away` finds is repaired as well; that and text of a prompt where people read end in Unusable.
+    """
 
     def checked(text: str) -> Reading:
         reading = read_outcome(text, asked.inputs)
-        if wrong := form.problems(action, asked.inputs.materials, reading.outcome):
-            raise MalformedCompletion(*wrong)
+        found = form.problems(action, asked.inputs.materials, reading.outcome)
+        told = (*found.leaks, *(gives_away(reading) if gives_away else ()))
+        if found.form or (told and not gives_away):
+            raise MalformedCompletion(*found.form, *told)
+        if told:
+            raise Recognisable(*told)
         return reading
 
     return ask(speak, prompt, checked, lambda told: texts.fill("transition.repair.txt", problems=told), REPAIRS, reason)

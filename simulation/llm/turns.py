@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from simulation.llm.cleaning import LONGEST, answer
-from simulation.llm.errors import MalformedCompletion, NoUsableAnswer, Refusal, TooLong
+from simulation.llm.errors import MalformedCompletion, Refusal, TooLong
 from simulation.providers.base import Completion, Prompt, Speaker, Stop
 
 TURNS = 3
@@ -23,24 +23,25 @@ def ask(
 ) -> Answer:
     """What `read` makes of the reply. At most TURNS turns, at most `repairs` of them with the list of what was wrong.
 
-    A reply that is cut off or empty is asked for again in the same words. Refusal, TooLong, or NoUsableAnswer(`reason`).
+    A reply that is cut off or empty is asked for again in the same words. Refusal, TooLong, or NoUsableAnswer(`reason`);
+    Unusable where all that was wrong in the end is that a twin gives itself away.
     """
-    problems: Sequence[str] = ()
+    wrong = MalformedCompletion()
     for _ in range(TURNS):
         completion = speak(prompt)
         said, missing = whole(completion)
         if missing:
-            problems = (missing,)
+            wrong = MalformedCompletion(missing)
             continue
         try:
             return read(said)
         except MalformedCompletion as error:
-            problems = error.problems
+            wrong = error
         if repairs == 0:
             break
         repairs -= 1
-        prompt = prompt.answered(said, "repair", repair(told(problems)))
-    raise NoUsableAnswer(reason, problems)
+        prompt = prompt.answered(said, "repair", repair(told(wrong.problems)))
+    raise wrong.last(reason)
 
 
 def whole(completion: Completion) -> tuple[str, str]:

@@ -1,6 +1,7 @@
 """What orders of language models have in common on the command line."""
 
 from argparse import ArgumentParser, ArgumentTypeError
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -36,11 +37,16 @@ def tell_spending(run: Run, out: Any) -> None:
 
 
 def tell_troubles(run: Run, out: Any) -> None:
-    """Each kind of failure with its number, its cause and what to do."""
+    """Each kind of failure with its number, its cause, the commonest text and what to do."""
+    kinds: dict[tuple[str, str], Counter[str]] = {}
     for trouble, count in queueing.troubles(run).items():
-        cause = causes.CAUSES.get(causes.cause(trouble.status, trouble.reason), "unknown")
-        out.write(f"{count} {trouble.status} (cause: {cause}): {trouble.error}")
-        if told := causes.help(trouble.status, trouble.reason):
+        kinds.setdefault((trouble.status, trouble.reason), Counter())[trouble.error] += count
+    for (status, reason), errors in kinds.items():
+        cause = causes.CAUSES.get(causes.cause(status, reason), "unknown")
+        [(error, _)] = errors.most_common(1)
+        others = f" (and {len(errors) - 1} other texts, on the run's page)" if len(errors) > 1 else ""
+        out.write(f"{errors.total()} {status} (cause: {cause}): {error}{others}")
+        if told := causes.help(status, reason):
             out.write(f"    {told}")
 
 

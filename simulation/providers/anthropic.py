@@ -17,7 +17,7 @@ STOPS = {
     "tool_use": Stop.TOOL,
     "pause_turn": Stop.TOOL,
     "refusal": Stop.REFUSAL,
-}  # end_turn, stop_sequence and what may yet be invented: the text is judged by what it says
+}  # end_turn, stop_sequence and what may yet be invented: the text is judged by what it says; nothing at all is no end
 
 
 def choice(params: Params, endpoint: Endpoint) -> options.Choice:
@@ -45,6 +45,8 @@ def read(reply: Reply, requested: str) -> Completion:
         return _refused(reply, data, error or {}, requested)
     if not isinstance(data.get("content"), list):
         raise wire.garbled(reply, "the reply holds no content")
+    if data.get("stop_reason") is None:
+        raise faults.fault(reply, {"message": "the model broke off: no stop_reason is told"})
     stop = STOPS.get(str(data.get("stop_reason")), Stop.STOP)
     return Completion(
         text="".join(_texts(data["content"])),

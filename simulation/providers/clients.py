@@ -58,8 +58,11 @@ def _client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport 
 def _anthropic(base_url: str, key: str, http: httpx2.Client) -> Post:
     import anthropic as sdk
 
-    own = {"Authorization": f"Bearer {key}"}  # said aloud: the SDK's custom headers may come from the environment
-    client = sdk.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_headers=own)
+    own = {"Authorization": f"Bearer {key}"}
+    client = sdk.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http)
+    client._custom_headers = (
+        own  # the SDK mixes in those of ANTHROPIC_CUSTOM_HEADERS, and has no open way to leave them
+    )
     return _posting(client.post, anthropic.PATH, sdk.APIStatusError, sdk.APIConnectionError)
 
 
@@ -70,7 +73,8 @@ def _openai(provider: str, base_url: str, key: str, http: httpx2.Client) -> Post
     own: dict[str, Any] = {"Authorization": f"Bearer {key}"}
     if provider != "openai":  # the environment's organisation is OpenAI's business alone
         own |= {"OpenAI-Organization": sdk.Omit(), "OpenAI-Project": sdk.Omit()}
-    client = sdk.OpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http, default_headers=own)
+    client = sdk.OpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http)
+    client._custom_headers = own  # as above, for whatever the environment may come to say
     return _posting(client.post, openai.PATH, sdk.APIStatusError, sdk.APIConnectionError)
 
 

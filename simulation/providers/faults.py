@@ -15,6 +15,9 @@ TRANSIENT = {
     ErrorClass.TIMEOUT,
     ErrorClass.GARBLED,
 }
+EXHAUSTED = (
+    "RESOURCE_EXHAUSTED"  # Google's word for a limit by the minute or the day, in words that others use for money
+)
 BY_STATUS = {
     401: ErrorClass.CREDENTIALS,
     402: ErrorClass.CREDITS,
@@ -37,6 +40,7 @@ BY_WORD = {
     "permission_error": ErrorClass.CREDENTIALS,
     "billing_error": ErrorClass.CREDITS,
     "insufficient_quota": ErrorClass.CREDITS,
+    EXHAUSTED: ErrorClass.RATE_LIMIT,
     "invalid_request_error": ErrorClass.BAD_REQUEST,
     "not_found_error": ErrorClass.BAD_REQUEST,
     "request_too_large": ErrorClass.CONTEXT,
@@ -50,9 +54,14 @@ TOO_LONG = re.compile(
     r"|input token count.{0,40}exceeds|too many (input )?tokens|input is too long|maximum number of tokens allowed",
     re.I,
 )
-FORBIDDEN = {"content_filter", "content_policy_violation", "responsible_ai_policy_violation", "moderation_blocked"}
+FORBIDDEN = {
+    "content_filter", "content_policy_violation", "responsible_ai_policy_violation", "moderation_blocked", "invalid_prompt",
+}  # fmt: skip
 MODERATED = re.compile(r"moderation|flagged", re.I)  # OpenRouter's 403
-FLAGGED = re.compile(r"usage polic|content policy|content filter|flagged", re.I)
+FLAGGED = re.compile(
+    r"usage polic|content policy|content filter|flagged|limited access to this content|for safety reasons|prohibited.content",
+    re.I,
+)
 
 
 def error_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -92,7 +101,9 @@ def fault(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
 def classified(status: int, error: Mapping[str, Any]) -> ErrorClass:
     """The class of an error: what it says comes before its status, for statuses are shared by unlike causes."""
     words = {str(error.get(name)) for name in ("type", "code", "status")}
-    if "insufficient_quota" in words or (status in (400, 403, 429) and NO_CREDIT.search(_message(error))):
+    if status == 429 and (EXHAUSTED in words or _told(error) is not None):
+        return ErrorClass.RATE_LIMIT
+    if "insufficient_quota" in words or (status in (400, 403) and NO_CREDIT.search(_message(error))):
         return ErrorClass.CREDITS
     if (status == 400 or _inside_success(status)) and (
         "context_length_exceeded" in words or TOO_LONG.search(_message(error))

@@ -46,23 +46,29 @@ def read(reply: Reply, requested: str) -> Completion:
     if error is not None or not wire.succeeded(reply):
         return _refused(reply, data, error or {}, requested)
     choices = data.get("choices")
+    if not choices and (blocked := _blocked(data)):
+        return _refusal(reply, data, blocked, requested)
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise wire.garbled(reply, "the reply holds no choices")
-    if wire.mapping(choices[0].get("error")):  # OpenRouter: the model broke off
-        raise faults.fault(reply, choices[0]["error"])
+    broken = wire.mapping(choices[0].get("error"))
+    if broken or choices[0].get("finish_reason") == "error":  # OpenRouter: the model broke off
+        raise faults.fault(reply, broken or {"message": "the model broke off"})
     return _completion(reply, data, choices[0], requested)
 
 
 def usage(said: Mapping[str, Any]) -> Usage | None:
     """Tokens by class, or None where they are not said. The prompt's count includes what was cached."""
     prompt, completion = wire.count(said.get("prompt_tokens")), wire.count(said.get("completion_tokens"))
+    total = wire.count(said.get("total_tokens"))
+    if completion is None and said.get("completion_tokens") is None and total is not None:
+        completion = 0  # Gemini says none where thinking took all there was
     if prompt is None or completion is None:
         return None
     details = wire.mapping(said.get("prompt_tokens_details"))
     cached, written = wire.count(details.get("cached_tokens")) or 0, wire.count(details.get("cache_write_tokens")) or 0
     thought = wire.count(wire.mapping(said.get("completion_tokens_details")).get("reasoning_tokens")) or 0
     # Gemini leaves thinking out of the completion's count: it shows only in the total
-    beside = max(0, (wire.count(said.get("total_tokens")) or 0) - prompt - completion)
+    beside = max(0, (total or 0) - prompt - completion)
     return Usage(max(0, prompt - cached - written), cached, written, 0, completion + beside, max(thought, beside))
 
 
@@ -95,8 +101,8 @@ def _thinking(effective: Mapping[str, Any], provider: str) -> dict[str, Any]:
 def _completion(reply: Reply, data: Mapping[str, Any], first: Mapping[str, Any], requested: str) -> Completion:
     message, said = wire.mapping(first.get("message")), wire.mapping(data.get("usage"))
     refused = wire.word(message.get("refusal"), 2000)
-    reason = str(first.get("finish_reason") or "").lower()
-    stop = Stop.REFUSAL if refused else STOPS.get(reason, Stop.STOP)
+    reason = str(first.get("finish_reason") or "").lower()[:100]
+    stop = Stop.REFUSAL if refused else STOPS.get(reason.partition(":")[0], Stop.STOP)  # content_filter: SAFETY
     return Completion(
         text=_text(message.get("content"), reply),
         stop=stop,
@@ -125,6 +131,19 @@ def _refused(reply: Reply, data: Mapping[str, Any], error: Mapping[str, Any], re
     reason = faults.refusal(reply, error)
     if not reason:
         raise faults.fault(reply, error)
+    return _refusal(reply, data, reason, requested)
+
+
+def _blocked(data: Mapping[str, Any]) -> str:
+    """Why Gemini let a prompt not through to the model: it answers with no choices and a reason; "" where there is none."""
+    told = (wire.mapping(data.get(name)) for name in ("prompt_feedback", "promptFeedback"))
+    places = [data, *told, wire.mapping(data.get("error"))]
+    said = (wire.word(place.get(name), 200) for place in places for name in ("block_reason", "blockReason"))
+    found = next(filter(None, said), "")
+    return found or next((word for word in data.values() if word == "PROHIBITED_CONTENT"), "")
+
+
+def _refusal(reply: Reply, data: Mapping[str, Any], reason: str, requested: str) -> Completion:
     identity = wire.request_id(reply.headers, data)
     said = wire.mapping(data.get("usage"))
     return Completion(

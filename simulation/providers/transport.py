@@ -1,6 +1,8 @@
 """Our HTTP client for the SDKs: a call ends by its deadline, brings at most the byte cap, follows nothing, reads no environment."""
 
 import socket
+import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from simulation.providers import wire
 from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
 from simulation.providers.sockets import CONNECT_SECONDS, TimedBackend, ending_at
 
-MOST_CONNECTIONS = 1000
+POOL_SIZE = 16  # connections
 KEEPALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # models think for minutes; firewalls forget silent connections
     *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)),
@@ -37,28 +39,62 @@ def client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
 
 
 class Sockets(httpx2.BaseTransport):
-    """HTTP/1.1 over a pool of timed sockets. Raises what httpcore2 raises."""
+    """HTTP/1.1 over pools of timed sockets. Raises what httpcore2 raises.
+
+    A pool looks at every one of its connections for every request. So there are many small ones, and a request goes to
+    the first that has room: few calls share few warm connections, and hundreds cost no more each than one.
+    """
 
     def __init__(self) -> None:
-        self.pool = httpcore2.ConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
-            max_connections=MOST_CONNECTIONS,
-            max_keepalive_connections=MOST_CONNECTIONS,
-            keepalive_expiry=30.0,
-            network_backend=TimedBackend(),
-            socket_options=KEEPALIVE,
-        )
+        self._ssl = httpx2.create_ssl_context(trust_env=False)
+        self._lock = threading.Lock()
+        self._pools: list[_Pool] = []
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         url, asked = request.url, httpcore2.Request
         where = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-        response = self.pool.handle_request(
-            asked(request.method, where, headers=request.headers.raw, content=request.read(), extensions=request.extensions)
-        )  # fmt: skip
-        return httpx2.Response(response.status, headers=response.headers, stream=_Stream(response))
+        whole = asked(
+            request.method, where, headers=request.headers.raw, content=request.read(), extensions=request.extensions
+        )
+        pool = self._enter()
+        try:
+            response = pool.sockets.handle_request(whole)
+        except BaseException:
+            self._leave(pool)
+            raise
+        stream = _Stream(response, lambda: self._leave(pool))
+        return httpx2.Response(response.status, headers=response.headers, stream=stream)
 
     def close(self) -> None:
-        self.pool.close()
+        for pool in self._pools:
+            pool.sockets.close()
+
+    def _enter(self) -> "_Pool":
+        with self._lock:
+            pool = next((pool for pool in self._pools if pool.under_way < POOL_SIZE), None)
+            if pool is None:
+                self._pools.append(pool := _Pool(self._ssl))
+            pool.under_way += 1
+            return pool
+
+    def _leave(self, pool: "_Pool") -> None:
+        with self._lock:
+            pool.under_way -= 1
+
+
+class _Pool:
+    """A few connections, and how many requests use them now."""
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self.under_way = 0
+        self.sockets = httpcore2.ConnectionPool(
+            ssl_context=context,
+            max_connections=POOL_SIZE,
+            max_keepalive_connections=POOL_SIZE,
+            keepalive_expiry=30.0,
+            network_backend=TimedBackend(),
+            socket_options=KEEPALIVE,
+        )
 
 
 class Bounded(httpx2.BaseTransport):
@@ -115,14 +151,20 @@ class _TooLong(Exception):  # noqa: N818  # a signal
 
 
 class _Stream(httpx2.SyncByteStream):
-    def __init__(self, response: httpcore2.Response) -> None:
-        self.response = response
+    """A response's body; `done` is called once, when it is closed."""
+
+    def __init__(self, response: httpcore2.Response, done: Callable[[], None]) -> None:
+        self.response, self._done = response, [done]
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self.response.iter_stream()
 
     def close(self) -> None:
-        self.response.close()
+        try:
+            self.response.close()
+        finally:
+            while self._done:
+                self._done.pop()()
 
 
 @contextmanager

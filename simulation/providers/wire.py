@@ -14,6 +14,8 @@ BYTE_CAP = 4 * 1024 * 1024
 KEPT = {"content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms", "location", "server"}
 KEPT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
 MOST_TOKENS = 2_000_000_000  # a count above is no count
+MOST_MONEY = 1_000_000  # dollars for one call; the ledger keeps eight digits before the point and six behind it
+_MILLIONTH = Decimal("0.000001")
 
 
 def sendable(text: str) -> str:
@@ -89,10 +91,10 @@ def count(value: object) -> int | None:
 
 
 def money(value: object) -> Decimal | None:
-    """US dollars from 0 up to a million; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+    """US dollars from 0 up to a million, to the millionth; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= MOST_MONEY:
         return None
-    return Decimal(value) if 0 <= value <= 1_000_000 else None
+    return abs(Decimal(value)).quantize(_MILLIONTH)  # no negative zero
 
 
 def word(value: object, most: int) -> str:

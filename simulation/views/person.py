@@ -20,6 +20,7 @@ from simulation.lab.telling import clock
 from simulation.models import Episode
 from simulation.person_forms import ActionForm, PersonForm, shelf
 from simulation.setups import PERSON, Setup
+from simulation.views import order_sizes
 from simulation.views.standing import WORK_LEFT, Standing, poll_seconds, standing, worker_notice
 from simulation.views.transcript import step_view
 
@@ -32,11 +33,13 @@ def new_person(request: StaffRequest) -> HttpResponse:
     """Begin an attempt: which experiment, and who answers."""
     if request.method == "POST":
         form = PersonForm(request.POST)
-        if form.is_valid() and (episode := _begun(form, request)):
+        if form.is_valid() and order_sizes.ASKED not in request.POST and (episode := _begun(form, request)):
             return redirect("simulation:play", code=episode.code)
     else:
         form = PersonForm(initial={"experiment": request.GET.get("experiment", "")})
-    context = {"form": form, "lines": _begun_before(request)}
+    if request.htmx:
+        return render(request, "simulation/_order_size.html", order_sizes.of_person(PersonForm(request.GET)))
+    context = {"form": form, "lines": _begun_before(request), **order_sizes.of_person(form)}
     return render(request, "simulation/person_new.html", context, status=422 if form.errors else 200)
 
 

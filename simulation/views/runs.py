@@ -9,11 +9,12 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from simulation import queueing, roster, spending
+from simulation import queueing
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodesForm
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Run, Twin
+from simulation.views import order_sizes
 from simulation.views.episodes import PER_PAGE, listed
 from simulation.views.run_states import run_state
 from simulation.views.spend import spend
@@ -27,16 +28,16 @@ _ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waitin
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_episodes(request: StaffRequest) -> HttpResponse:
-    """The order form. With htmx a GET answers what the form as it stands would make and cost at worst."""
+    """The order form. With htmx, or its button without, it tells what it would make and cost at worst as it stands."""
     if request.method == "POST":
         form = EpisodesForm(request.POST)
-        if form.is_valid() and (made := _order(form, request)):
+        if form.is_valid() and order_sizes.ASKED not in request.POST and (made := _order(form, request)):
             return redirect("simulation:run", code=made.code)
     else:
         form = EpisodesForm(initial=_prefilled(request))
     if request.htmx:
-        return render(request, "simulation/_order_size.html", _size(EpisodesForm(request.GET)))
-    context = {"form": form, **_size(form)}
+        return render(request, "simulation/_order_size.html", order_sizes.of_episodes(EpisodesForm(request.GET)))
+    context = {"form": form, **order_sizes.of_episodes(form)}
     return render(request, "simulation/new_episodes.html", context, status=422 if form.errors else 200)
 
 
@@ -85,17 +86,6 @@ def _order(form: EpisodesForm, request: StaffRequest) -> Run | None:
 def _prefilled(request: StaffRequest) -> dict[str, object]:
     """Experiments named in the address are ticked, so that other pages can link here."""
     return {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
-
-
-def _size(form: EpisodesForm) -> dict[str, Any]:
-    """How many episodes the form would make, and their worst case; unreadable numbers count as none."""
-    known = [row for row, chosen in form.experiment_rows() if chosen]
-    written = str(form["replicates"].value() or "")
-    replicates = int(written) if written.isdecimal() and len(written) < 4 and int(written) <= 100 else 0
-    total = len(known) * replicates
-    line = next((line for line in form.casts if line.name == form["cast"].value()), None)
-    worst = spending.estimate(roster.setup(line.name), known, replicates) if line and line.ready and total else None
-    return {"chosen": len(known), "each": replicates, "total": total, "cast": line, "worst": worst}
 
 
 def _episodes(row: Run) -> QuerySet[Episode]:

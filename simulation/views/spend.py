@@ -1,5 +1,6 @@
 """What a run took so far, for its page."""
 
+from decimal import Decimal
 from typing import NamedTuple
 
 from django.utils import timezone
@@ -35,6 +36,8 @@ class Spend(NamedTuple):
     rate: spending.Rate | None
     players: list[PlayerSpend]
     clock: Clock | None
+    held_cost: Decimal  # of a run with a budget: what counts against it beyond what is known to be spent
+    held_tokens: int
 
 
 def spend(run: Run) -> Spend | None:
@@ -49,6 +52,8 @@ def spend(run: Run) -> Spend | None:
         rate=spending.rate(run),
         players=[_player(one) for one in spending.by_speaker(run)],
         clock=_clock(run),
+        held_cost=max(run.held_cost - totals.cost, Decimal(0)) if run.max_cost is not None else Decimal(0),
+        held_tokens=max(run.held_tokens - totals.tokens, 0) if run.max_tokens is not None else 0,
     )
 
 

@@ -11,11 +11,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from simulation import queueing, vetting
+from simulation import control, queueing, vetting
 from simulation.access import StaffRequest, staff_only
 from simulation.forms import ERRORS, TwinsForm, accepted_steps
 from simulation.lab.errors import LabError
 from simulation.models import Experiment, Run, Twin
+from simulation.views import order_sizes
 from simulation.views.call_lines import short, together
 from simulation.views.episodes import PER_PAGE, page_of
 from simulation.views.transcript import checked, step_view
@@ -27,12 +28,18 @@ _LONG = ("initial", "pending", "memory", "experiment__data")
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def twins(request: StaffRequest) -> HttpResponse:
-    form = TwinsForm(request.POST if request.method == "POST" else None)
-    if form.is_valid() and (made := _order(form, request)):
+    """Every twin, beside the order form, which tells what it would make and cost at worst as it stands."""
+    pools = _pools()
+    if request.htmx:
+        return render(request, "simulation/_order_size.html", order_sizes.of_twins(TwinsForm(request.GET), pools))
+    ticked = {"experiments": request.GET.getlist("experiments")}
+    form = TwinsForm(request.POST) if request.method == "POST" else TwinsForm(initial=ticked)
+    if form.is_valid() and order_sizes.ASKED not in request.POST and (made := _order(form, request)):
         return redirect("simulation:run", code=made.code)
     step = _step(request)
     page = Paginator(_listed(step), PER_PAGE).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page, "twins": [twin_line(t) for t in page], "step": step, "pools": _pools()}
+    shown = {"page": page, "twins": [twin_line(t) for t in page], "step": step}
+    context = {"form": form, "pools": pools, **shown, **order_sizes.of_twins(form, pools)}
     return render(request, "simulation/twins.html", context, status=422 if form.errors else 200)
 
 
@@ -75,7 +82,7 @@ def vet_twin(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_POST
 def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Twin, code=code)
-    if not queueing.retry_twin(row):
+    if not control.retry_twin(row):
         messages.info(request, "This twin was not queued again: only a failed, unusable or stopped one is.")
     if request.POST.get("from") == "run":
         return redirect("simulation:run", code=row.run.code)

@@ -153,6 +153,26 @@ def test_an_object_has_typed_values_and_may_be_written_as_text():
         detectors.read({"FSC": "4 kV"})
 
 
+def test_a_bare_number_in_an_object_is_in_the_unit_of_its_bounds_if_that_is_clear():
+    ranged = {"type": "range_with_units", "description": ""}
+    volts = Parameter("FSC", **ranged, dimension="voltage", minimum="0 V", maximum="1000 V")
+    amount = Parameter("dye", **ranged, dimension="volume", minimum="1 µL", maximum="2 mL")
+    detectors = Parameter("detectors", "object", "", keys={"FSC": volts, "SSC": volts, "dye": amount})
+    assert detectors.read("{FSC:400,SSC:500}") == {"FSC": 400, "SSC": 500}  # as the paper writes it
+    assert detectors.read({"FSC": 400, "SSC": 500.5}) == {"FSC": 400, "SSC": Decimal("500.5")}
+    for wrong, said in (
+        ("{FSC:4000}", "FSC is 4000 V"),
+        ("{dye:5}", "'5' is not a volume"),
+    ):  # microlitres or millilitres?
+        with pytest.raises(ParameterError, match=said):
+            detectors.read(wrong)
+    for wrong in (True, 10**5000, "400 400", float("nan"), -1):
+        with pytest.raises(ParameterError, match="FSC"):
+            detectors.read({"FSC": wrong})
+    with pytest.raises(ParameterError, match="'400' is not a voltage"):
+        volts.read("400")
+
+
 def test_a_run_takes_its_fixed_time_and_its_holds_times_their_cycles_for_each_sample():
     time = {"type": "range_with_units", "description": "", "dimension": "duration", "minimum": "0 s", "maximum": "1 h"}
     kind = ActionType(

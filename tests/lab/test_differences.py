@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from simulation.lab.differences import Difference, differences
 from simulation.lab.materials import Draft
 from simulation.lab.outcomes import Observation, Outcome
@@ -37,6 +39,38 @@ def test_spaces_letter_codes_and_ways_to_write_a_number_are_no_difference():
     assert differences(done(cells(True)), done(cells(1))) == (
         Difference("new_materials[0].properties.volume", True, 1),
     )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("10.0 mL", "10 mL"), ("50mL tube", "50 mL tube"), ("50-mL tube, 1.50 g", "50 ml tube, 1.5g"), ("2 uL", "2 µl"), (5, "5.00"),
+     ("about 3.0. Then 4 °C", "about 3. Then 4°C"), ("1.0e6 cells", "1e6 cells")],
+)  # fmt: skip
+def test_how_a_number_and_its_unit_are_written_is_no_difference(one: Any, other: Any) -> None:
+    seen = tuple(done(seen=(Observation(f"It reads {value}", "visual", str(value)),)) for value in (one, other))
+    assert differences(done(cells(one)), done(cells(other))) == () == differences(*seen)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("10.0 mL", "100 mL"), ("1.05 mL", "1.5 mL"), ("10 mL", "10 µL"), ("1 mM", "1 mm"), ("100", "10"), ("v1.0.2", "v1.2"),
+     ("1,250 mL", "1250 mL"), ("-4 °C", "4 °C"), ("1e6", "1e60"), ("clear", "cloudy")],
+)  # fmt: skip
+def test_another_number_or_unit_is_a_difference(one: str, other: str) -> None:
+    assert len(differences(done(cells(one)), done(cells(other)))) == 1
+
+
+def test_capitals_in_the_name_of_a_property_are_no_difference_and_its_value_is_still_compared():
+    old, new = (
+        done(Draft("A", {"Volume": "1 mL", "sample_ID": 7})),
+        done(Draft("A", {"volume": "1 mL", "Sample ID": 7})),
+    )
+    assert differences(old, new) == ()
+    assert differences(old, done(Draft("A", {"volume": "2 mL", "sample_ID": 7}))) == (
+        Difference("new_materials[0].properties.volume", "1 mL", "2 mL"),
+    )
+    both = done(Draft("A", {"volume": "1 mL", "VOLUME": "9 mL", "sample_ID": 7}))  # nobody can say which is meant
+    assert len(differences(old, both)) == 3
 
 
 def test_materials_are_paired_by_what_they_replace_then_by_name_whatever_their_order():

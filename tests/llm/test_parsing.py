@@ -87,7 +87,6 @@ def test_of_two_objects_the_last_one_counts():
         (json.dumps(reply(KEPT, new_observations=["clear"])), "new_observations must be a list of objects"),
         (json.dumps({k: v for k, v in reply(KEPT).items() if k != "new_materials"}), "new_materials must be a list"),
         (json.dumps(reply([KEPT[0]] * 201)), "201 entries; allowed: 200"),
-        (json.dumps(reply(KEPT, failure_reason="too cold")), "success is true and failure_reason says 'too cold'"),
         (json.dumps(reply((), success=False)), "does not say why"),
         (json.dumps(reply((), success=False, failure_reason="None.")), "does not say why"),
         (json.dumps(reply((), success=False, failure_reason=7)), "failure_reason must be text"),
@@ -100,6 +99,9 @@ def test_of_two_objects_the_last_one_counts():
         (written(handed("Cells", "S1", properties={"a": list(range(1001))})), "values; allowed: 1000"),
         (written(handed("Cells", "S1", properties={"a": "x" * 4001})), "properties.a has 4001 characters"),
         (written(handed("Cells", "S1", properties={"": 1})), "'' is no name of a property"),
+        (written(handed("Cells", "S1", properties={"a": 1, " a ": 2})), "'a' stands there twice"),
+        (written(handed("Cells", "S1", properties={"b": [{CELLS: 1, "Cells": 2}]})), "'Cells' stands there twice"),
+        (written(observations=[seen("MAT-00000000")]), "new_observations[0].description holds nothing but a barcode"),
         (written(handed("Cells", "S1", properties={"a": json.loads("[" * 9 + "]" * 9)})), "deeper than 8"),
         (written(handed("Cells", "S1", available_for_use="maybe")), "available_for_use must be one of unlimited, "),
         (written(handed("Cells", "S1", available_for_use=None)), "available_for_use must be one of"),
@@ -163,7 +165,52 @@ def test_unknown_fields_are_left_out_and_told_and_a_timestamp_is_passed_over():
     assert reading.notes == (
         "the object: 1 unknown left out ('mood')",
         "new_materials[0]: 1 unknown left out ('barcode')",
+        "not handed back and so used up: 'Puromycin'",
     )
+
+
+def test_a_reason_of_failure_beside_success_is_left_out_and_told():
+    reading = read_outcome(written(*KEPT, failure_reason="too cold"), INPUTS)
+    assert (reading.outcome.success, reading.outcome.failure_reason) == (True, "")
+    assert reading.notes == ("success is true, so failure_reason 'too cold' was left out",)
+
+
+def test_names_in_the_place_of_codes_make_no_text_longer_than_it_may_be():
+    on = bench(draft("x" * 200)).inventory.materials
+    [code] = [material.barcode for material in on]
+    tube = Inputs.of(on)
+    named = read_outcome(written(handed(f"Cells of {code}", "S1")), tube).outcome.new_materials[0]
+    assert named.name == "Cells of " + "x" * 60
+    for text, said in (
+        # 4 x 60 characters and the blanks between them; 80 x 61 less the last blank
+        (written(handed(f"{code} " * 4, "S1")), "new_materials[0].name has 243 characters; allowed: 200"),
+        (
+            written(handed("a", "S1", properties={"of": f"{code} " * 80})),
+            "properties.of has 4879 characters; allowed: 4000",
+        ),
+        (written(handed("a", "S1", properties={f"{code} {code}": 1})), "is no name of a property; allowed: 1 to 100"),
+        (
+            written(handed("a", "S1"), observations=[seen("S1 " * 80)]),
+            "[0].description has 4879 characters; allowed: 4000",
+        ),
+        (
+            written(handed("a", "S1"), observations=[seen(value="S1 " * 80)]),
+            "[0].value has 4879 characters; allowed: 4000",
+        ),
+        (written(success=False, failure_reason="S1 " * 80), "failure_reason has 4879 characters; allowed: 4000"),
+    ):
+        assert said in problems(text, tube)
+
+
+def test_a_name_of_many_barcodes_does_not_multiply_from_step_to_step():
+    name = "tube"
+    for _ in range(5):
+        on = bench(draft(name)).inventory.materials
+        try:
+            name = outcome(written(handed(f"{on[0].barcode} " * 3, "S1")), Inputs.of(on)).new_materials[0].name
+        except MalformedCompletion:
+            break
+        assert len(name) <= 200
 
 
 def test_values_that_databases_change_are_written_in_a_form_they_keep():
@@ -219,6 +266,52 @@ def test_barcodes_in_texts_become_names_or_go():
     assert found.new_observations[0].description == "Puromycin is clear, Cells and S9 are not"
 
 
+@pytest.mark.parametrize(
+    "code", [CELLS.lower(), CELLS.replace("-", "\u2011"), CELLS.replace("-", "\u2212").lower(), CELLS.replace("-", "_")]
+)
+def test_barcodes_in_other_spellings_and_inside_words_become_names_too(code):
+    one = handed(f"tube{code}b", "S1", properties={f"mass of {code}": f"see{code}", "from": f"Cells ({code})"})
+    found = outcome(written(one, observations=[seen(f"_{code}_ is clear")]))
+    assert found.new_materials[0].name == "tubeCellsb"
+    assert found.new_materials[0].properties == {"mass of Cells": "seeCells", "from": "Cells"}
+    assert found.new_observations[0].description == "_Cells_ is clear"
+    assert outcome(written(handed("New", code))).new_materials[0].replaces == CELLS
+
+
+def test_words_that_only_look_like_a_barcode_stay_and_nobodys_barcode_goes():
+    words = "a mat-finished plate in FORMAT-SPECIFIC1 packing (mat-finished), format-96wellplate"
+    assert (
+        outcome(written(handed("Cells", "S1", properties={"look": words}))).new_materials[0].properties["look"] == words
+    )
+    nobodys = handed("Cells", "S1", properties={"a": "x mat-0ew7e0p1 y", "b": "x (MAT-ABCDEFGH)"})
+    assert outcome(written(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
+
+
+@pytest.mark.parametrize(
+    ("written_name", "name"),
+    [("S1", "Cells"), ("Mix of S1 and S2", "Mix of Cells and Puromycin"), ("S1 + S2", "Cells + Puromycin"),
+     ("Tube (S2)", "Tube (Puromycin)"), ("Standard S1", "Standard S1"), ("S1 nuclease", "S1 nuclease"),
+     ("Mix of S1 and S9", "Mix of S1 and S9"), ("DNA cut with S1 nuclease", "DNA cut with S1 nuclease")],
+)  # fmt: skip
+def test_an_alias_in_a_name_becomes_a_name_where_it_stands_for_the_input(written_name, name):
+    found = outcome(written(handed(written_name, "S1", properties={"is": written_name}))).new_materials[0]
+    assert (found.name, found.properties["is"]) == (name, name)
+
+
+def test_a_tube_that_is_called_like_the_alias_of_another_does_not_change_places_with_it():
+    tubes = Inputs.of(bench(draft("S2"), draft("S1")).inventory.materials, "S2 S1")
+    told = problems(written(handed("S1", "S1"), handed("S2", "S2")), tubes)
+    assert "new_materials[0] is called 'S1' as the input S2 is, and replaces S1, which is called 'S2'" in told
+    right = outcome(written(handed("S2", "S1"), handed("S1", "S2")), tubes).new_materials
+    assert [material.replaces for material in right] == [material.barcode for material in tubes.materials]
+
+
+def test_what_was_poured_may_be_called_like_what_it_was_poured_from():
+    poured = outcome(written(handed("Cells", "S1"), handed("Cells", "S2"))).new_materials
+    assert [material.replaces for material in poured] == [CELLS, PUROMYCIN]
+    assert outcome(written(handed("Medium", "S1"))).new_materials[0].replaces == CELLS
+
+
 def test_a_label_that_looks_like_an_alias_stays_where_a_material_bears_it():
     named = outcome(written(handed("Standard S1", "S1"), observations=[seen("S1 is blue")]))
     assert named.new_observations[0].description == "S1 is blue"
@@ -229,7 +322,11 @@ def test_a_label_that_looks_like_an_alias_stays_where_a_material_bears_it():
 
 def test_a_failed_action_changes_nothing_and_shows_nothing():
     same = handed("Cells", "S1")
-    found = outcome(written(same, observations=[seen()], success=False, failure_reason=f"S1 ({CELLS}) is frozen"))
+    reading = read_outcome(
+        written(same, observations=[seen()], success=False, failure_reason=f"S1 ({CELLS}) is frozen"), INPUTS
+    )
+    found = reading.outcome
+    assert reading.notes == ("the action failed: 1 materials and 1 observations left out",)
     assert (found.success, found.new_materials, found.new_observations) == (False, (), ())
     assert found.failure_reason == f"Cells ({CELLS}) is frozen"
     assert found.rejected_by == RejectedBy.TRANSITION_MODEL
@@ -248,6 +345,9 @@ def test_a_failed_action_may_leave_the_lists_out():
         ("All is well.\n\n***SECRET***: <mass was lost>", "All is well.", "mass was lost"),
         ("Fine. secret : a SECRET: b", "Fine.", "a SECRET: b"),
         ("The secretary: nothing", "The secretary: nothing", ""),
+        ("A top-secret: x", "A top-secret: x", ""),
+        ("A TOP-SECRET: x", "A TOP-SECRET: x", ""),
+        ("its secret: x\nsecret: y", "its secret: x", "y"),
         ("SECRET:", "", ""),
     ],
 )

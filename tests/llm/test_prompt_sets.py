@@ -39,7 +39,7 @@ def test_every_constraint_of_the_paper_is_stated_in_our_set(constraint: Constrai
 def test_every_file_but_those_that_only_ask_for_the_next_turn_is_held_to_constraints() -> None:
     held = {constraint.file for constraint in CONSTRAINTS}
     assert set(PLACEHOLDERS) - held == {
-        "agent.user.txt", "agent.plain.txt", "agent.act.txt", "agent.summary.txt", "examples.json"
+        "agent.user.txt", "agent.plain.txt", "agent.act.txt", "agent.summary.txt"
     }  # fmt: skip
 
 

@@ -239,6 +239,15 @@ def test_text_of_a_prompt_that_stood_on_the_label_before_may_stay():
     assert outcome.new_materials[0].name == name
 
 
+def test_only_the_words_that_stood_on_the_label_before_may_stay():
+    on = bench(draft("Language model cells"))
+    [name] = [material.name for material in on.inventory]
+    leak = written(handed(name, "S1"), observations=[seen("As an AI I see nothing")])
+    speak = ScriptedProvider([leak, written(handed(name, "S1"))])
+    assert LLMTransitionModel(speak, TEXTS).predict(mix(on, name), on.situation()).new_observations == ()
+    assert "stands in new_observations[0]: 'as an ai'" in speak.prompts[1].messages[2].text
+
+
 def test_a_failed_action_is_the_transition_models_rejection():
     outcome, _ = predict(written(success=False, failure_reason="S1 is frozen"))
     assert (outcome.rejected_by, outcome.failure_reason) == (RejectedBy.TRANSITION_MODEL, "Cells is frozen")

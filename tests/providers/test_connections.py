@@ -116,6 +116,20 @@ def test_what_the_environment_says_of_openai_stays_with_openai(server: Bytes, mo
     assert openai["openai-organization"] == "org-ours"
 
 
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_no_header_of_the_environment_goes_out(server: Bytes, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = "X-Project: secret-plan\nX-API-KEY: another\nauthorization: Bearer another\nAnthropic-Version: 1999-01-01"
+    monkeypatch.setenv("ANTHROPIC_CUSTOM_HEADERS", extra)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", extra)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another")
+    clients._client.cache_clear()  # made before this environment
+    server.says(200, message() if provider == "anthropic" else chat())
+    sent(connected(server, provider, api_version="2023-06-01"))
+    headers = server.requests[0].headers
+    assert headers["authorization"] == f"Bearer {KEY}" and "x-project" not in headers
+    assert "another" not in str(headers) and "1999" not in str(headers)
+
+
 def test_a_local_server_needs_no_key(server: Bytes) -> None:
     server.says(200, chat())
     assert sent(connected(server, "local", key="")).text == "A clear liquid."

@@ -20,6 +20,8 @@ from simulation.providers.base import (
     Usage,
 )
 
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
 
 def read(data: object, provider: str = "openai", status: int = 200, **headers: str) -> Completion:
     body = data if isinstance(data, bytes) else json.dumps(data).encode()
@@ -55,12 +57,19 @@ def test_geminis_thinking_shows_only_in_the_total_and_is_counted_as_output() -> 
     assert read(chat(usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 40)
 
 
+def test_a_count_that_gemini_leaves_out_where_thinking_took_all_is_what_the_total_says() -> None:
+    usage = {"prompt_tokens": 100, "total_tokens": 150}
+    # 150 - 100 = 50, none of them an answer
+    assert read(chat("", "length", usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 50)
+    assert read(chat("", "length", usage=usage | {"total_tokens": 100}), "gemini").usage == Usage(100, 0, 0, 0, 0, 0)
+
+
 def test_openrouter_says_who_served_and_what_it_cost() -> None:
-    usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.0000123}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.0000126}
     said = read(chat(usage=usage, provider="DeepInfra"), "openrouter")
-    assert said.cost == Decimal("0.0000123") and said.served_provider == "DeepInfra"
+    assert said.cost == Decimal("0.000013") and said.served_provider == "DeepInfra"
     own_key = usage | {"is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}
-    assert read(chat(usage=own_key), "openrouter").cost == Decimal("0.0100123")
+    assert read(chat(usage=own_key), "openrouter").cost == Decimal("0.010013")
 
 
 @pytest.mark.parametrize(
@@ -80,9 +89,22 @@ def test_a_cost_below_nothing_is_no_cost() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "kept"),
+    [(b"1E-400000", "0.000000"), (b"0." + b"1" * 17_000, "0.111111"), (b"-0.0", "0.000000"), (b"1e6", "1000000.000000"),
+     (b"1000000.01", None), (b"1E+400000", None), (b"9" * 4000, None)],
+)  # fmt: skip
+def test_a_cost_is_kept_to_the_millionth_and_none_that_the_ledger_could_not_hold(
+    written: bytes, kept: str | None
+) -> None:
+    body = json.dumps(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": 7})).encode()
+    said = read(body.replace(b'"cost": 7', b'"cost": ' + written), "openrouter")
+    assert (str(said.cost) if said.cost is not None else None) == kept
+
+
+@pytest.mark.parametrize(
     ("reason", "stop"),
     [("stop", Stop.STOP), ("length", Stop.MAX_TOKENS), ("content_filter", Stop.REFUSAL), ("tool_calls", Stop.TOOL),
-     ("SAFETY", Stop.REFUSAL), (None, Stop.STOP), (7, Stop.STOP), ("something_new", Stop.STOP)],
+     ("SAFETY", Stop.REFUSAL), ("content_filter: RECITATION", Stop.REFUSAL), (None, Stop.STOP), (7, Stop.STOP), ("something_new", Stop.STOP)],
 )  # fmt: skip
 def test_finish_reasons_become_one_word(reason: object, stop: Stop) -> None:
     assert read(chat(reason=reason)).stop is stop
@@ -91,7 +113,7 @@ def test_finish_reasons_become_one_word(reason: object, stop: Stop) -> None:
 @pytest.mark.parametrize(
     ("reason", "stop"),
     [("end_turn", Stop.STOP), ("stop_sequence", Stop.STOP), ("max_tokens", Stop.MAX_TOKENS), ("tool_use", Stop.TOOL),
-     ("model_context_window_exceeded", Stop.CONTEXT), ("refusal", Stop.REFUSAL), (None, Stop.STOP)],
+     ("model_context_window_exceeded", Stop.CONTEXT), ("refusal", Stop.REFUSAL), ("something_new", Stop.STOP)],
 )  # fmt: skip
 def test_stop_reasons_become_one_word(reason: object, stop: Stop) -> None:
     assert read(message(stop_reason=reason), "anthropic").stop is stop
@@ -115,6 +137,8 @@ def test_refusals_are_completions_that_say_why() -> None:
         (200, {"code": 403, "message": "requires moderation"}),
         (400, {"code": "content_filter", "message": "The response was filtered"}),
         (400, {"code": "invalid_prompt", "message": "potentially violating our usage policy"}),
+        (400, {"code": "invalid_prompt", "message": "Invalid prompt."}),
+        (400, {"message": "Invalid prompt: we've limited access to this content for safety reasons."}),
         (400, {"type": "invalid_request_error", "message": "Output blocked by content filtering policy"}),
     ],
 )
@@ -129,6 +153,11 @@ def test_a_filter_before_the_model_is_a_refusal_too(status: int, error: dict[str
     [
         (429, {"message": "slow down"}, ErrorClass.RATE_LIMIT),
         (429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}, ErrorClass.CREDITS),
+        (429, {"code": 429, "message": QUOTA, "status": "RESOURCE_EXHAUSTED"}, ErrorClass.RATE_LIMIT),
+        (429, {"message": QUOTA, "details": [{"@type": "RetryInfo", "retryDelay": "27s"}]}, ErrorClass.RATE_LIMIT),
+        (429, {"message": QUOTA}, ErrorClass.RATE_LIMIT),
+        (429, {"type": "insufficient_quota", "message": QUOTA}, ErrorClass.CREDITS),
+        (200, {"message": QUOTA, "status": "RESOURCE_EXHAUSTED"}, ErrorClass.RATE_LIMIT),
         (529, {"type": "overloaded_error", "message": "Overloaded"}, ErrorClass.OVERLOADED),
         (503, {"message": "no provider"}, ErrorClass.OVERLOADED),
         (500, {"message": "oops"}, ErrorClass.SERVER),
@@ -234,3 +263,26 @@ def test_a_model_that_breaks_off_inside_a_choice_is_an_error() -> None:
     broken = chat("half", "error")
     broken["choices"][0]["error"] = {"code": 502, "message": "upstream closed"}
     assert fault(broken, "openrouter").error_class is ErrorClass.SERVER
+    broken["choices"][0].pop("error")
+    assert fault(broken, "openrouter").error_class is ErrorClass.SERVER
+
+
+def test_an_anthropic_reply_that_was_never_ended_is_an_error() -> None:
+    for unended in (message(stop_reason=None), {k: v for k, v in message().items() if k != "stop_reason"}):
+        found = fault(unended, "anthropic")
+        assert found.error_class is ErrorClass.SERVER and "stop_reason" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"choices": [], "prompt_feedback": {"block_reason": "OTHER"}}, "OTHER"),
+        ({"choices": None, "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}, "PROHIBITED_CONTENT"),
+        ({"choices": [], "block_reason": "SAFETY"}, "SAFETY"),
+        ({"choices": [], "status": "PROHIBITED_CONTENT"}, "PROHIBITED_CONTENT"),
+    ],
+)
+def test_a_prompt_that_gemini_does_not_let_through_is_a_refusal(more: dict[str, Any], why: str) -> None:
+    said = read(chat(**more), "gemini")
+    assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, why, "")
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # it was paid for

@@ -46,10 +46,17 @@ class Command(BaseCommand):
             raise CommandError("--per-transition must be from 1 to 20", returncode=2)
         try:
             experiments = queueing.experiments_named(options["experiment"])
+            steps = Transition.objects.filter(
+                accepted=True,
+                episode__experiment__in=experiments,
+                episode__counts=True,
+                episode__status__in=Episode.ENDED,
+            )
+            if not steps.exists():
+                named = "any experiment" if options["experiment"] == "all" else options["experiment"]
+                raise LabError(f"No accepted step of {named} has ended yet: run `run_episodes --wait` first")
             run = queueing.queue_twins(
-                Transition.objects.filter(
-                    episode__experiment__in=experiments, episode__counts=True, episode__status__in=Episode.ENDED
-                ),
+                steps,
                 ERRORS[options["error"]],
                 options["cast"],
                 options["per_transition"],
@@ -58,9 +65,8 @@ class Command(BaseCommand):
             )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
-        if not run.twins.exists():
-            raise CommandError("There is no finished transition yet: run `run_episodes --wait` first", returncode=2)
-        self.stdout.write(f"run {run.code}: {run.twins.count()} twins queued, seed {run.seed}")
+        number = run.twins.count()
+        self.stdout.write(f"run {run.code}: {number} twin{'s' * (number != 1)} queued, seed {run.seed}")
         if options["wait"]:
             self._wait(run, options["threads"])
         elif not queueing.workers_alive():

@@ -15,10 +15,15 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("run", help="the run's code")
         parser.add_argument("file", type=Path)
+        parser.add_argument("--force", action="store_true", help="write over a file that is there")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["file"].exists() and not options["force"]:
+            raise CommandError(f"{options['file']} is there already; --force writes over it", returncode=2)
         try:
             number = replaying.record(run_named(options["run"]), options["file"])
-        except (replaying.ReplayError, OSError) as error:
+        except replaying.ReplayError as error:
             raise CommandError(str(error), returncode=2) from error
+        except OSError as error:
+            raise CommandError(f"{options['file']}: cannot be written: {error.strerror}", returncode=2) from error
         self.stdout.write(f"{number} calls recorded in {options['file']}")

@@ -18,8 +18,10 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             run, compared = replaying.replay(options["file"])
-        except (replaying.ReplayError, RecordingError, OSError) as error:
+        except (replaying.ReplayError, RecordingError) as error:
             raise CommandError(str(error), returncode=2) from error
+        except OSError as error:
+            raise CommandError(f"{options['file']}: cannot be read: {error.strerror}", returncode=2) from error
         for one in compared:
             told = one.difference or "the same"
             self.stdout.write(f"{one.experiment}, replicate {one.replicate}, {one.steps} steps: {told}")

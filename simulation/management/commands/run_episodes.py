@@ -45,7 +45,8 @@ class Command(BaseCommand):
             )
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
-        self.stdout.write(f"run {run.code}: {run.episodes.count()} episodes queued, seed {run.seed}")
+        number = run.episodes.count()
+        self.stdout.write(f"run {run.code}: {number} episode{'s' * (number != 1)} queued, seed {run.seed}")
         if options["wait"]:
             self._wait(run, options["threads"])
         elif not queueing.workers_alive():

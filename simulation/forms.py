@@ -81,4 +81,5 @@ class EpisodeFilter(forms.Form):
 
 def accepted_steps(experiments: Any) -> Any:
     """The steps twins are made of."""
-    return Transition.objects.filter(accepted=True, episode__experiment__in=experiments, episode__counts=True)
+    ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
+    return ended.filter(accepted=True, episode__experiment__in=experiments)

@@ -191,4 +191,4 @@ def _blocked_text(name: str, kind: ErrorClass) -> str:
     """In our own words: what a provider says of a key may repeat it."""
     provider = name.partition(":")[0]
     variable = PROVIDERS[provider].key_variable if provider in PROVIDERS else "its environment variable"
-    return f"{KEY_FAULTS[kind]} in {variable}. Put that right, then reopen {name}."
+    return f"{KEY_FAULTS[kind]} in {variable} (gate {name}). Put that right, then press Try again on the run."

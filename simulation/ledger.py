@@ -17,7 +17,7 @@ from simulation.models import ModelCall, Run
 from simulation.providers.base import Completion, ErrorClass, ProviderError, Reply, Stop, Usage
 
 ANSWERED = ("answered", "refused")
-# What was not accepted is not charged; what broke off may have been.
+# What was not accepted, or failed with a status of its own, is not charged; what broke off may have been.
 _FREE = (
     ErrorClass.RATE_LIMIT, ErrorClass.OVERLOADED, ErrorClass.CREDENTIALS, ErrorClass.CREDITS, ErrorClass.CONTEXT,
     ErrorClass.BAD_REQUEST,
@@ -58,8 +58,8 @@ def reserve(run: Run, most: pricing.WorstCase) -> None:
     room &= Q(max_tokens__isnull=True) | Q(held_tokens__lte=F("max_tokens") - most.tokens)
     changes = {"held_cost": F("held_cost") + cost, "held_tokens": F("held_tokens") + most.tokens}
     if Run.objects.filter(room, pk=run.pk).update(**changes) != 1:
-        money = "" if most.cost is None else f" and {most.cost} US dollars"
-        raise Held("budget", f"the next call could come to {most.tokens} tokens{money}: more than is left")
+        money = "" if most.cost is None else f" and ${most.cost:,.4f}"
+        raise Held("budget", f"the next call could come to {most.tokens:,} tokens{money}: more than is left")
 
 
 def complete(opened: Opened, lease: Lease[Any], said: Said) -> bool:
@@ -102,7 +102,7 @@ def _store(opened: Opened, lease: Lease[Any], said: Said) -> bool:
     changes = _answer(call, outcome) if isinstance(outcome, Completion) else _fault(outcome)
     changes |= {"ended_at": timezone.now(), "milliseconds": int(said.seconds * 1000)}
     with transaction.atomic():
-        mine = lease.renew()
+        mine = lease.held()
         if not mine and changes["state"] in ANSWERED:
             changes["state"] = "fenced"
         stored = ModelCall.objects.filter(pk=call.pk, state__in=("started", "lost")).update(**changes)
@@ -148,7 +148,7 @@ def _answer(call: ModelCall, completion: Completion) -> dict[str, Any]:
 
 
 def _fault(error: ProviderError) -> dict[str, Any]:
-    free = error.error_class in _FREE
+    free = error.error_class in _FREE or (error.reply is not None and error.reply.status >= 400)
     nothing = dict.fromkeys(("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output"), 0)
     return {
         "state": "failed",

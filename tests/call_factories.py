@@ -75,7 +75,7 @@ def call(of: Episode | Twin, number: int = 1, turn: int = 0, attempt: int = 1, *
         "stop": "stop", "http_status": 200, "reply": reply(), "reply_headers": {"content-type": "application/json"},
         "input_uncached": 1000, "cache_read": 0, "output": 50, "cost": Decimal("0.00175"), "price": PRICE, "milliseconds": 2100,
     }  # fmt: skip
-    made = ModelCall.objects.create(**{**plain, "request": shelf.put(body), **fields})
+    made = ModelCall.objects.create(**{**plain, "request": shelf.put(body, _system(body)), **fields})
     ModelCall.objects.filter(pk=made.pk).update(started_at=timezone.now() - timedelta(seconds=3))
     return made
 
@@ -85,3 +85,9 @@ def failed_call(of: Episode | Twin, number: int = 1, **fields: Any) -> ModelCall
     nothing = dict.fromkeys(("input_uncached", "cache_read", "output", "cost"))
     plain = {"state": "failed", "error_class": "overloaded", "error": "503: busy", "http_status": 503, "stop": ""}
     return call(of, number, **{**nothing, **plain, "served_model": "", "reply": b"<html>busy</html>", **fields})
+
+
+def _system(body: Any) -> str:
+    """The text that all calls of a role begin with, wherever the dialect has it."""
+    first = next(iter(body.get("messages") or ()), {})
+    return str(body.get("system") or (first.get("content", "") if first.get("role") == "system" else ""))

@@ -64,78 +64,83 @@ class Fault(NamedTuple):
             yield pytest.param(role, {"fault": self.name, **self.rule}, becomes, id=f"{role}-{told}", marks=marks)
 
 
-def alike(name: str, becomes: Becomes, roles: tuple[str, ...] = BOTH, **rule: Any) -> Fault:
-    """Whoever is struck."""
+def alike(name: str, becomes: Becomes, *roles: str, **rule: Any) -> Fault:
+    """Whoever is struck: of a transport's fault one dialect tells enough, for both go through the same wire."""
     return Fault(name, dict.fromkeys(roles, becomes), rule)
 
 
-def written(name: str, agent: Becomes | None = None, stored: bool = False, turns: Any = 0, **rule: Any) -> Fault:
+def written(
+    name: str, *roles: str, agent: Becomes | None = None, stored: bool = False, turns: Any = 0, **rule: Any
+) -> Fault:
     """What a model writes: `turns` lead to nothing, by role or for all; 0 where it is read all the same."""
     by_role = turns if isinstance(turns, dict) else dict.fromkeys(UNUSABLE, turns)
-    becomes = {role: fails(role, count) if count else TAKEN[role] for role, count in by_role.items()}
-    return Fault(name, {AGENT: agent or TAKEN[AGENT], **becomes}, rule, stored)
+    becomes = {role: fails(role, by_role[role]) if by_role.get(role) else TAKEN[role] for role in roles}
+    return Fault(name, becomes | ({AGENT: agent} if agent and AGENT in roles else {}), rule, stored)
 
 
 REPAIRED = {MODEL: 3, JUDGE: 2, TWIN: 3}  # turns: the question and its repairs
 CUT = rejected("parser", 3)  # said three times in the same words
 
+REFUSED = Becomes("failed", "refused", ("refused",))
 FAULTS = [
     # The provider
-    alike("rate_limit", waits("rate_limit", "rate_limit")),
-    alike("rate_limit", waits("rate_limit", "rate_limit"), ALL, retry_after=30),
-    alike("overloaded_529", waits("overloaded", "rate_limit"), ALL),
-    alike("unavailable_503", waits("overloaded", "rate_limit")),
-    alike("server_500", waits("server"), ALL),
-    alike("html", waits("garbled")),
-    alike("html", waits("server"), status=502),
-    alike("error_in_200", waits("overloaded", "rate_limit"), ALL),
-    alike("error_in_200", waits("rate_limit", "rate_limit"), status=429),
-    alike("no_choices", waits("garbled")),
-    alike("cut_json", waits("garbled")),
-    alike("context_400", Becomes("failed", "context", ("failed context",)), ALL),
-    alike("bad_request_400", held("bad_request", "bad_request"), ALL),
-    alike("not_found_404", held("bad_request", "bad_request")),
-    alike("unauthorized_401", held("credentials", "credentials"), ALL),
-    alike("forbidden_403", held("credentials", "credentials")),
-    alike("credits_402", held("credits", "credentials"), ALL),
+    alike("rate_limit", waits("rate_limit", "rate_limit"), AGENT),
+    alike("rate_limit", waits("rate_limit", "rate_limit"), MODEL, TWIN, retry_after=30),
+    alike("overloaded_529", waits("overloaded", "rate_limit"), MODEL),
+    alike("unavailable_503", waits("overloaded", "rate_limit"), AGENT),
+    alike("server_500", waits("server"), *ALL),
+    alike("html", waits("garbled"), MODEL),
+    alike("html", waits("server"), AGENT, status=502),
+    alike("error_in_200", waits("overloaded", "rate_limit"), *BOTH),
+    alike("error_in_200", waits("rate_limit", "rate_limit"), JUDGE, status=429),
+    alike("no_choices", waits("garbled"), AGENT),
+    alike("cut_json", waits("garbled"), MODEL),
+    alike("context_400", Becomes("failed", "context", ("failed context",)), *BOTH),
+    alike("bad_request_400", held("bad_request", "bad_request"), JUDGE),
+    alike("not_found_404", held("bad_request", "bad_request"), MODEL),
+    alike("unauthorized_401", held("credentials", "credentials"), AGENT, TWIN),
+    alike("forbidden_403", held("credentials", "credentials"), MODEL),
+    alike("credits_402", held("credits", "credentials"), AGENT),
     # The wire
-    alike("reset", waits("connection")),
-    alike("reset", waits("connection"), variant="half"),
-    alike("close", waits("connection")),
-    alike("cut_body", waits("connection")),
-    alike("hang", waits("timeout")),
-    alike("drip", waits("timeout"), (AGENT,), seconds=0.1),
-    alike("slow_headers", waits("timeout"), (MODEL,), seconds=0.1),
-    alike("gzip_bomb", waits("garbled")),
-    Fault("huge_2mb", dict.fromkeys(BOTH, waits("garbled")), {"size": 5 * 1024 * 1024}, stored=True),
+    alike("reset", waits("connection"), MODEL),
+    alike("reset", waits("connection"), AGENT, variant="half"),
+    alike("close", waits("connection"), MODEL),
+    alike("cut_body", waits("connection"), AGENT),
+    alike("hang", waits("timeout"), MODEL),
+    alike("drip", waits("timeout"), AGENT, seconds=0.1),
+    alike("slow_headers", waits("timeout"), MODEL, seconds=0.1),
+    alike("gzip_bomb", waits("garbled"), AGENT),
+    Fault("huge_2mb", {MODEL: waits("garbled")}, {"size": 5 * 1024 * 1024}, stored=True),
     # An answer that is none
-    alike("refusal", Becomes("failed", "refused", ("refused",)), ALL),
-    alike("refusal", Becomes("failed", "refused", ("refused",)), (AGENT,), variant="content_filter"),
-    written("empty", CUT, turns=3),
-    Fault("empty", {AGENT: CUT, JUDGE: fails(JUDGE, 3)}, {"variant": "null"}),
-    Fault("empty", {AGENT: CUT, MODEL: fails(MODEL, 3)}, {"variant": "spaces"}),
-    written("thinking_only", CUT, turns=3),
-    Fault("thinking_only", {AGENT: CUT, MODEL: fails(MODEL, 3)}, {"variant": "max_tokens"}),
-    written("truncated", CUT, turns=3),
+    alike("refusal", REFUSED, *ALL),
+    alike("refusal", REFUSED, AGENT, variant="content_filter"),
+    written("empty", *BOTH, JUDGE, agent=CUT, turns=3),
+    written("empty", JUDGE, turns=3, variant="null"),
+    written("empty", MODEL, turns=3, variant="spaces"),
+    written("thinking_only", AGENT, TWIN, agent=CUT, turns=3),
+    written("thinking_only", MODEL, turns=3, variant="max_tokens"),
+    written("truncated", *BOTH, TWIN, agent=CUT, turns=3),
     # Anthropic has a word of its own for a context that is full; the others call it a length
     Fault("context_stop", {AGENT: CUT, MODEL: Becomes("failed", "context")}, {}),
     # An answer in another form than the one asked for
-    written("fenced"),
-    written("chatter"),
-    written("two_objects", rejected("parser"), turns={MODEL: 0, JUDGE: 2, TWIN: 0}),
-    written("wrong_enum", rejected("catalogue"), turns=REPAIRED),
-    written("missing_field", rejected("parser"), turns=REPAIRED),
-    written("unknown_field", rejected("catalogue")),
-    written("nan", rejected("catalogue"), stored=True, turns=REPAIRED),
-    written("deep", rejected("catalogue"), stored=True, turns=REPAIRED),
-    written("huge_2mb", rejected("parser"), stored=True, turns=3),
-    written("nul", stored=True),
-    written("bad_utf8", stored=True),
-    written("injection", stored=True),
-    alike("no_secret", Becomes("unusable"), (TWIN,)),
+    written("fenced", AGENT, JUDGE),
+    written("chatter", MODEL),
+    written("two_objects", *BOTH, JUDGE, agent=rejected("parser"), turns={JUDGE: 2}),
+    written("wrong_enum", *ALL, agent=rejected("catalogue"), turns=REPAIRED),
+    written("missing_field", *BOTH, agent=rejected("parser"), turns=REPAIRED),
+    written("unknown_field", *BOTH, agent=rejected("catalogue")),
+    written("nan", *BOTH, agent=rejected("catalogue"), stored=True, turns=REPAIRED),
+    written("deep", *BOTH, agent=rejected("catalogue"), stored=True, turns=REPAIRED),
+    written("huge_2mb", *BOTH, agent=rejected("parser"), stored=True, turns=3),
+    written("nul", *BOTH, JUDGE, stored=True),
+    written("bad_utf8", *BOTH, stored=True),
+    written("injection", *ALL, stored=True),
+    alike("no_secret", Becomes("unusable"), TWIN),
+    # No fault of an outcome; a twin would be told from its accepted original by it
+    Fault("rejected", {MODEL: rejected("transition_model"), TWIN: Becomes("unusable", "", ANSWERS[3])}, {}),
     # An answer that can be used, and that is odd beside it
-    written("no_usage"),
-    written("rerouted"),
-    Fault("late", TAKEN, {"seconds": 0.05}),
+    written("no_usage", MODEL),
+    written("rerouted", JUDGE),
+    written("late", TWIN, seconds=0.05),
 ]
 ROWS = [row for fault in FAULTS for row in fault.rows()]

@@ -9,7 +9,8 @@ def stop_on_signals() -> threading.Event:
     stop = threading.Event()
 
     def set_stop(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
+        # Not here: a second signal in the middle of `set` would wait for ever for the lock that the first one holds.
+        threading.Thread(target=stop.set).start()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, set_stop)

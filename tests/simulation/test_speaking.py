@@ -109,9 +109,13 @@ def test_a_call_whose_worker_was_taken_over_is_kept_as_fenced_and_changes_nothin
     lease = leases.claim(Episode, run.episodes.get().code)
     assert lease is not None
 
+    def slept_through() -> None:
+        Episode.objects.update(fence=7)
+        lease.since -= 3600  # as a process that was suspended for an hour finds it
+
     def taken_over(setup: object, player: object) -> journal.Line:
         line = journal.dial(setup, player)  # type: ignore[arg-type]
-        return line._replace(connection=_While(line.connection, lambda: Episode.objects.update(fence=7)))
+        return line._replace(connection=_While(line.connection, slept_through))
 
     assert runner.advance(lease, taken_over) is False
     assert ModelCall.objects.get().state == "fenced"

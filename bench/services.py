@@ -1,0 +1,137 @@
+"""PostgreSQL, Redis and the model server for benchmarks: each a process of its own on a free port, stopped at the end."""
+
+import json
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+COUNTING = "-c shared_preload_libraries=pg_stat_statements -c pg_stat_statements.track=top"
+PROVIDERS = {"ANTHROPIC": "", "OPENAI": "/v1", "GEMINI": "/v1beta/openai/", "OPENROUTER": "/api/v1"}
+
+
+class Database(NamedTuple):
+    """A PostgreSQL database, the only one of its cluster."""
+
+    url: str
+    pid: int
+
+    def for_user(self, name: str) -> str:
+        return self.url.replace("postgres://postgres@", f"postgres://{name}@")
+
+
+class Broker(NamedTuple):
+    url: str
+    pid: int
+
+
+class ModelServer(NamedTuple):
+    """The local stand-in for the providers (tests/model_server), spoken to over HTTP."""
+
+    url: str
+    pid: int
+
+    def environ(self) -> dict[str, str]:
+        """Base URLs and dummy keys for every provider."""
+        urls = {f"{name}_BASE_URL": self.url + path for name, path in PROVIDERS.items()}
+        return urls | {f"{name}_API_KEY": f"dummy-{name.lower()}" for name in PROVIDERS}
+
+    def counters(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/counters", timeout=30) as reply:
+            counted: dict[str, Any] = json.load(reply)
+        return counted
+
+    def reset(self) -> None:
+        urllib.request.urlopen(f"{self.url}/reset", data=b"", timeout=30).close()
+
+
+def program(name: str) -> str:
+    """Its path: on PATH, or where Debian keeps PostgreSQL's own. Ends the benchmark where there is none."""
+    debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    path = str(debian[-1]) if debian else shutil.which(name)
+    if path is None:
+        sys.exit(
+            f"{name} is missing: this benchmark needs PostgreSQL and Redis (apt-get install postgresql redis-server)"
+        )
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def postgres(database: str) -> Iterator[Database]:
+    """An empty database in a cluster that counts its statements. It syncs its log, as a real one."""
+    folder, port = Path(tempfile.mkdtemp(prefix="wetbench-bench-")), free_port()
+    if os.geteuid() == 0:  # which PostgreSQL refuses to run as
+        shutil.chown(folder, "postgres", pwd.getpwnam("postgres").pw_gid)
+    data = str(folder / "data")
+    _as_postgres(folder, "initdb", "-D", data, "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
+    settings = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 {COUNTING}"
+    _as_postgres(folder, "pg_ctl", "-D", data, "-o", settings, "-l", str(folder / "log"), "-w", "start")
+    try:
+        _as_postgres(folder, "createdb", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", database)
+        pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        yield Database(f"postgres://postgres@127.0.0.1:{port}/{database}", pid)
+    finally:
+        _as_postgres(folder, "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def redis() -> Iterator[Broker]:
+    """A Redis that keeps nothing on disk."""
+    port = free_port()
+    command = [program("redis-server"), "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    with process(command, cwd=tempfile.gettempdir(), stdout=subprocess.DEVNULL) as server:
+        for _ in range(200):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield Broker(f"redis://127.0.0.1:{port}/0", server.pid)
+
+
+@contextmanager
+def model_server(*options: str) -> Iterator[ModelServer]:
+    command = [sys.executable, str(ROOT / "tests" / "model_server"), "--port", "0", *options]
+    with process(command, stdout=subprocess.PIPE, text=True) as server:
+        url = server.stdout.readline().strip()
+        if not url:
+            sys.exit("the model server did not start")
+        yield ModelServer(url, server.pid)
+
+
+@contextmanager
+def process(command: Sequence[str], **options: Any) -> Iterator["subprocess.Popen[Any]"]:
+    """A process that is asked to end at the end of the block, and made to if it does not."""
+    started = subprocess.Popen(command, **options)
+    try:
+        yield started
+    finally:
+        started.terminate()
+        try:
+            started.wait(30)
+        except subprocess.TimeoutExpired:
+            started.kill()
+            started.wait()
+
+
+def _as_postgres(folder: Path, name: str, *arguments: str) -> None:
+    command = [*(["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []), program(name), *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{name} failed: {done.stdout}{done.stderr}")

@@ -1,0 +1,82 @@
+"""What an order form as it stands would make, and its worst case. Unreadable values count as nothing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from simulation import roster, spending
+from simulation.estimating import Estimate
+from simulation.forms import ERRORS, EpisodesForm, TwinsForm
+from simulation.lab.errors import LabError
+from simulation.models import Experiment
+from simulation.order_form import OrderForm
+from simulation.person_forms import PersonForm
+
+# The button of pages without scripts that asks for the size alone, beside the one that orders.
+ASKED = "size"
+
+
+def of_episodes(form: EpisodesForm) -> dict[str, Any]:
+    """Context of _order_size.html: each chosen experiment, so many times."""
+    known, each = _chosen(form), _number(form["replicates"].value(), 100)
+    line, total = _cast(form), len(known) * each
+    ready = line is not None and line.ready and total
+    return {
+        "total": total,
+        "noun": "episode",
+        "factors": [(len(known), "experiment"), (each, "replicate")],
+        "needs": "Choose at least one experiment and 1 to 100 replicates.",
+        "cast": line,
+        "worst": spending.estimate(roster.setup(line.name), known, each) if line and ready else None,
+    }
+
+
+def of_twins(form: TwinsForm, pools: Mapping[str, int]) -> dict[str, Any]:
+    """The same: each accepted step of the chosen experiments, `pools` by slug, with each error so many times."""
+    steps = sum(pools.get(row.slug, 0) for row in _chosen(form))
+    errors, each = len(ERRORS.get(str(form["error"].value()), ())), _number(form["per_transition"].value(), 5)
+    line, total = _cast(form), steps * errors * each
+    ready = line is not None and line.ready and total
+    return {
+        "total": total,
+        "noun": "twin",
+        "factors": [(steps, "accepted step"), (errors, "error"), (each, "time")],
+        "needs": "Choose an experiment with accepted steps, and 1 to 5 twins per step and error.",
+        "cast": line,
+        "worst": spending.estimate_twins(roster.setup(line.name), total) if line and ready else None,
+    }
+
+
+def of_person(form: PersonForm) -> dict[str, Any]:
+    """The same: one attempt; those who answer and judge may cost money."""
+    slug = str(form["experiment"].value() or "")
+    cast = next((one.cast for one, chosen in form.answerer_rows() if chosen), "")
+    known = list(Experiment.objects.defer("data").filter(slug=slug))
+    return {
+        "total": len(known),
+        "noun": "attempt",
+        "factors": [],
+        "needs": "Choose an experiment.",
+        "cast": next((line for line in roster.casts() if line.name == cast), None),
+        "worst": _with_person(cast, known) if known and cast else None,
+    }
+
+
+def _with_person(cast: str, known: list[Experiment]) -> Estimate | None:
+    try:
+        return spending.estimate(roster.with_person(cast), known, 1)
+    except LabError:  # the form itself says what is missing
+        return None
+
+
+def _chosen(form: OrderForm) -> list[Experiment]:
+    return [row for row, chosen in form.experiment_rows() if chosen]
+
+
+def _cast(form: OrderForm) -> roster.CastLine | None:
+    return next((line for line in form.casts if line.name == form["cast"].value()), None)
+
+
+def _number(written: object, most: int) -> int:
+    """A whole number up to `most`; 0 for anything else."""
+    text = str(written or "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 and int(text) <= most else 0

@@ -106,6 +106,8 @@ def _correct_unheard(run: Run) -> None:
 
 
 def _unblock(run: Run, reasons: Sequence[str]) -> int:
+    if run.replay:
+        return 0  # nobody but `replay_run` plays it
     again = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
     rows = (run.episodes.all(), run.twins.all())
     return sum(some.filter(status="blocked", reason__in=reasons).update(**again) for some in rows)

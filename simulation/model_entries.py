@@ -40,7 +40,9 @@ def check_model(data: Mapping[str, Any]) -> list[str]:
     if isinstance(taken, Mapping):
         problems += [f"options.{problem}" for problem in _check_options(taken)]
         if data.get("provider") == "anthropic" and not taken.get("api_version"):
-            version = wrong("api_version", taken.get("api_version"), "a day like 2023-06-01: Anthropic's wire has versions")
+            version = wrong(
+                "api_version", taken.get("api_version"), "a day like 2023-06-01: Anthropic's wire has versions"
+            )
             problems.append(f"options.{version}")
     else:
         problems.append(wrong("options", taken, "an object"))

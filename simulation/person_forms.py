@@ -1,6 +1,7 @@
 """What a person may choose at the bench: an experiment with who answers, and then one action after another."""
 
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -54,6 +55,14 @@ class PersonForm(forms.Form):
         error_messages={"required": "Choose an experiment."},
     )
     cast = forms.CharField(error_messages={"required": "Choose who answers."})
+    max_cost = forms.DecimalField(
+        min_value=Decimal("0.01"),
+        max_value=100_000,
+        decimal_places=2,
+        required=False,
+        label="Budget in US dollars",
+        help_text="Where a language model answers. The attempt is held before it could cost more.",
+    )
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
     @cached_property

@@ -96,14 +96,18 @@ def queue_episodes(
 
 @transaction.atomic
 def queue_person(
-    experiment: Experiment, answering: str, by: AbstractBaseUser | None = None, submission_id: str = ""
+    experiment: Experiment,
+    answering: str,
+    by: AbstractBaseUser | None = None,
+    submission_id: str = "",
+    **terms: Unpack[Terms],
 ) -> Episode:
     """One episode in which a person is the agent; the transition model and classifiers of a cast answer.
 
     The same submission id gives the same episode back.
     """
     with_person = roster.with_person(answering)
-    run, created = _run("episodes", PERSON_CAST, None, by, submission_id, False, {}, with_person)
+    run, created = _run("episodes", PERSON_CAST, None, by, submission_id, False, terms, with_person)
     if not created:
         return run.episodes.earliest("pk")
     [locked] = _locked([experiment.pk])

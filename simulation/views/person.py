@@ -47,7 +47,8 @@ def _begun(form: PersonForm, request: StaffRequest) -> Episode | None:
     """The attempt, or None with the reason in the form: a key may have gone since the list was made."""
     try:
         wanted = form.cleaned_data
-        return queueing.queue_person(wanted["experiment"], wanted["cast"], request.user, wanted["submission_id"])
+        who, submission, limit = request.user, wanted["submission_id"], wanted["max_cost"]
+        return queueing.queue_person(wanted["experiment"], wanted["cast"], who, submission, max_cost=limit)
     except LabError as error:
         form.add_error("cast", str(error))
         return None

@@ -181,7 +181,10 @@ def furnished(lab: None) -> list[str]:
     play_out(twins)
     make_endless(done.episodes.get())
     waiting = queueing.queue_episodes([experiment], "offline", 4, seed=2)
-    for replicate, changes in ((2, {"status": "running"}), (3, {"status": "failed", "reason": "internal", "error": "it " + "broke" * 20})):
+    for replicate, changes in (
+        (2, {"status": "running"}),
+        (3, {"status": "failed", "reason": "internal", "error": "it " + "broke" * 20}),
+    ):
         waiting.episodes.filter(replicate=replicate).update(**changes)
     stages = [study(stage) for stage in ("draft", "open", "unblinded")]
     return [

@@ -4,15 +4,17 @@ import html
 from typing import Any
 
 import pytest
+import speakers
 from django.contrib.auth.models import User
 from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
+from model_server import Server
 from tests_support import play_out
 
 from simulation import control, laboratory, queueing
 from simulation.lab.actions import Action
-from simulation.models import Episode, EvidenceReview, Experiment, Worker
+from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
 from simulation.person_forms import ActionForm
 
 HTMX = {"HX-Request": "true"}
@@ -85,6 +87,19 @@ def test_each_transition_model_is_offered_once_and_only_if_it_can_answer(
     assert refused.status_code == 422 and "ANTHROPIC_API_KEY" in text(refused)
     assert staff.post(reverse("simulation:new_person"), {**wanted, "cast": "nobody"}).status_code == 422
     assert not Episode.objects.exists()
+
+
+def test_an_attempt_with_a_budget_is_refused_where_the_answerer_has_no_price_and_kept_where_it_has(
+    staff: Client, lab: None, model_server: Server
+) -> None:
+    speakers.cast("dear")
+    speakers.cast("unpriced", priced=False, transition_model=speakers.player("free"))
+    speakers.model("free", priced=False)
+    wanted = {"experiment": "caffeine-hplc-analysis", "submission_id": "0" * 32, "max_cost": "0.50"}
+    refused = staff.post(reverse("simulation:new_person"), {**wanted, "cast": "unpriced"})
+    assert refused.status_code == 422 and "none is known of free" in text(refused)
+    staff.post(reverse("simulation:new_person"), {**wanted, "cast": "dear"})
+    assert str(Run.objects.get().max_cost) == "0.500000"
 
 
 def test_an_attempt_is_stored_as_cast_human_and_waits_for_the_first_choice(staff: Client, lab: None) -> None:

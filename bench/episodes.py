@@ -69,7 +69,9 @@ def laboratory(given: argparse.Namespace) -> Iterator[tuple[Processes, ModelServ
         database, broker = begin(services.postgres("bench")), begin(services.redis())
         server = begin(services.model_server("--latency", str(given.latency), "--steps", str(given.steps)))
         var = begin(tempfile.TemporaryDirectory(prefix="wetbench-bench-var-"))
-        calls = {"WETBENCH_PROVIDER_CALLS": str(given.cap), "WETBENCH_LOG_LEVEL": "WARNING"}
+        # The limiter begins where it would be after a while: its way up belongs to the first minute of a laboratory's life.
+        gate = {"WETBENCH_PROVIDER_CALLS": str(given.cap), "WETBENCH_PROVIDER_START": str(given.cap)}
+        calls = {**gate, "WETBENCH_LOG_LEVEL": "WARNING"}
         os.environ |= {"CELERY_BROKER_URL": broker.url, "WETBENCH_VAR_DIR": var, **calls, **server.environ()}
         _prepare(database.url)
         env = {**os.environ, "DATABASE_URL": database.for_user("worker")}

@@ -35,7 +35,6 @@ from simulation.providers.connections import MissingKey
 from simulation.setups import Player, Setup
 
 _PASSING = {str(kind) for kind, follows in retrying.REACTIONS.items() if isinstance(follows, retrying.Again)}
-_CROWD = 32  # rows that wait for a slot; with more of them each asks less often
 
 
 class Line(NamedTuple):
@@ -217,4 +216,5 @@ def _crowd(reason: str) -> float:
     """How much longer to wait for a slot the more rows wait for one: each question costs a claim and a prompt."""
     if reason != "no_slot":
         return 1.0
-    return 1.0 + Episode.objects.filter(status="waiting", reason="no_slot").count() / _CROWD
+    waiting = Episode.objects.filter(status="waiting", reason="no_slot").count()
+    return min(10.0, 1.0 + waiting / settings.PROVIDER_CALLS_MAX)

@@ -179,7 +179,7 @@ TURN_SECONDS = 60 * PACE  # how long one task plays the same row before others h
 
 # Calls of language models. How long one may take is not paced: models think as long as they think.
 CALL_SECONDS = env_number("WETBENCH_CALL_SECONDS", 300)
-PROVIDER_CALLS_START = 20
+PROVIDER_CALLS_START = int(env_number("WETBENCH_PROVIDER_START", 20))
 PROVIDER_CALLS_MAX = int(env_number("WETBENCH_PROVIDER_CALLS", 64))
 GATE_LOWER_SECONDS = 15 * PACE
 GATE_PAUSE_SECONDS, GATE_PAUSE_MAX_SECONDS = 1 * PACE, 120 * PACE

@@ -25,10 +25,11 @@ def problems(
 ) -> tuple[str, ...]:
     """What has to change before the twin may stand beside its original: whether it succeeds, and what its texts say.
 
-    What stood on the labels and in the action before may be said again, and so may the secret quote the outcome.
+    What stood on the labels, in the action or in the original may be said again, and so may the secret quote the outcome.
     """
-    before = _folded(form.brought(action, inputs))
-    known, runs = set(_HINTS.findall(before)), _runs(_QUOTED.sub(" | ", secret)) - _runs(before)
+    before = [form.brought(action, inputs), *(text for _, text in _shown(original))]
+    known = {hint for text in before for hint in _HINTS.findall(_folded(text))}
+    runs = _runs(*_QUOTED.split(secret)) - _runs(*before)
     found = [_other_ending(original)] if twin.success != original.success else []
     for place, text in _shown(twin):
         folded = _folded(text)
@@ -77,6 +78,6 @@ def _folded(text: str) -> str:
     return " ".join(seen.casefold().split())
 
 
-def _runs(text: str) -> set[tuple[str, ...]]:
-    words = _WORD.findall(_folded(text))
-    return {tuple(words[at : at + RUN]) for at in range(len(words) - RUN + 1)}
+def _runs(*texts: str) -> set[tuple[str, ...]]:
+    lists = [_WORD.findall(_folded(text)) for text in texts]
+    return {tuple(words[at : at + RUN]) for words in lists for at in range(len(words) - RUN + 1)}

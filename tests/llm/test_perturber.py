@@ -1,5 +1,7 @@
 """Twins through a language model: wrong on purpose, with the reason told apart; or another model's plain answer."""
 
+from dataclasses import replace
+
 import pytest
 from talking import bench, draft, handed, mix, seen, written
 
@@ -179,6 +181,14 @@ def test_words_that_stood_on_the_label_give_nothing_away():
     )
     speak = ScriptedProvider([wrong])
     assert LLMPerturber(speak, TEXTS, Perturbation.SUBTLE).perturb(mix(on, name), on.situation(), CORRECT).why
+
+
+def test_what_the_original_says_too_gives_nothing_away():
+    same = "A clear liquid fills the tube to the neck, intentionally"
+    original = replace(CORRECT, new_observations=(Observation(same, "visual", "clear"),))
+    answer = written(WRONG, observations=[seen(same)], reasoning=f"SECRET: {same}, and 2 mL came from nowhere")
+    speak = ScriptedProvider([answer])
+    assert LLMPerturber(speak, TEXTS, Perturbation.SUBTLE).perturb(ACTION, ON.situation(), original).why
 
 
 @pytest.mark.parametrize("secret", ["-", "none", "N/A", "**None.**", "...", "null"])

@@ -7,7 +7,8 @@ LONGEST = 256 * 1024  # characters of a reply that are read
 
 _LINE_ENDS = re.compile("\r\n?")
 # C0 without tab and line feed, DEL and C1, lone halves of surrogate pairs: PostgreSQL and UTF-8 take not all of them.
-_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+# Then what nobody sees: characters of no width, and those that turn the reading direction round behind them.
+_NO_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _THOUGHTS_END = re.compile(r"^[ \t]*</think>[ \t]*$", re.MULTILINE)
 
 

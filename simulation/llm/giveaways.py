@@ -74,7 +74,9 @@ def _names(value: Any) -> Iterator[str]:
 
 def _folded(text: str) -> str:
     """One spelling of each letter, no capitals, no signs that cannot be seen."""
-    seen = "".join(sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf")
+    seen = "".join(
+        sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf" and sign != "\ufffd"
+    )
     return " ".join(seen.casefold().split())
 
 

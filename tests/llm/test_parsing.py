@@ -139,6 +139,7 @@ def test_what_is_no_text_becomes_a_mark_wherever_it_hides():
     assert material.properties == {"no�te": ["a�b", {"c": "�"}]}
     assert clean_text("a\x00b\r\nc\td\x9f\ud83d") == "a�b\nc\td��"
     assert clean_text("naïve µL 😀") == "naïve µL 😀"
+    assert clean_text("10\u200b mL \u202eLm 01\ufeff") == "10� mL �Lm 01�"
 
 
 def test_the_words_of_the_older_prompt_are_read_and_told():

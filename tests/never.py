@@ -14,8 +14,10 @@ WRONG = {
     "a call is not in an end state": """
         select id, state from simulation_modelcall
         where ended_at is null or state not in ('answered', 'lost', 'fenced', 'failed')""",
-    "one claim of a row made two calls": """
-        select episode_id, fence, count(*) from simulation_modelcall group by episode_id, fence having count(*) > 1""",
+    "one claim of a row had two calls under way at once": """
+        select a.episode_id, a.fence, a.id, b.id from simulation_modelcall a join simulation_modelcall b
+        on a.episode_id = b.episode_id and a.fence = b.fence and a.id < b.id
+        where a.state <> 'lost' and b.started_at < a.ended_at""",
     "a turn was not answered exactly once, or tried again after it was": f"""
         select episode_id, number, role, speaker, turn, array_agg(state order by attempt) from simulation_modelcall
         {ONE_TURN} having count(*) filter (where state = 'answered') <> 1 or max(attempt) <> count(*)

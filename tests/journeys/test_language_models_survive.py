@@ -57,7 +57,7 @@ def new_house(
 @pytest.fixture(scope="module")
 def undisturbed(new_house: NewHouse) -> dict[int, list[tuple[int, str]]]:
     """The steps as they are when nothing happens, by replicate."""
-    with new_house("undisturbed") as house:
+    with new_house("left_alone") as house:
         order(house, KNOWN)
         house.dispatcher()
         house.worker()
@@ -188,12 +188,17 @@ def test_a_worker_that_sleeps_past_its_lease_and_wakes_up_changes_nothing_but_th
         sleeper = house.worker()
         more_calls(house, 4)
         under_way = asleep_in_a_call(house, sleeper)
-        house.worker()
+        other = house.worker()
         house.until(lambda: not house.number(HELD, pid=sleeper.pid))
         assert house.unended() == 4, "they ended too soon: nobody was disturbed"
         sleeper.signal(signal.SIGCONT)  # in the middle of what others do now
         house.until(lambda: house.calls()["fenced"] == under_way)
+        house.until_ended()
+        other.signal(signal.SIGTERM)
+        assert other.wait(10) == 0
+        order(house, 2)  # which the sleeper alone can begin
         under_way += asleep_in_a_call(house, sleeper)
+        house.worker()
         house.until_ended()
         before = played(house)
         sleeper.signal(signal.SIGCONT)  # after it all
@@ -201,7 +206,7 @@ def test_a_worker_that_sleeps_past_its_lease_and_wakes_up_changes_nothing_but_th
         time.sleep(1)  # time to do more harm
         assert played(house) == before
         assert disturbed.wrong(house) == {} and not house.calls()["lost"]
-        assert house.steps() == first(undisturbed, 4)
+        assert house.steps() == first(undisturbed, 6)
 
 
 HELD = "select count(*) from simulation_episode where split_part(lease_owner, ':', 2)::int = %(pid)s"

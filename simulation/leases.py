@@ -98,7 +98,7 @@ class Lease(Generic[Row]):
             setattr(self.row, name, value)
         if self.row.run.paused_at is None:
             return True
-        self.hand_back()
+        self._mine().update(lease_until=None, rung_at=None)  # so that it is rung for as soon as the run is resumed
         return False
 
     def hand_back(self) -> bool:

@@ -26,12 +26,8 @@ ROWS: dict[str, type[Episode] | type[Twin]] = {"episode": Episode, "twin": Twin}
 
 
 def play(kind: str, code: object) -> bool:
-    """Play the next unit of a row if it is ours to play. True if it was, and more is left to do at once."""
-    if kind == "episode":
-        episode = leases.claim(Episode, code)
-        return episode is not None and runner.advance(episode) and episode.left
-    twin = leases.claim(Twin, code)
-    return twin is not None and twinning.advance(twin) and twin.left
+    """Play the next unit of a row and no more. True if it was ours to play, and more is left to do at once."""
+    return play_on(kind, code, lambda: True)
 
 
 def play_on(kind: str, code: object, stop: Callable[[], bool]) -> bool:

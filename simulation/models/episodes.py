@@ -46,7 +46,6 @@ class Episode(Leased):
         ("cancelled", "stopped"),
         ("failed", "failed"),
     ]
-    HELD: ClassVar[tuple[str, ...]] = ("failed", "blocked")
     PHASES = [("agent", "agent chooses"), ("transition", "transition model answers"), ("verdict", "classifier judges")]
 
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="episodes")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
 from simulation.lab.errors import LabError
@@ -72,13 +72,6 @@ class Bench:
     def __post_init__(self) -> None:
         if self.manifest is None:
             self.catalogue = self.catalogue.without(MANIFEST)
-
-    @classmethod
-    def resume(cls, steps: Sequence[Step], **start: Any) -> Self:
-        """The bench as it stood after these steps."""
-        bench = cls(**start)
-        bench.replay(steps)
-        return bench
 
     def replay(self, steps: Iterable[Step]) -> None:
         """Take steps that were recorded before; nothing about them is asked again."""

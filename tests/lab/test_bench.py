@@ -153,7 +153,8 @@ def test_a_bench_taken_up_again_from_stored_steps_stands_as_it_stood():
     for name in ("Halve", "Refuse", "Halve"):
         bench.step(Action(name, (sample_of(bench),)), model)
     stored = [step_to_json(step) for step in bench.history]
-    again = Bench.resume([step_from_json(data) for data in stored], **start())
+    again = Bench(**start())
+    again.replay(step_from_json(data) for data in stored)
     assert again == bench
     assert again.step(Action("Halve", (sample_of(bench),)), model) == bench.step(
         Action("Halve", (sample_of(bench),)), model

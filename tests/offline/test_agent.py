@@ -124,15 +124,8 @@ def test_another_process_goes_on_where_this_one_stopped(slug, make):
     play(whole, make(spec, 3), GenerousModel())
     for length in range(len(whole.history)):
         stored = [step_to_json(step) for step in whole.history[:length]]
-        start = bench_of(spec)
-        again = Bench.resume(
-            [step_from_json(data) for data in stored],
-            goal=start.goal,
-            catalogue=CATALOGUE,
-            inventory=start.inventory,
-            seed=start.seed,
-            max_steps=start.max_steps,
-        )
+        again = bench_of(spec)
+        again.replay(step_from_json(data) for data in stored)
         chosen = CATALOGUE.read(make(spec, 3).choose(again.situation()))
         assert chosen == whole.history[length].action
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import Http404
 from django.utils import timezone
 
@@ -20,30 +20,57 @@ RATER_LIFETIME = timedelta(days=30)
 Visitor = User | AnonymousUser
 
 
-def study_for(user: Visitor, name: str) -> Study:
-    """The study of that slug, for staff."""
-    study = Study.objects.filter(slug=name).first() if user.is_authenticated and user.is_staff else None
-    if study is None:
+def role_in(user: Visitor, study: Study) -> str:
+    """ "superuser", "admin" (who created it, or was made one) or "analyst" of this study; "" for everyone else."""
+    if not user.is_authenticated:
+        return ""
+    if user.is_superuser:
+        return "superuser"
+    if user.is_staff and study.created_by_id == user.pk:
+        return "admin"
+    member = study.members.filter(user_id=user.pk).first()
+    return member.role if member else ""
+
+
+def study_for(user: Visitor, name: str, *roles: str) -> Study:
+    """The study of that slug, for those with one of these roles in it; superusers have every one."""
+    study = Study.objects.filter(slug=name).first() if user.is_authenticated else None
+    if study is None or role_in(user, study) not in ("superuser", *roles):
         raise Http404
     return study
 
 
-def rater_for(user: Visitor) -> Rater:
-    """The seat this user holds, its study open or closed."""
-    rater = None
-    if user.is_authenticated:
-        rater = Rater.objects.select_related("study").filter(user_id=user.pk, study__status__in=_RATED).first()
-    if rater is None:
+def studies_of(user: Visitor) -> QuerySet[Study]:
+    """The studies this user has a role in."""
+    if not user.is_authenticated:
+        return Study.objects.none()
+    if user.is_superuser:
+        return Study.objects.all()
+    own = Q(members__user_id=user.pk) | (Q(created_by_id=user.pk) if user.is_staff else Q())
+    return Study.objects.filter(own).distinct()
+
+
+def seats_of(user: Visitor) -> QuerySet[Rater]:
+    """The seats this user holds in studies that were opened, those withdrawn from included."""
+    if not user.is_authenticated:
+        return Rater.objects.none()
+    return Rater.objects.select_related("study").filter(user_id=user.pk, study__status__in=_RATED)
+
+
+def seat_for(user: Visitor, code: UUID) -> Rater:
+    """This user's own seat of that code."""
+    if (seat := seats_of(user).filter(code=code).first()) is None:
         raise Http404
-    return rater
+    return seat
 
 
 def assignment_for(user: Visitor, code: UUID) -> Assignment:
-    """The user's own assignment with its item, never anyone else's."""
+    """The user's own assignment with its item, never anyone else's, and none of a study withdrawn from."""
     found = None
     if user.is_authenticated:
         own = Assignment.objects.select_related("item", "rater__study")
-        found = own.filter(code=code, rater__user_id=user.pk, rater__study__status__in=_RATED).first()
+        own = own.filter(rater__user_id=user.pk, rater__withdrawn_at__isnull=True, rater__study__status__in=_RATED)
+        found = own.filter(code=code).first()
     if found is None:
         raise Http404
     return found
@@ -110,7 +137,7 @@ def mark_used(user: User) -> None:
     user.sign_in_links.filter(purpose="rater", used_at__isnull=True).update(used_at=timezone.now())
 
 
-_RATED = ("open", "closed", "unblinded")
+_RATED = ("open", "paused", "closed", "unblinded")
 
 
 def _enter(link: SignInLink) -> Opened:

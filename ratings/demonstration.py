@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import access, simulated, studies
+from ratings import access, inviting, simulated, studies
 from ratings.models import Study
 from simulation import fixtures, queueing, workers
 from simulation.models import Episode, Experiment, Run, Transition
@@ -114,4 +114,4 @@ def _sensitivities(raters: Mapping[str, Any]) -> tuple[float, float]:
 
 def _rater_link(study: Study) -> str:
     seat = study.raters.filter(simulated=False).order_by("pk").first()
-    return f"/r/{studies.invite(seat)}/" if seat and study.is_open else ""
+    return f"/r/{inviting.invite(seat)}/" if seat and study.is_open else ""

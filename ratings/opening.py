@@ -1,13 +1,11 @@
 """What opening a study makes: items chosen from the pool and frozen blinded, seats, and the work dealt out to them."""
 
 import random
-import secrets
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from django.contrib.auth.models import User
 from django.db.models import Count
 from django.utils import timezone
 
@@ -50,7 +48,6 @@ def deal_again(study: Study, free: Sequence[Rater], raters: int) -> None:
     planned = [Planned(str(item), (label, wrong), str(pair), n) for item, pair, label, wrong, n in needed]
     Assignment.objects.filter(rater__in=free).delete()
     Rater.objects.filter(pk__in=[rater.pk for rater in free]).delete()
-    User.objects.filter(pk__in=[rater.user_id for rater in free]).delete()
     _seat_and_assign(study, planned, raters)
 
 
@@ -108,12 +105,9 @@ def _seat_and_assign(study: Study, planned: Sequence[Planned], seats: int) -> No
 
 
 def _last_label(study: Study) -> int:
-    return max((int(label[1:]) for label in study.raters.values_list("label", flat=True)), default=0)
+    return max(study.raters.values_list("number", flat=True), default=0)
 
 
 def _seat(study: Study, number: int) -> Rater:
-    """A seat with a user of its own that has no password and no name."""
-    user = User(username=f"rater-{secrets.token_hex(8)}")
-    user.set_unusable_password()
-    user.save()
-    return Rater.objects.create(study=study, user=user, label=f"R{number:02}")
+    """A free seat: nobody holds it yet."""
+    return Rater.objects.create(study=study, number=number, label=f"R{number:02}")

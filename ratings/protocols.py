@@ -3,18 +3,20 @@
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 KINDS = ("transition_plausibility", "evidence_sufficiency")
 PERTURBATIONS = ("none", "obvious", "subtle")
 FIELDS = (
-    "name", "slug", "kind", "question", "sources", "experiments", "ratings_per_item", "raters", "seed", "guide",
+    "name", "slug", "kind", "question", "sources", "experiments", "actions", "design", "ratings_per_item", "raters",
+    "items_per_rater", "lease_minutes", "display", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
+    "deadline", "withdrawal", "feedback", "vetting", "consent", "contact", "seed", "guide",
 )  # fmt: skip
 QUESTIONS = {
     "transition_plausibility": "Could these results have come from this action in a real laboratory?",
     "evidence_sufficiency": "Is what was done and measured enough to say that the goal has been reached?",
 }
-GUIDE_VERSION = "1"
 
 _RESERVED = ("new",)  # the address of the page that makes studies
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
@@ -44,8 +46,18 @@ class SourceRequest:
 
 
 @dataclass(frozen=True)
+class Display:
+    """The arms of a study: each rater, or each item of a rater, is given one of every list by chance."""
+
+    layouts: tuple[str, ...] = ("aligned",)
+    context: tuple[bool, ...] = (False,)
+    marks: tuple[str, ...] = ("off",)
+    by: str = "rater"  # or "item"
+
+
+@dataclass(frozen=True)
 class StudyProtocol:
-    """A checked study document. `experiments` empty means all; `raters` None means as few as will do."""
+    """A checked study document. `experiments` and `actions` empty mean all; `raters` None means as few as will do."""
 
     name: str
     slug: str
@@ -57,10 +69,33 @@ class StudyProtocol:
     raters: int | None
     seed: int
     guide: str
+    actions: tuple[str, ...] = ()
+    design: str = "balanced"  # "crossed", "balanced" or "pool"
+    items_per_rater: int | None = None  # at most
+    lease_minutes: int = 30  # pool: how long an item that was shown and not rated is kept for its rater
+    display: Display = Display()
+    practice: int = 3  # practice items, 0 to 3
+    repeats: float = 0.0  # share of a rater's items shown again on occasion 2
+    repeat_distance: int = 10  # items between the two, at least
+    stop: str = "complete"  # "complete", "deadline" or "ratings"
+    stop_ratings: int | None = None
+    deadline: date | None = None
+    withdrawal: str = "keep"  # or "drop": what becomes of the ratings of a rater who withdraws
+    feedback: bool = False  # raters see their own result once the study is unblinded
+    vetting: str = "rules"  # rules vet what they planted themselves; "person": a person accepts every twin
+    consent: str = ""
+    contact: str = ""  # whom raters can ask
+
+    @property
+    def prevalence(self) -> float | None:
+        """The share of items with a planted error; None without any source."""
+        every = sum(source.count for source in self.sources)
+        return sum(s.count for s in self.sources if s.perturbation != "none") / every if every else None
 
     def to_json(self) -> dict[str, Any]:
         """The document again, every field written out."""
         sources = [{"cast": s.cast, "perturbation": s.perturbation, "count": s.count} for s in self.sources]
+        optional = {"raters": self.raters, "items_per_rater": self.items_per_rater, "stop_ratings": self.stop_ratings}
         return {
             "name": self.name,
             "slug": self.slug,
@@ -68,8 +103,27 @@ class StudyProtocol:
             "question": self.question,
             "sources": sources,
             "experiments": list(self.experiments) or "all",
+            "actions": list(self.actions) or "all",
+            "design": self.design,
             "ratings_per_item": self.ratings_per_item,
-            **({} if self.raters is None else {"raters": self.raters}),
+            **{name: value for name, value in optional.items() if value is not None},
+            "lease_minutes": self.lease_minutes,
+            "display": {
+                "layouts": list(self.display.layouts),
+                "context": list(self.display.context),
+                "marks": list(self.display.marks),
+                "by": self.display.by,
+            },
+            "practice": self.practice,
+            "repeats": self.repeats,
+            "repeat_distance": self.repeat_distance,
+            "stop": self.stop,
+            **({"deadline": self.deadline.isoformat()} if self.deadline else {}),
+            "withdrawal": self.withdrawal,
+            "feedback": self.feedback,
+            "vetting": self.vetting,
+            "consent": self.consent,
+            "contact": self.contact,
             "seed": self.seed,
             "guide": self.guide,
         }
@@ -81,7 +135,14 @@ def read(data: Any, casts: Collection[str], experiments: Collection[str]) -> Stu
         raise ProtocolError(["the document must be a JSON object"])
     if problems := _problems(data, casts, experiments):
         raise ProtocolError(problems)
-    chosen = data.get("experiments", "all")
+    return stored(data)
+
+
+def stored(data: Mapping[str, Any]) -> StudyProtocol:
+    """The protocol of a study whose document was read before: checked against nothing, what is left out is standing."""
+    chosen, actions = data.get("experiments", "all"), data.get("actions", "all")
+    display = data.get("display", {})
+    plain = {name: data[name] for name in _PLAIN if name in data}
     return StudyProtocol(
         name=data["name"].strip(),
         slug=data.get("slug") or slug_of(data["name"]),
@@ -89,11 +150,21 @@ def read(data: Any, casts: Collection[str], experiments: Collection[str]) -> Stu
         question=data.get("question") or QUESTIONS[data["kind"]],
         sources=tuple(SourceRequest(s["cast"], s.get("perturbation", "none"), s["count"]) for s in data["sources"]),
         experiments=() if chosen == "all" else tuple(chosen),
+        actions=() if actions == "all" else tuple(actions),
         ratings_per_item=data["ratings_per_item"],
         raters=data.get("raters"),
         seed=data["seed"],
         guide=data.get("guide", ""),
+        display=Display(**{name: tuple(value) if name != "by" else value for name, value in display.items()}),
+        deadline=date.fromisoformat(data["deadline"]) if data.get("deadline") else None,
+        **plain,
     )
+
+
+_PLAIN = (
+    "design", "items_per_rater", "lease_minutes", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
+    "withdrawal", "feedback", "vetting", "consent", "contact",
+)  # fmt: skip
 
 
 def slug_of(name: str) -> str:

@@ -16,9 +16,10 @@ from typing import NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import access, studies
+from ratings import access, answering, inviting, seating, serving, studies
+from ratings.answering import RateResult
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, SignInLink, Study
-from ratings.studies import RateResult, StudyError
+from ratings.studies import StudyError
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85
@@ -97,12 +98,12 @@ def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], boo
     if n < 1:
         raise StudyError(f"{n} simulated raters: it must be at least 1")
     more = max(n - study.raters.filter(simulated=True).count(), 0)
-    free, waiting = studies.free_seats(study), _never_opened(study)
+    free, waiting = seating.free_seats(study), _never_opened(study)
     replanned = more > len(free) + len(waiting)
     if replanned:
         _check_replan(study, more, free)
-        studies.replan(study, more)
-        free = studies.free_seats(study)
+        seating.replan(study, more)
+        free = seating.free_seats(study)
     taken = (free + waiting)[:more]
     revoked = tuple(rater.label for rater in taken if rater.invited_at)
     for rater in taken:
@@ -132,13 +133,13 @@ def _check_replan(study: Study, more: int, free: list[Rater]) -> None:
 
 def _rate_all(rater: Rater, skill: Skill, seed: int) -> Iterator[RateResult]:
     """One rater's ratings, one after the other in their order."""
-    studies.start(rater)
+    inviting.start(rater)
     judge = _evidence_judge if rater.study.kind == EVIDENCE else _transition_judge
-    while assignment := studies.next_assignment(rater):
-        studies.mark_opened(assignment)
+    while assignment := serving.next_assignment(rater):
+        serving.mark_opened(assignment)
         source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
         verdict, confidence = judge(source, rater.label, skill, seed)
-        yield studies.rate(assignment, verdict, confidence, uuid.uuid4())
+        yield answering.rate(assignment, verdict, confidence, uuid.uuid4())
 
 
 def _transition_judge(source: ItemSource, label: str, skill: Skill, seed: int) -> tuple[bool, int]:

@@ -2,16 +2,16 @@
 
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Count, Q
+from django.db.models import Q
 from django.utils import timezone
 
-from ratings import access, opening, pool, protocols
-from ratings.models import Assignment, Rater, Rating, Study, StudyEvent
+from ratings import opening, pool, protocols
+from ratings.models import GuideVersion, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
 
@@ -24,19 +24,6 @@ class StudyError(ValueError):
 
 class StudyClosed(StudyError):  # noqa: N818  # a state the rater is told about, not a fault
     """The study takes no ratings (any more)."""
-
-
-class RateResult(NamedTuple):
-    """The rating that stands. `created`: by this submission just now; `same`: by this submission, then or now, as sent."""
-
-    rating: Rating
-    created: bool
-    same: bool
-
-
-class Progress(NamedTuple):
-    done: int
-    total: int
 
 
 def find(name: str) -> Study:
@@ -73,12 +60,13 @@ def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
             "seed": protocol.seed,
             "ratings_per_item": protocol.ratings_per_item,
             "guide": protocol.guide,
-            "guide_version": protocols.GUIDE_VERSION,
+            "deadline": protocol.deadline,
             "created_by": by,
         },
     )
     if not created:
         raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
+    GuideVersion.objects.create(study=study, number=1, text=protocol.guide, by=by)
     log(study, "created", by)
     return study
 
@@ -98,85 +86,6 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
         f"{filled.items} item{'s' * (filled.items != 1)}, {filled.seats} rater{'s' * (filled.seats != 1)}",
         opened_at=timezone.now(),
     )
-
-
-@transaction.atomic
-def invite(rater: Rater, by: Actor = None) -> str:
-    """A new personal link for this seat; earlier ones stop working. Returns its token, which is kept nowhere."""
-    Study.objects.select_for_update().get(pk=rater.study_id)  # seats may be dealt anew at the same time
-    rater = Rater.objects.select_related("study", "user").get(pk=rater.pk)
-    if rater.simulated:
-        raise StudyError(f"{rater.label} is a simulated rater; it gets no link")
-    if not rater.study.is_open:
-        raise StudyClosed(f"{rater.study.name} is {rater.study.status}; links are made while a study is open")
-    token = access.make_link(rater.user, "rater")
-    rater.invited_at = timezone.now()
-    rater.save(update_fields=["invited_at"])
-    log(rater.study, "invited", by, rater.label)
-    return token
-
-
-def invite_seat(study: Study, label: str, by: Actor = None) -> str:
-    """A new link for the seat of that label; StudyError lists the labels there are."""
-    if rater := study.raters.filter(label=label).first():
-        return invite(rater, by)
-    known = ", ".join(study.raters.values_list("label", flat=True)) or "none before the study is opened"
-    raise StudyError(f"{study.slug} has no rater {label!r}. Raters: {known}")
-
-
-@transaction.atomic
-def start(rater: Rater) -> None:
-    """The rater has read the guide: from now on the link works in no other browser."""
-    Rater.objects.filter(pk=rater.pk, started_at__isnull=True).update(started_at=timezone.now())
-    access.mark_used(rater.user)
-
-
-def next_assignment(rater: Rater) -> Assignment | None:
-    """The first item in the rater's order without a rating; None when all are done."""
-    return rater.assignments.filter(rating__isnull=True).select_related("item").order_by("position").first()
-
-
-def progress(rater: Rater) -> Progress:
-    counted = rater.assignments.aggregate(done=Count("rating"), total=Count("pk"))
-    return Progress(counted["done"], counted["total"])
-
-
-def mark_opened(assignment: Assignment) -> None:
-    """The item is being shown; only the first time counts."""
-    now = timezone.now()
-    if Assignment.objects.filter(pk=assignment.pk, opened_at__isnull=True).update(opened_at=now):
-        assignment.opened_at = now
-
-
-@transaction.atomic
-def rate(
-    assignment: Assignment, verdict: bool, confidence: int, submission_id: UUID, now: datetime | None = None
-) -> RateResult:
-    """Write the rating, once. Whatever is submitted later gets the rating that stands."""
-    study = Study.objects.select_for_update(of=("self",)).get(raters__assignments=assignment.pk)
-    place = Assignment.objects.select_for_update().get(pk=assignment.pk)
-    if standing := Rating.objects.filter(assignment=place).first():
-        sent = (submission_id, verdict, confidence)
-        same = sent == (standing.submission_id, standing.verdict, standing.confidence)
-        return RateResult(standing, created=False, same=same)
-    if not study.is_open:
-        raise StudyClosed(f"{study.name} is closed and takes no more ratings.")
-    if confidence not in range(1, 6):
-        raise ValueError(f"confidence is {confidence!r}; it must be 1 to 5")
-    if Rating.objects.filter(submission_id=submission_id).exists():
-        raise StudyError("This form was sent before for another item; reload the page and choose again.")
-    submitted = now or timezone.now()
-    opened = min(place.opened_at or submitted, submitted)
-    made = Rating.objects.create(
-        assignment=place,
-        verdict=verdict,
-        confidence=confidence,
-        submission_id=submission_id,
-        opened_at=opened,
-        submitted_at=submitted,
-        seconds=(submitted - opened).total_seconds(),
-    )
-    return RateResult(made, created=True, same=True)
 
 
 @transaction.atomic
@@ -201,19 +110,6 @@ def unblind(study: Study, by: Actor) -> None:
         close(study, by)
         study.refresh_from_db()
     _move(_locked(study, "unblind", needs="closed"), "unblinded", by, unblinded_at=timezone.now())
-
-
-@transaction.atomic
-def replan(study: Study, raters: int) -> None:
-    """Give what nobody has been asked to rate yet to `raters` new seats in place of the free ones."""
-    free = free_seats(study)
-    opening.deal_again(study, free, raters)
-    log(study, "replanned", None, f"{len(free)} free seats became {raters}")
-
-
-def free_seats(study: Study) -> list[Rater]:
-    """Seats that nobody was invited to and nobody simulates, in order."""
-    return list(study.raters.filter(invited_at__isnull=True, simulated=False, started_at__isnull=True).order_by("pk"))
 
 
 def log(study: Study, kind: str, by: Actor = None, detail: str = "") -> None:

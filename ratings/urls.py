@@ -1,32 +1,18 @@
-"""Addresses of the rating room."""
+"""Addresses of the rating room. Each module of views lists its own."""
 
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 
-from ratings.views import dashboard, export, links, rating, study
+from ratings.views import auditing, building, dashboard, desk, export, importing, links, people, rating, study, vetting
 
 app_name = "ratings"
 
-rater_urls: list[URLPattern] = [
-    path("r/<str:token>/", links.rater_link, name="rater_link"),
-    path("sign-in/<str:token>/", links.admin_link, name="admin_link"),
-    path("rate/", rating.next_item, name="next"),
-    path("rate/guide/", rating.guide, name="guide"),
-    path("rate/done/", rating.done, name="done"),
-    path("rate/<uuid:code>/", rating.rate, name="rate"),
-]
+# Raters' pages, and the way to them.
+rater_urls: list[URLPattern] = [*links.urls, *desk.urls, *rating.urls]
 
-# The studies' pages, for staff.
+# The studies' pages, for those with a role in them.
 study_urls: list[URLPattern] = [
-    path("studies/", study.study_list, name="studies"),
-    path("studies/new/", study.new_study, name="new_study"),
-    path("studies/<slug:slug>/", dashboard.study, name="study"),
-    path("studies/<slug:slug>/open/", study.open_study, name="open_study"),
-    path("studies/<slug:slug>/close/", study.close_study, name="close_study"),
-    path("studies/<slug:slug>/reopen/", study.reopen_study, name="reopen_study"),
-    path("studies/<slug:slug>/unblind/", study.unblind_study, name="unblind_study"),
-    path("studies/<slug:slug>/raters/<slug:label>/link/", study.make_link, name="make_link"),
-    path("studies/<slug:slug>/ratings.csv", export.ratings_csv, name="ratings_csv"),
-    path("studies/<slug:slug>/protocol.json", export.protocol_json, name="protocol_json"),
-]
+    *building.urls, *study.urls, *dashboard.urls, *people.urls, *importing.urls, *export.urls, *vetting.urls,
+    *auditing.urls,
+]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
 from ratings import access, reports, studies
@@ -50,3 +51,6 @@ def _charts(row: Study, report: StudyReport) -> dict[str, Any]:
         "sources": [(chart.source_name(line), line) for line in report.sources],
         "planted": any(line.perturbation != "none" for line in report.sources),
     }
+
+
+urls: list[URLPattern] = [path("studies/<slug:slug>/", study, name="study")]

@@ -3,6 +3,7 @@
 import json
 
 from django.http import HttpResponse, StreamingHttpResponse
+from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
@@ -33,3 +34,9 @@ def protocol_json(request: StaffRequest, slug: str) -> HttpResponse:
     response = HttpResponse(text, content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="{study.slug}-protocol.json"'
     return response
+
+
+urls: list[URLPattern] = [
+    path("studies/<slug:slug>/ratings.csv", ratings_csv, name="ratings_csv"),
+    path("studies/<slug:slug>/protocol.json", protocol_json, name="protocol_json"),
+]

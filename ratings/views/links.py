@@ -4,6 +4,7 @@ from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
 from django.views.decorators.http import require_GET, require_http_methods
 
 from ratings import access
@@ -51,3 +52,9 @@ def _private(response: HttpResponse) -> HttpResponse:
     response["Cache-Control"] = "no-store"
     response["Referrer-Policy"] = "no-referrer"
     return response
+
+
+urls: list[URLPattern] = [
+    path("r/<str:token>/", rater_link, name="rater_link"),
+    path("sign-in/<str:token>/", admin_link, name="admin_link"),
+]

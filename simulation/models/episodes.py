@@ -6,6 +6,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from simulation.lab.outcomes import Perturbation
 from simulation.models.laboratory import Experiment
@@ -199,6 +200,12 @@ class Twin(Leased):
     )
     vetted_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     vetted_at = models.DateTimeField(null=True, blank=True)
+    vetting = models.CharField(
+        max_length=8, blank=True, choices=[("", "not vetted"), ("accepted", "accepted"), ("rejected", "rejected")]
+    )
+    vetted_as = models.CharField(
+        max_length=8, blank=True, choices=PERTURBATIONS, help_text="relabelled: the error type it counts as"
+    )
     findings = models.JSONField(null=True, blank=True, help_text="simulation.checker's report; null: not checked yet")
 
     class Meta:
@@ -214,3 +221,26 @@ class Twin(Leased):
 
     def __str__(self) -> str:
         return f"{self.perturbation} twin of {self.transition}"
+
+
+class TwinDecision(models.Model):
+    """One decision on whether a twin may enter studies. Rows are only ever added; `by` is empty where rules decided."""
+
+    DECISIONS = [("accepted", "accepted"), ("relabelled", "relabelled"), ("rejected", "rejected")]
+
+    twin = models.ForeignKey(Twin, on_delete=models.CASCADE, related_name="decisions")
+    decision = models.CharField(max_length=12, choices=DECISIONS)
+    wrong = models.BooleanField(null=True, blank=True, help_text="is it wrong at all?")
+    only_change = models.BooleanField(null=True, blank=True, help_text="is the error the only change?")
+    tell = models.BooleanField(null=True, blank=True, help_text="does its form give it away?")
+    perturbation = models.CharField(max_length=8, choices=PERTURBATIONS, help_text="the error type it counts as")
+    field = models.CharField(max_length=200, blank=True)
+    note = models.TextField(blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["twin", "pk"]
+
+    def __str__(self) -> str:
+        return f"{self.decision} {self.at:%Y-%m-%d %H:%M}"

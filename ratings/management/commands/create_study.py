@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import protocols, studies
+from ratings import inviting, protocols, studies
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
 
@@ -41,7 +41,7 @@ class Command(BaseCommand):
             seats = list(study.raters.order_by("pk"))
             lines.append(f"Opened it: {study.items.count()} items, {len(seats)} seats")
             if options["raters"] is not None:
-                lines += [f"{seat.label}  {options['url'].rstrip('/')}/r/{studies.invite(seat)}/" for seat in seats]
+                lines += [f"{seat.label}  {options['url'].rstrip('/')}/r/{inviting.invite(seat)}/" for seat in seats]
         self.stdout.write("\n".join(lines))
 
 

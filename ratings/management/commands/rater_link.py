@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import studies
+from ratings import inviting, studies
 
 
 class Command(BaseCommand):
@@ -15,7 +15,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            token = studies.invite_seat(studies.find(options["study"]), options["label"])
+            token = inviting.invite_seat(studies.find(options["study"]), options["label"])
         except studies.StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{options['url'].rstrip('/')}/r/{token}/")

@@ -1,0 +1,30 @@
+"""Who is asked what, and what they answered. The unblinded side of an item lives in `ItemSource` and `ImportedItem` alone."""
+
+from ratings.models.answers import Assignment, Draft, FirstLook, PracticeAnswer, Rating, RatingEvent
+from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
+from ratings.models.people import Invitation, Membership, Rater, RaterProfile, SignInLink
+from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVersion, Study, StudyEvent
+
+__all__ = [
+    "EVIDENCE",
+    "TRANSITION",
+    "Assignment",
+    "BlindingAudit",
+    "Draft",
+    "FirstLook",
+    "GuideVersion",
+    "ImportedItem",
+    "Invitation",
+    "Item",
+    "ItemSource",
+    "Membership",
+    "PracticeAnswer",
+    "Quarantine",
+    "Rater",
+    "RaterProfile",
+    "Rating",
+    "RatingEvent",
+    "SignInLink",
+    "Study",
+    "StudyEvent",
+]

@@ -1,0 +1,184 @@
+"""Who is to rate what, and the answers: the standing one, and every version of it."""
+
+import uuid
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from ratings.models.items import Item
+from ratings.models.people import Rater
+
+LAYOUTS = [(name, name) for name in ("plain", "aligned", "balance", "confirm")]
+MARKS = [("off", "off"), ("if_not_plausible", "if not plausible"), ("always", "always")]
+FIRST, SECOND = 1, 2  # occasions: the second exists for test-retest alone
+
+_ANSWERED = Q(cannot_judge=False, verdict__isnull=False, confidence__gte=1, confidence__lte=5)
+_NOT_JUDGED = Q(cannot_judge=True, verdict__isnull=True, confidence__isnull=True)
+
+
+class Assignment(models.Model):
+    """One rater is to rate one item, at this place of their own order. `code` is all that a rater's address shows.
+
+    `slot` is which of the item's wanted ratings this one is to be (1 to k): no two live first-occasion assignments
+    share it, so an item can never get more than k that count. It is empty on the second occasion, for imported
+    ratings, and for what was released or came too late (`surplus`).
+    """
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    item = models.ForeignKey(Item, on_delete=models.PROTECT, related_name="assignments")
+    rater = models.ForeignKey(Rater, on_delete=models.PROTECT, related_name="assignments")
+    occasion = models.PositiveSmallIntegerField(default=FIRST)
+    position = models.PositiveIntegerField()
+    pair = models.UUIDField()
+    slot = models.PositiveSmallIntegerField(null=True, blank=True)
+    layout = models.CharField(max_length=8, choices=LAYOUTS, default="aligned")
+    with_context = models.BooleanField(default=False)
+    marks = models.CharField(max_length=16, choices=MARKS, default="off")
+    opened_at = models.DateTimeField(null=True, blank=True, help_text="when it was first shown")
+    lease_until = models.DateTimeField(null=True, blank=True, help_text="pool studies: when others may claim the slot")
+    released_at = models.DateTimeField(null=True, blank=True, help_text="taken back: withdrawn, expired or dealt anew")
+    surplus = models.BooleanField(
+        default=False, help_text="rated after its slot had gone to another: kept, counted nowhere"
+    )
+
+    class Meta:
+        ordering = ["rater", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["item", "rater", "occasion"], name="assignment_once_per_rater"),
+            models.UniqueConstraint(fields=["rater", "pair", "occasion"], name="assignment_one_version_per_rater"),
+            models.UniqueConstraint(fields=["rater", "position"], name="assignment_one_per_position"),
+            models.UniqueConstraint(
+                fields=["item", "slot"],
+                condition=Q(occasion=FIRST, released_at__isnull=True, slot__isnull=False),
+                name="assignment_one_per_slot",
+            ),
+            models.CheckConstraint(condition=Q(occasion__in=[FIRST, SECOND]), name="assignment_occasion_1_or_2"),
+            models.CheckConstraint(
+                condition=Q(slot__isnull=True) | Q(released_at__isnull=True, surplus=False),
+                name="assignment_released_holds_no_slot",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rater.label}, place {self.position}"
+
+
+class Rating(models.Model):
+    """A rater's answer as it stands. Every version of it, this one too, is a RatingEvent."""
+
+    HANDS = [("", "not known"), ("keys", "keys"), ("pointer", "pointer"), ("both", "both")]
+
+    assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="rating")
+    verdict = models.BooleanField(null=True, blank=True, help_text="plausible, or sufficient; empty: cannot judge")
+    confidence = models.PositiveSmallIntegerField(null=True, blank=True)
+    cannot_judge = models.BooleanField(default=False)
+    marks: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="keys of the rows that look wrong")
+    note = models.TextField(blank=True)
+    submission_id = models.UUIDField(unique=True)
+    revision = models.PositiveSmallIntegerField(default=1)
+    opened_at = models.DateTimeField()
+    submitted_at = models.DateTimeField(help_text="the first version")
+    revised_at = models.DateTimeField(null=True, blank=True, help_text="the last correction")
+    seconds = models.FloatField(
+        help_text="from the item's first showing to its first submission, by the server's clock"
+    )
+    active_seconds = models.FloatField(null=True, blank=True, help_text="tab visible and rater active, by the browser")
+    first_verdict_seconds = models.FloatField(null=True, blank=True, help_text="active seconds to the first choice")
+    changes = models.PositiveSmallIntegerField(default=0, help_text="changes of mind before submission")
+    hand = models.CharField(max_length=8, blank=True, choices=HANDS)
+    viewport = models.CharField(max_length=12, blank=True, help_text="width x height in CSS pixels")
+    layout_shown = models.CharField(max_length=8, blank=True, choices=LAYOUTS, help_text="plain where lineage failed")
+    guide_version = models.PositiveSmallIntegerField(default=1)
+    interface_version = models.CharField(max_length=12, blank=True)
+    imported = models.BooleanField(default=False, help_text="collected elsewhere")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=_ANSWERED | _NOT_JUDGED, name="rating_is_whole"),
+            models.CheckConstraint(condition=Q(seconds__gte=0), name="rating_seconds_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return "cannot judge" if self.cannot_judge else f"{self.verdict}, confidence {self.confidence}"
+
+
+class RatingEvent(models.Model):
+    """One version of an answer. Rows are only ever added; the standing Rating equals the last one."""
+
+    KINDS = [("answer", "answer"), ("correction", "correction"), ("imported", "imported")]
+
+    assignment = models.ForeignKey(Assignment, on_delete=models.PROTECT, related_name="rating_events")
+    kind = models.CharField(max_length=12, choices=KINDS)
+    revision = models.PositiveSmallIntegerField()
+    verdict = models.BooleanField(null=True, blank=True)
+    confidence = models.PositiveSmallIntegerField(null=True, blank=True)
+    cannot_judge = models.BooleanField(default=False)
+    marks: "models.JSONField[Any, Any]" = models.JSONField(default=list)
+    note = models.TextField(blank=True)
+    submission_id = models.UUIDField(unique=True)
+    active_seconds = models.FloatField(null=True, blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["assignment", "revision"]
+        constraints = [
+            models.UniqueConstraint(fields=["assignment", "revision"], name="rating_event_once_per_revision"),
+            models.CheckConstraint(condition=_ANSWERED | _NOT_JUDGED, name="rating_event_is_whole"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.revision}"
+
+
+class FirstLook(models.Model):
+    """In the confirm arm: the answer before the balance sheet was shown. Kept beside the final one, never changed."""
+
+    assignment = models.OneToOneField(Assignment, on_delete=models.PROTECT, related_name="first_look")
+    verdict = models.BooleanField()
+    confidence = models.PositiveSmallIntegerField()
+    marks: "models.JSONField[Any, Any]" = models.JSONField(default=list)
+    submission_id = models.UUIDField(unique=True)
+    active_seconds = models.FloatField(null=True, blank=True)
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(confidence__gte=1, confidence__lte=5), name="first_look_1_to_5")
+        ]
+
+    def __str__(self) -> str:
+        return f"first {self.verdict}, confidence {self.confidence}"
+
+
+class Draft(models.Model):
+    """What a rater has chosen and not saved yet. It is no answer, and no number anywhere counts it."""
+
+    assignment = models.OneToOneField(Assignment, on_delete=models.CASCADE, related_name="draft")
+    verdict = models.BooleanField(null=True, blank=True)
+    confidence = models.PositiveSmallIntegerField(null=True, blank=True)
+    marks: "models.JSONField[Any, Any]" = models.JSONField(default=list)
+    note = models.TextField(blank=True)
+    updated_at = models.DateTimeField(default=timezone.now)
+
+    def __str__(self) -> str:
+        return f"draft of {self.assignment_id}"
+
+
+class PracticeAnswer(models.Model):
+    """A rater's first answer to a practice item: shown to them with the explanation, told to analysts, never counted."""
+
+    rater = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="practice_answers")
+    key = models.CharField(max_length=60, help_text="of the practice item in fixtures/practice/")
+    verdict = models.BooleanField()
+    confidence = models.PositiveSmallIntegerField()
+    right = models.BooleanField()
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["rater", "pk"]
+        constraints = [models.UniqueConstraint(fields=["rater", "key"], name="practice_answer_once")]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {'right' if self.right else 'wrong'}"

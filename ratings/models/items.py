@@ -1,0 +1,122 @@
+"""Blinded items, and apart from them where they came from."""
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from ratings.models.studies import Study
+from simulation.models import PERTURBATIONS, EvidenceReview, Transition, Twin
+
+
+class Item(models.Model):
+    """One blinded thing to rate: `payload` and `context` hold all that a rater may ever see of it."""
+
+    study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="items")
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    payload = models.JSONField(help_text="made by ratings.blinding")
+    payload_sha256 = models.CharField(max_length=64)
+    context: "models.JSONField[Any, Any]" = models.JSONField(
+        default=dict, help_text="goal and earlier steps, made by ratings.blinding; empty where no arm shows them"
+    )
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["study", "payload_sha256"], name="item_payload_once_per_study"),
+        ]
+
+    def __str__(self) -> str:
+        return f"item {self.code}"
+
+
+class ImportedItem(models.Model):
+    """An item from elsewhere, waiting in its study: the record as the file had it, and what it becomes for raters."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="imported_items")
+    key = models.CharField(max_length=120, help_text="its id in the file")
+    record = models.JSONField(help_text="the line as it was read")
+    payload = models.JSONField(help_text="made by ratings.blinding")
+    payload_sha256 = models.CharField(max_length=64)
+    context: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
+    target: "models.JSONField[Any, Any]" = models.JSONField(
+        default=list, help_text="mark keys of the rows that hold the error; empty: not known"
+    )
+    label = models.CharField(max_length=80, help_text="its source, as the file names it")
+    perturbation = models.CharField(max_length=8, choices=PERTURBATIONS)
+    truth = models.BooleanField(null=True, blank=True, help_text="plausible or sufficient by design; empty if unknown")
+    pair = models.CharField(max_length=120, blank=True, help_text="shared by versions of one thing; empty: by content")
+    experiment = models.CharField(max_length=80, blank=True)
+    action = models.CharField(max_length=80, blank=True)
+    verdicts: "models.JSONField[Any, Any]" = models.JSONField(default=dict, help_text="classifier -> sufficient")
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["study", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "key"], name="imported_item_key_once"),
+            models.UniqueConstraint(fields=["study", "payload_sha256"], name="imported_item_payload_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"imported item {self.key}"
+
+
+class ItemSource(models.Model):
+    """Where an item came from: the sealed side. Read by `reports` after unblinding, and by simulated raters."""
+
+    item = models.OneToOneField(Item, on_delete=models.PROTECT, related_name="source")
+    pair = models.UUIDField(help_text="shared by an original and its twins")
+    label = models.CharField(max_length=80, help_text="the cast that made it")
+    perturbation = models.CharField(max_length=8, choices=PERTURBATIONS)
+    truth = models.BooleanField(null=True, blank=True, help_text="plausible by design; empty if unknown")
+    experiment = models.CharField(max_length=80, blank=True)
+    action = models.CharField(max_length=80, blank=True)
+    transition = models.ForeignKey(Transition, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    twin = models.ForeignKey(Twin, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    review = models.ForeignKey(EvidenceReview, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    imported = models.ForeignKey(ImportedItem, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    target: "models.JSONField[Any, Any]" = models.JSONField(
+        default=list, help_text="mark keys of the rows that hold the planted error; empty: not known"
+    )
+    verdicts: "models.JSONField[Any, Any]" = models.JSONField(
+        default=dict, help_text="classifier name -> sufficient, as it stood when the study opened"
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(transition__isnull=False, review__isnull=True, imported__isnull=True)
+                | Q(transition__isnull=True, twin__isnull=True, review__isnull=False, imported__isnull=True)
+                | Q(transition__isnull=True, twin__isnull=True, review__isnull=True, imported__isnull=False),
+                name="item_source_is_one_thing",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.label}, {self.perturbation}"
+
+
+class Quarantine(models.Model):
+    """A candidate whose shown text might give it away: out of the study until a person releases it."""
+
+    DECISIONS = [("", "undecided"), ("released", "released"), ("dropped", "dropped")]
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="quarantine")
+    payload_sha256 = models.CharField(max_length=64)
+    payload = models.JSONField()
+    reasons: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="[[place, what was found]]")
+    decision = models.CharField(max_length=8, blank=True, choices=DECISIONS)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["study", "pk"]
+        constraints = [models.UniqueConstraint(fields=["study", "payload_sha256"], name="quarantine_once")]
+
+    def __str__(self) -> str:
+        return f"quarantined item {self.pk}"

@@ -1,0 +1,130 @@
+"""Seats and who holds them, members of a study, invitations and links."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from ratings.models.studies import Study
+
+
+class Membership(models.Model):
+    """What somebody who is no rater may do in a study: its admins create and run it, its analysts read its results."""
+
+    ROLES = [("admin", "study admin"), ("analyst", "analyst")]
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="members")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=8, choices=ROLES)
+
+    class Meta:
+        ordering = ["study", "role", "pk"]
+        constraints = [models.UniqueConstraint(fields=["study", "user"], name="membership_once")]
+
+    def __str__(self) -> str:
+        return f"{self.get_role_display()} of {self.study}"
+
+
+class Rater(models.Model):
+    """A seat in a study under a pseudonymous label. `user` is empty until somebody takes it, and for raters that are
+    simulated or whose ratings were collected elsewhere, which are called so wherever they show."""
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="raters")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="seats"
+    )
+    label = models.CharField(max_length=12)
+    number = models.PositiveIntegerField(default=0, help_text="of the label: R07 is 7")
+    simulated = models.BooleanField(default=False)
+    imported_as = models.CharField(max_length=120, blank=True, help_text="what the file called them")
+    invited_at = models.DateTimeField(null=True, blank=True)
+    consented_at = models.DateTimeField(null=True, blank=True)
+    guide_seen = models.PositiveSmallIntegerField(default=0, help_text="version of the guide that was read last")
+    practised_at = models.DateTimeField(null=True, blank=True, help_text="when practice was passed or not asked for")
+    started_at = models.DateTimeField(null=True, blank=True, help_text="when the first item could be rated")
+    finished_at = models.DateTimeField(null=True, blank=True, help_text="the rater pressed Finish: nothing changes now")
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+    dropped = models.BooleanField(default=False, help_text="withdrawn, and the study's rule drops their ratings")
+    last_seen_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["study", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "label"], name="rater_label_once"),
+            models.UniqueConstraint(fields=["study", "user"], name="rater_user_once_per_study"),
+            models.CheckConstraint(
+                condition=Q(simulated=False) | Q(invited_at__isnull=True), name="rater_simulated_is_never_invited"
+            ),
+            models.CheckConstraint(
+                condition=Q(dropped=False) | Q(withdrawn_at__isnull=False), name="rater_dropped_has_withdrawn"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.label} (simulated)" if self.simulated else self.label
+
+    @property
+    def is_person(self) -> bool:
+        return not (self.simulated or self.imported_as)
+
+
+class RaterProfile(models.Model):
+    """What an expert says of themselves, asked once, and how they like to work. Erased with the person's other data."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="rater_profile")
+    degree = models.CharField(max_length=60, blank=True)
+    field = models.CharField(max_length=120, blank=True)
+    years = models.PositiveSmallIntegerField(null=True, blank=True, help_text="of laboratory experience")
+    single_keys = models.BooleanField(default=True)
+    answered_at = models.DateTimeField(null=True, blank=True)
+    erased_at = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"profile {self.pk}"
+
+
+class Invitation(models.Model):
+    """A personal link to a seat. Only the hash of its token is kept; it is used once, by consenting."""
+
+    seat = models.ForeignKey(Rater, on_delete=models.CASCADE, related_name="invitations")
+    email = models.EmailField(blank=True)
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    sent_at = models.DateTimeField(null=True, blank=True)
+    send_error = models.CharField(max_length=300, blank=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"invitation of {self.created_at:%Y-%m-%d %H:%M}"
+
+
+class SignInLink(models.Model):
+    """A link that signs its user in once. Only the hash of its token is kept."""
+
+    PURPOSES = [("admin", "admin"), ("rater", "rater")]
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="sign_in_links")
+    token_sha256 = models.CharField(max_length=64, unique=True)
+    purpose = models.CharField(max_length=8, choices=PURPOSES)
+    created_at = models.DateTimeField(default=timezone.now)
+    expires_at = models.DateTimeField()
+    opened_at = models.DateTimeField(null=True, blank=True)
+    used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} link of {self.created_at:%Y-%m-%d %H:%M}"

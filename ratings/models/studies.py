@@ -1,0 +1,130 @@
+"""A study, its log, its guide and its blinding audits."""
+
+import uuid
+from typing import ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+TRANSITION, EVIDENCE = "transition_plausibility", "evidence_sufficiency"
+
+
+class Study(models.Model):
+    """A question put to raters about a frozen set of blinded items."""
+
+    MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "draft": ("open",),
+        "open": ("paused", "closed"),
+        "paused": ("open", "closed"),
+        "closed": ("open", "unblinded"),
+        "unblinded": (),
+    }
+    STATUSES = [(name, name) for name in MOVES]
+    KINDS = [(TRANSITION, "transition plausibility"), (EVIDENCE, "evidence sufficiency")]
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    slug = models.SlugField(unique=True, max_length=80)
+    name = models.CharField(max_length=120)
+    kind = models.CharField(max_length=30, choices=KINDS)
+    question = models.CharField(max_length=300)
+    protocol = models.JSONField(help_text="the study document, read by ratings.protocols; frozen at opening")
+    seed = models.BigIntegerField()
+    ratings_per_item = models.PositiveSmallIntegerField()
+    status = models.CharField(max_length=12, choices=STATUSES, default="draft")
+    guide = models.TextField(blank=True, help_text="instructions of this study's own, shown with the standing ones")
+    guide_version = models.PositiveSmallIntegerField(default=1)
+    deadline = models.DateField(null=True, blank=True, help_text="told to raters; nothing closes by itself")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    opened_at = models.DateTimeField(null=True, blank=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+    unblinded_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+        verbose_name_plural = "studies"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_open(self) -> bool:
+        return self.status == "open"
+
+    @property
+    def is_draft(self) -> bool:
+        return self.status == "draft"
+
+    @property
+    def is_unblinded(self) -> bool:
+        return self.status == "unblinded"
+
+    @property
+    def answers(self) -> tuple[str, str]:
+        """The words for verdict yes and no."""
+        return ("Plausible", "Not plausible") if self.kind == TRANSITION else ("Sufficient", "Not sufficient")
+
+    def may_become(self, status: str) -> bool:
+        return status in self.MOVES[self.status]
+
+
+class StudyEvent(models.Model):
+    """One line of a study's log. Rows are only ever added."""
+
+    KINDS = [
+        (kind, kind)
+        for kind in (
+            "created", "edited", "duplicated", "opened", "paused", "resumed", "closed", "reopened", "unblinded",
+            "guide", "invited", "reminded", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
+            "items imported", "ratings imported", "quarantine", "audited", "looked", "exported", "member",
+        )
+    ]  # fmt: skip
+
+    study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="events")
+    kind = models.CharField(max_length=20, choices=KINDS)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+    detail = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["at", "pk"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.at:%Y-%m-%d %H:%M}"
+
+
+class GuideVersion(models.Model):
+    """The study's own instructions as they stood from `at` on; every rating names the version its rater had read."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="guides")
+    number = models.PositiveSmallIntegerField()
+    text = models.TextField(blank=True)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["study", "number"]
+        constraints = [models.UniqueConstraint(fields=["study", "number"], name="guide_version_once")]
+
+    def __str__(self) -> str:
+        return f"guide {self.number}"
+
+
+class BlindingAudit(models.Model):
+    """What `audit_blinding` found, as it was found; the last one goes into the export as the blinding certificate."""
+
+    study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="audits")
+    at = models.DateTimeField(default=timezone.now)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    passed = models.BooleanField()
+    report = models.JSONField()
+    sha256 = models.CharField(max_length=64, help_text="of the report in canonical form")
+
+    class Meta:
+        ordering = ["-at", "-pk"]
+
+    def __str__(self) -> str:
+        return f"audit of {self.at:%Y-%m-%d %H:%M}, {'passed' if self.passed else 'failed'}"

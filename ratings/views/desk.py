@@ -1,0 +1,5 @@
+"""See /work/notes/contract.md."""
+
+from django.urls import URLPattern
+
+urls: list[URLPattern] = []

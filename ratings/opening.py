@@ -3,17 +3,15 @@
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-from uuid import UUID
+from typing import Any, NamedTuple
 
-from django.db.models import Count
 from django.utils import timezone
 
-from ratings import planning, pool
+from ratings import designs, planning, pool
 from ratings.blinding import payload_digest
+from ratings.found import Found
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
-from ratings.planning import PlanError, Planned
-from ratings.pool import Found
+from ratings.planning import Matrix, Place, PlanError, Planned
 from ratings.protocols import StudyProtocol
 
 
@@ -24,59 +22,125 @@ class Filled(NamedTuple):
     seats: int
 
 
+class Preview(NamedTuple):
+    """What opening would make: items, seats, ratings wanted in all, and who would get how many of which source.
+
+    In a pool study the rows of the matrix are empty: nothing is dealt out before raters come. `places` hold raters 0, 1,
+    ... for R01, R02, ..., with the keys of `planned`.
+    """
+
+    items: int
+    seats: int
+    ratings: int
+    matrix: Matrix
+    planned: tuple[Planned, ...] = ()
+    places: tuple[Place, ...] = ()
+
+
 def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
     """Everything an empty study needs; as few seats as will do unless `raters` says how many. Part of a transaction."""
-    chosen = _choose(protocol, raters)
-    items = _freeze(study, chosen)
-    planned = [
-        Planned(str(items[f.candidate.key].pk), f.candidate.source, f.candidate.pair, study.ratings_per_item)
-        for f in chosen
-    ]
-    seats = raters or max(planning.raters_needed(planned), study.ratings_per_item)
-    _seat_and_assign(study, planned, seats)
-    return Filled(len(items), seats)
+    chosen = choose(protocol, study, raters)
+    pool.settle(study, protocol, chosen)
+    items = freeze(study, chosen)
+    planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _planned(protocol, chosen)]
+    wanted = _seats(protocol, planned, raters)
+    places = assign(protocol, study.seed, planned, wanted)
+    write(study, places, make_seats(study, wanted))
+    return Filled(len(items), wanted)
 
 
-def deal_again(study: Study, free: Sequence[Rater], raters: int) -> None:
-    """What the free seats were to rate, dealt to `raters` new seats in their place. Part of a transaction."""
-    needed = (
-        Assignment.objects.filter(rater__in=free)
-        .values_list("item_id", "pair", "item__source__label", "item__source__perturbation")
-        .annotate(n=Count("pk"))
-        .order_by("item__source__experiment", "item__payload_sha256")
-    )
-    planned = [Planned(str(item), (label, wrong), str(pair), n) for item, pair, label, wrong, n in needed]
-    Assignment.objects.filter(rater__in=free).delete()
-    Rater.objects.filter(pk__in=[rater.pk for rater in free]).delete()
-    _seat_and_assign(study, planned, raters)
+def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> Preview:
+    """What `fill` would do now; PlanError if it cannot. Writes nothing."""
+    planned = _planned(protocol, choose(protocol, study, raters or protocol.raters))
+    wanted = _seats(protocol, planned, raters or protocol.raters)
+    places = assign(protocol, protocol.seed, planned, wanted)
+    ratings = sum(plan.needed for plan in planned)
+    matrix = planning.matrix(planned, places, wanted)
+    return Preview(len(planned), wanted, ratings, matrix, tuple(planned), tuple(places))
 
 
-def _choose(protocol: StudyProtocol, raters: int | None) -> list[Found]:
-    found = {f.candidate.key: f for f in pool.find(protocol)}
+def choose(protocol: StudyProtocol, study: Study | None, raters: int | None) -> list[Found]:
+    """So many of each source as the study asks for, and every item that was imported into it."""
+    every = pool.find(protocol, study)
+    own = [found for found in every if found.origin.get("imported_id")]
+    known = {found.candidate.content for found in own}
+    found = {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
     wanted = {(source.cast, source.perturbation): source.count for source in protocol.sources}
-    versions = raters // protocol.ratings_per_item if raters else None
-    if versions == 0:
-        least = protocol.ratings_per_item
-        raise PlanError(f"{raters} raters are too few for {least} ratings per item; {least} would work")
-    chosen = planning.choose([f.candidate for f in found.values()], wanted, protocol.seed, versions)
-    return [found[candidate.key] for candidate in chosen]
+    candidates = [f.candidate for f in found.values()]
+    chosen = planning.choose(candidates, wanted, protocol.seed, _versions(protocol, raters))
+    return [found[candidate.key] for candidate in chosen] + own
 
 
-def _freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
+def assign(
+    protocol: StudyProtocol, seed: int, planned: Sequence[Planned], seats: int, first_seat: int = 1
+) -> list[Place]:
+    """The plan as the study's document wants it."""
+    return planning.assign(
+        planned,
+        seats,
+        seed,
+        design=protocol.design,
+        arms=designs.arms_of(protocol),
+        by=protocol.display.by,
+        repeats=protocol.repeats,
+        distance=protocol.repeat_distance,
+        most=protocol.items_per_rater,
+        first_seat=first_seat,
+    )
+
+
+def freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
     """Items and their sources, made in one shuffled batch so that no id or time tells what belongs together."""
     order = list(chosen)
-    random.Random(f"freeze/{study.seed}").shuffle(order)
+    random.Random(f"freeze/{study.seed}/{len(order)}").shuffle(order)
     now = timezone.now()
     rows = [
-        Item(study=study, payload=f.payload, payload_sha256=payload_digest(f.payload), created_at=now) for f in order
+        Item(
+            study=study,
+            payload=f.payload,
+            payload_sha256=payload_digest(f.payload),
+            context=f.context,
+            created_at=now,
+        )
+        for f in order
     ]
-    items = dict(zip([f.candidate.key for f in order], Item.objects.bulk_create(rows), strict=True))
-    pairs = {f.candidate.pair: uuid.uuid4() for f in chosen}
-    ItemSource.objects.bulk_create(_source(items[f.candidate.key], f, pairs[f.candidate.pair]) for f in order)
+    made = Item.objects.bulk_create(rows, batch_size=500)
+    items = dict(zip([f.candidate.key for f in order], made, strict=True))
+    pairs = _pairs(study, order)
+    sources = [_source(items[f.candidate.key], f, pairs[f.candidate.pair]) for f in order]
+    ItemSource.objects.bulk_create(sources, batch_size=500)
     return items
 
 
-def _source(item: Item, found: Found, pair: UUID) -> ItemSource:
+def make_seats(study: Study, n: int) -> list[Rater]:
+    """Free seats, nobody holds them yet, numbered on from the last there is."""
+    last = max(study.raters.values_list("number", flat=True), default=0)
+    rows = [Rater(study=study, number=number, label=f"R{number:02}") for number in range(last + 1, last + n + 1)]
+    return Rater.objects.bulk_create(rows)
+
+
+def write(study: Study, places: Sequence[Place], seats: Sequence[Rater]) -> None:
+    """The rows of a plan whose keys are those of items; shuffled, so that no id tells an order."""
+    pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
+    rows = [row(place, seats[place.rater], pairs[int(place.key)]) for place in places]
+    random.Random(f"assignments/{study.seed}").shuffle(rows)
+    Assignment.objects.bulk_create(rows, batch_size=500)
+
+
+def row(place: Place, seat: Rater, pair: uuid.UUID) -> Assignment:
+    shown: dict[str, Any] = {"layout": place.layout, "with_context": place.with_context, "marks": place.marks}
+    return Assignment(
+        item_id=int(place.key),
+        rater=seat,
+        position=place.position,
+        occasion=place.occasion,
+        slot=place.slot,
+        pair=pair,
+        **shown,
+    )
+
+
+def _source(item: Item, found: Found, pair: uuid.UUID) -> ItemSource:
     candidate = found.candidate
     return ItemSource(
         item=item,
@@ -89,25 +153,32 @@ def _source(item: Item, found: Found, pair: UUID) -> ItemSource:
     )
 
 
-def _seat_and_assign(study: Study, planned: Sequence[Planned], seats: int) -> None:
-    places = planning.assign(planned, seats, study.seed)
-    first = _last_label(study) + 1
-    raters = [_seat(study, number) for number in range(first, first + seats)]
-    pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
-    rows = [
-        Assignment(
-            item_id=int(place.key), rater=raters[place.rater], position=place.position, pair=pairs[int(place.key)]
-        )
-        for place in places
-    ]
-    random.Random(f"assignments/{study.seed}").shuffle(rows)
-    Assignment.objects.bulk_create(rows, batch_size=500)
+def _pairs(study: Study, chosen: Sequence[Found]) -> dict[str, uuid.UUID]:
+    """The same for versions that come later, and meaning nothing elsewhere. Studies of earlier releases drew theirs."""
+    known = dict(ItemSource.objects.filter(item__study=study).values_list("transition_id", "pair"))
+    pairs = {f.candidate.pair: uuid.uuid5(study.code, f.candidate.pair) for f in chosen}
+    steps = ((f.candidate.pair, f.origin.get("transition_id")) for f in chosen)
+    return pairs | {pair: known[step] for pair, step in steps if step and step in known}
 
 
-def _last_label(study: Study) -> int:
-    return max(study.raters.values_list("number", flat=True), default=0)
+def _planned(protocol: StudyProtocol, chosen: Sequence[Found]) -> list[Planned]:
+    each = protocol.ratings_per_item
+    return [Planned(f.candidate.key, f.candidate.source, f.candidate.pair, each) for f in chosen]
 
 
-def _seat(study: Study, number: int) -> Rater:
-    """A free seat: nobody holds it yet."""
-    return Rater.objects.create(study=study, number=number, label=f"R{number:02}")
+def _versions(protocol: StudyProtocol, raters: int | None) -> int | None:
+    """How many versions of one thing can be used, when each must have all its ratings from different people."""
+    each = protocol.ratings_per_item
+    if protocol.design == "crossed":
+        return 1
+    if raters and raters < each:
+        raise PlanError(f"{raters} raters are too few for {each} ratings per item; {each} would work")
+    return raters // each if raters else None
+
+
+def _seats(protocol: StudyProtocol, planned: Sequence[Planned], raters: int | None) -> int:
+    if raters:
+        return raters
+    each, most = protocol.ratings_per_item, protocol.items_per_rater
+    for_most = -(-each * len(planned) // most) if most and protocol.design != "crossed" else 0
+    return max(planning.raters_needed(planned), each, for_most)

@@ -1,20 +1,149 @@
-"""Seats of an open study: free ones, late ones, those given back."""
+"""Seats of a running study: late ones, free ones, withdrawn ones; and items that come late."""
+
+from collections.abc import Sequence
 
 from django.db import transaction
+from django.db.models import Count, Q
+from django.utils import timezone
 
-from ratings import opening
-from ratings.models import Rater, Study
-from ratings.studies import log
+from ratings import claiming, designs, opening, pool, redealing
+from ratings.blinding import payload_digest
+from ratings.found import Found
+from ratings.models import Assignment, ItemSource, Rater, Study
+from ratings.planning import PlanError, Planned
+from ratings.protocols import MOST_RATERS
+from ratings.redealing import LIVE, Dealt
+from ratings.studies import Actor, StudyError, log
+
+
+@transaction.atomic
+def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
+    """Seats for raters who come late. Nothing that was served moves.
+
+    Balanced: what nobody may have so far is theirs, then unserved work is evened out. Crossed: they get every item, and
+    each item wants as many ratings more. Pool: they claim.
+    """
+    study = _running(study)
+    if n < 1 or study.raters.count() + n > MOST_RATERS:
+        raise StudyError(f"{n} seats cannot be added: a study has at most {MOST_RATERS}, and one is the least to add")
+    seats = opening.make_seats(study, n)
+    moved = 0
+    if designs.is_crossed(study):
+        _want_more(study, n)
+    if not designs.is_pool(study):
+        moved = redealing.deal_free(study, seats).given
+    if not (designs.is_pool(study) or designs.is_crossed(study)):
+        moved += redealing.even_out(study, seats)
+    study.protocol["raters"] = study.protocol.get("raters", 0) + n
+    study.save(update_fields=["protocol", "ratings_per_item"])
+    names = ", ".join(seat.label for seat in seats)
+    log(study, "replanned", by, f"{names} added, with {_many(moved, 'item')}")
+    return seats
+
+
+@transaction.atomic
+def withdraw(seat: Rater, by: Actor = None) -> Dealt:
+    """The rater leaves. What they were still to rate is dealt to others; by the study's rule so is what they did rate."""
+    study = claiming.lock(seat.study_id)
+    row = Rater.objects.select_for_update().get(pk=seat.pk)
+    if row.withdrawn_at:
+        return Dealt(0, 0)
+    if study.is_unblinded:
+        raise StudyError(f"{study.name} is unblinded: its results stand. Personal data can still be erased.")
+    row.withdrawn_at = seat.withdrawn_at = timezone.now()
+    row.dropped = seat.dropped = designs.protocol_of(study).withdrawal == "drop"
+    row.save(update_fields=["withdrawn_at", "dropped"])
+    row.invitations.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=row.withdrawn_at)
+    _give_back(row)
+    planned = study.status in ("open", "paused") and not designs.is_pool(study)
+    dealt = redealing.deal_free(study, redealing.takers(study)) if planned else Dealt(0, 0)
+    own = by is not None and by.pk == row.user_id  # the log must not tie a name to a code
+    log(study, "withdrawn", None if own else by, _told(row, dealt))
+    return dealt
+
+
+@transaction.atomic
+def add_items(study: Study, found: Sequence[Found], by: Actor = None) -> int:
+    """More items for an open study, each to as many raters as the others, in random order behind what was served."""
+    study = _running(study)
+    new = {payload_digest(one.payload) for one in found}
+    known = study.items.filter(payload_sha256__in=new).count()
+    if known or len(new) < len(found):
+        raise PlanError(f"{_many(known + len(found) - len(new), 'item')} would be in the study twice")
+    pool.settle(study, designs.protocol_of(study), found)
+    opening.freeze(study, found)
+    pooled = designs.is_pool(study)
+    dealt = Dealt(0, 0) if pooled else redealing.deal_free(study, redealing.takers(study))
+    log(study, "items added", by, f"{_many(len(found), 'item')}{_waiting(dealt)}")
+    return len(found)
 
 
 @transaction.atomic
 def replan(study: Study, raters: int) -> None:
     """Give what nobody has been asked to rate yet to `raters` new seats in place of the free ones."""
+    study = _running(study)
     free = free_seats(study)
-    opening.deal_again(study, free, raters)
+    slots: dict[str, list[int]] = {}
+    rows = Assignment.objects.filter(LIVE, rater__in=free).order_by("item__payload_sha256", "slot")
+    for item, slot in rows.values_list("item_id", "slot"):
+        slots.setdefault(str(item), []).extend([slot] if slot else [])
+    Assignment.objects.filter(rater__in=free).delete()
+    Rater.objects.filter(pk__in=[seat.pk for seat in free]).delete()
+    seats = opening.make_seats(study, raters)
+    planned = _planned(study, slots)
+    places = opening.assign(designs.protocol_of(study), study.seed, planned, raters, seats[0].number)
+    own = [place._replace(slot=slots[place.key][place.slot - 1]) if place.slot else place for place in places]
+    opening.write(study, own, seats)
     log(study, "replanned", None, f"{len(free)} free seats became {raters}")
 
 
 def free_seats(study: Study) -> list[Rater]:
-    """Seats that nobody was invited to and nobody simulates, in order."""
-    return list(study.raters.filter(invited_at__isnull=True, simulated=False, started_at__isnull=True).order_by("pk"))
+    """Seats that nobody was invited to, nobody holds and nobody simulates, in order."""
+    free = study.raters.filter(user__isnull=True, invited_at__isnull=True, simulated=False, imported_as="")
+    return list(free.filter(started_at__isnull=True, withdrawn_at__isnull=True).order_by("number"))
+
+
+def _running(study: Study) -> Study:
+    row = claiming.lock(study.pk)
+    if row.status not in ("open", "paused"):
+        raise StudyError(f"{row.name} is {row.status}; seats and items are added while a study runs")
+    return row
+
+
+def _want_more(study: Study, n: int) -> None:
+    """So many ratings more of each item, where no rater who left has made room for them."""
+    items = study.items.annotate(live=Count("assignments", filter=_LIVE_HERE))
+    most = max(items.values_list("live", flat=True), default=0) + n
+    study.ratings_per_item = max(study.ratings_per_item, most)
+    study.protocol["ratings_per_item"] = study.ratings_per_item
+
+
+def _give_back(seat: Rater) -> None:
+    """Unrated places are released; those of a rater whose ratings are dropped are free for others as well."""
+    now = seat.withdrawn_at
+    seat.assignments.filter(rating__isnull=True, released_at__isnull=True).update(slot=None, released_at=now)
+    if seat.dropped:
+        seat.assignments.filter(slot__isnull=False).update(slot=None)
+
+
+def _planned(study: Study, slots: dict[str, list[int]]) -> list[Planned]:
+    sources = ItemSource.objects.filter(item__study=study).order_by("experiment", "item__payload_sha256")
+    rows = sources.values_list("item_id", "label", "perturbation", "pair")
+    every = {str(item): ((label, wrong), str(pair)) for item, label, wrong, pair in rows}
+    return [Planned(key, source, pair, len(slots[key])) for key, (source, pair) in every.items() if key in slots]
+
+
+def _told(seat: Rater, dealt: Dealt) -> str:
+    rule = "ratings dropped" if seat.dropped else "ratings kept"
+    return f"{seat.label}, {rule}; {_many(dealt.given, 'place')} dealt to others{_waiting(dealt)}"
+
+
+def _waiting(dealt: Dealt) -> str:
+    return f"; {_many(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+_LIVE_HERE = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)

@@ -1,11 +1,17 @@
-"""Which item a rater gets next, and how far they are."""
+"""Which item a rater gets next, and how far they are. In planned designs the order stands before the first rating; in
+pool studies items are claimed one by one (see `claiming`)."""
 
+from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Count
+from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
+from ratings import claiming, designs
+from ratings.designs import arm as arm  # how a seat is shown things, for pages that serve it
 from ratings.models import Assignment, Rater
+
+_WAITING = Q(rating__isnull=True, released_at__isnull=True)
 
 
 class Progress(NamedTuple):
@@ -13,18 +19,54 @@ class Progress(NamedTuple):
     total: int
 
 
-def next_assignment(rater: Rater) -> Assignment | None:
-    """The first item in the rater's order without a rating; None when all are done."""
-    return rater.assignments.filter(rating__isnull=True).select_related("item").order_by("position").first()
+def next_assignment(seat: Rater, now: datetime | None = None) -> Assignment | None:
+    """The item this rater is to rate now; None when there is none (see `waiting` for pool studies)."""
+    if designs.is_pool(seat.study) and not _is_over(seat):
+        return claiming.claim(seat, now or timezone.now())
+    return open_work(seat).select_related("item").order_by("position").first()
 
 
-def progress(rater: Rater) -> Progress:
-    counted = rater.assignments.aggregate(done=Count("rating"), total=Count("pk"))
-    return Progress(counted["done"], counted["total"])
+def open_work(seat: Rater) -> QuerySet[Assignment]:
+    """What this rater has and has not answered yet."""
+    return seat.assignments.filter(_WAITING)
 
 
-def mark_opened(assignment: Assignment) -> None:
-    """The item is being shown; only the first time counts."""
+def previous_assignment(seat: Rater) -> Assignment | None:
+    """What this rater answered last."""
+    answered = seat.assignments.filter(rating__isnull=False).select_related("item", "rating")
+    return answered.order_by("-rating__submitted_at", "-position").first()
+
+
+def progress(seat: Rater) -> Progress:
+    """Answered, and in all. In a pool study what is still open to this rater counts, up to what one rater may have."""
+    done = Count("pk", filter=Q(rating__isnull=False))
+    counted = seat.assignments.aggregate(done=done, waiting=Count("pk", filter=_WAITING))
+    claimable = claiming.still_open(seat) if designs.is_pool(seat.study) and not _is_over(seat) else 0
+    return Progress(counted["done"], counted["done"] + counted["waiting"] + claimable)
+
+
+def waiting(seat: Rater) -> datetime | None:
+    """Pool studies: when to come back, if others hold all that this rater could still have; else None."""
+    return claiming.next_expiry(seat) if designs.is_pool(seat.study) and seat.study.is_open else None
+
+
+def mark_opened(assignment: Assignment) -> bool:
+    """The item is being shown; only the first time counts. False: it has gone to another rater meanwhile."""
     now = timezone.now()
-    if Assignment.objects.filter(pk=assignment.pk, opened_at__isnull=True).update(opened_at=now):
+    row = Assignment.objects.filter(pk=assignment.pk)
+    if row.filter(opened_at__isnull=True, released_at__isnull=True).update(opened_at=now):
         assignment.opened_at = now
+        return True
+    return row.filter(Q(released_at__isnull=True) | Q(rating__isnull=False)).exists()
+
+
+def extend_lease(assignment: Assignment, now: datetime | None = None) -> None:
+    """Its rater is at work on it: others wait for a whole lease more."""
+    if assignment.lease_until is None:
+        return
+    until = (now or timezone.now()) + designs.lease(assignment.rater.study)
+    Assignment.objects.filter(pk=assignment.pk, released_at__isnull=True).update(lease_until=until)
+
+
+def _is_over(seat: Rater) -> bool:
+    return bool(seat.withdrawn_at or seat.finished_at)

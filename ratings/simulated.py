@@ -7,7 +7,7 @@ all raters the wanted shares come out. Confidence is the distance from the thres
 
 import random
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.utils import timezone
 
-from ratings import access, answering, inviting, seating, serving, studies
+from ratings import answering, claiming, designs, inviting, seating, serving, studies
 from ratings.answering import RateResult
-from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, SignInLink, Study
+from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
+from ratings.models.answers import FIRST
 from ratings.studies import StudyError
 
 SPECIFICITY = 0.93
@@ -76,13 +78,11 @@ def simulate_raters(
     """
     skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement)
     seats, revoked, replanned = _take_seats(study, n)
-    total = Assignment.objects.filter(rater__in=seats, rating__isnull=True).count()
-    given = 0
-    for rater in seats:
-        for result in _rate_all(rater, skill, seed):
-            given += result.created
-            if progress and result.created:
-                progress(given, total)
+    total, given = _wanted(study, seats), 0
+    for result in _rate_all(seats, skill, seed):
+        given += result.created
+        if progress and result.created:
+            progress(given, total)
     labels = tuple(rater.label for rater in seats)
     if given:
         studies.log(study, "simulated", by, f"{', '.join(labels)}, seed {seed}")
@@ -91,39 +91,43 @@ def simulate_raters(
 
 @transaction.atomic
 def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], bool]:
-    """Seats nobody was invited to, then those whose link was never opened; planned anew if more are wanted than there are."""
-    study = Study.objects.select_for_update().get(pk=study.pk)
+    """Seats nobody was invited to, then those whose link nobody accepted; planned anew if more are wanted than there are."""
+    study = claiming.lock(study.pk)
     if not study.is_open:
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
     if n < 1:
         raise StudyError(f"{n} simulated raters: it must be at least 1")
     more = max(n - study.raters.filter(simulated=True).count(), 0)
-    free, waiting = seating.free_seats(study), _never_opened(study)
+    free, waiting = seating.free_seats(study), _never_accepted(study)
     replanned = more > len(free) + len(waiting)
     if replanned:
         _check_replan(study, more, free)
         seating.replan(study, more)
         free = seating.free_seats(study)
     taken = (free + waiting)[:more]
-    revoked = tuple(rater.label for rater in taken if rater.invited_at)
-    for rater in taken:
-        access.revoke_links(rater.user, "rater")
-    Rater.objects.filter(pk__in=[rater.pk for rater in taken]).update(simulated=True, invited_at=None)
-    return list(study.raters.filter(simulated=True).order_by("pk")), revoked, replanned
+    revoked = tuple(seat.label for seat in taken if seat.invited_at)
+    for seat in taken:
+        if seat.invited_at:
+            inviting.revoke(seat)
+    Rater.objects.filter(pk__in=[seat.pk for seat in taken]).update(simulated=True, invited_at=None)
+    return list(study.raters.filter(simulated=True).order_by("number")), revoked, replanned
 
 
-def _never_opened(study: Study) -> list[Rater]:
-    """Invited seats whose links nobody has opened yet; a link being opened now comes first, or is found revoked."""
-    links = SignInLink.objects.select_for_update(of=("self",)).filter(purpose="rater", user__rater__study=study)
-    opened = [link.user_id for link in links if link.opened_at]
-    invited = study.raters.filter(invited_at__isnull=False, started_at__isnull=True)
-    return list(invited.exclude(user__in=opened).select_related("user").order_by("pk"))
+def _never_accepted(study: Study) -> list[Rater]:
+    """Invited seats that nobody has taken yet; whoever accepts at this moment comes first, or finds the link revoked."""
+    invited = study.raters.filter(invited_at__isnull=False, user__isnull=True, withdrawn_at__isnull=True)
+    return list(invited.order_by("number"))
 
 
 def _check_replan(study: Study, more: int, free: list[Rater]) -> None:
     invited = study.raters.filter(invited_at__isnull=False).count()
     if not free:
         raise StudyError(f"{study.name} has no free seat left for {more} more simulated raters")
+    if designs.is_crossed(study):
+        raise StudyError(
+            f"{study.name} is crossed, every rater rates every item, and has {len(free)} free seats: add seats first "
+            f"for {more} simulated raters"
+        )
     if invited:
         raise StudyError(
             f"{study.name} has {len(free)} free seats and {invited} people are invited: "
@@ -131,37 +135,62 @@ def _check_replan(study: Study, more: int, free: list[Rater]) -> None:
         )
 
 
-def _rate_all(rater: Rater, skill: Skill, seed: int) -> Iterator[RateResult]:
-    """One rater's ratings, one after the other in their order."""
-    inviting.start(rater)
-    judge = _evidence_judge if rater.study.kind == EVIDENCE else _transition_judge
-    while assignment := serving.next_assignment(rater):
-        serving.mark_opened(assignment)
-        source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
-        verdict, confidence = judge(source, rater.label, skill, seed)
-        yield answering.rate(assignment, verdict, confidence, uuid.uuid4())
+def _wanted(study: Study, seats: Sequence[Rater]) -> int:
+    """How many ratings are to come. In a pool study at most so many: people may claim some of them, or pairs run out."""
+    if not designs.is_pool(study):
+        waiting = Assignment.objects.filter(rater__in=seats, rating__isnull=True, released_at__isnull=True)
+        return waiting.count()
+    progress = [serving.progress(seat) for seat in seats]
+    given = Assignment.objects.filter(rater__study=study, occasion=FIRST, slot__isnull=False).count()
+    return min(study.items.count() * study.ratings_per_item - given, sum(seen.total - seen.done for seen in progress))
 
 
-def _transition_judge(source: ItemSource, label: str, skill: Skill, seed: int) -> tuple[bool, int]:
+def _rate_all(seats: Sequence[Rater], skill: Skill, seed: int) -> Iterator[RateResult]:
+    """All their ratings, in turn: each the next of their order. No consent, guide or practice: nobody sits there."""
+    Rater.objects.filter(pk__in=[seat.pk for seat in seats], started_at__isnull=True).update(started_at=timezone.now())
+    at_work = [seat for seat in seats if not seat.withdrawn_at]
+    while at_work:
+        for seat in list(at_work):
+            if assignment := serving.next_assignment(seat):
+                yield _rate(assignment, seat, skill, seed)
+            else:
+                at_work.remove(seat)
+
+
+def _rate(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> RateResult:
+    """Judged from the source; a second time with a new look of the rater's own."""
+    serving.mark_opened(assignment)
+    source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
+    judge = _evidence_judge if seat.study.kind == EVIDENCE else _transition_judge
+    look = seat.label if assignment.occasion == FIRST else f"{seat.label} again"
+    verdict, confidence = judge(source, seat.label, skill, seed, look)
+    return answering.rate(assignment, verdict, confidence, uuid.uuid4())
+
+
+def _transition_judge(source: ItemSource, label: str, skill: Skill, seed: int, look: str = "") -> tuple[bool, int]:
     """Plausible unless the trace of error passes the rater's threshold."""
-    shift = random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
-    distance = _trace(source, label, seed) + _centre(skill.shares()[source.perturbation]) - shift
+    centre = _centre(skill.shares()[source.perturbation])
+    distance = _trace(source, look or label, seed) + centre - _shift(label, seed)
     return distance <= 0, _confidence(distance)
 
 
-def _evidence_judge(source: ItemSource, label: str, skill: Skill, seed: int) -> tuple[bool, int]:
-    """What the first classifier says, unless the rater sees it otherwise."""
-    says = source.verdicts[min(source.verdicts)]
-    shift = random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
-    distance = _trace(source, label, seed) + _centre(1 - skill.agreement) - shift
+def _evidence_judge(source: ItemSource, label: str, skill: Skill, seed: int, look: str = "") -> tuple[bool, int]:
+    """What the first classifier says, or else what the record was made to be, unless the rater sees it otherwise."""
+    says = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
+    distance = _trace(source, look or label, seed) + _centre(1 - skill.agreement) - _shift(label, seed)
     return says == (distance <= 0), _confidence(distance)
 
 
-def _trace(source: ItemSource, label: str, seed: int) -> float:
-    """What this rater sees in this item: a standard normal number, part of which all raters share."""
+def _shift(label: str, seed: int) -> float:
+    """How much stricter or milder than others this rater is."""
+    return random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
+
+
+def _trace(source: ItemSource, look: str, seed: int) -> float:
+    """What a rater sees in this item at this look: a standard normal number, part of which all raters share."""
     content = source.item.payload_sha256
     shared = random.Random(f"{seed}/item/{content}").gauss(0, 1)
-    own = random.Random(f"{seed}/{label}/{content}").gauss(0, 1)
+    own = random.Random(f"{seed}/{look}/{content}").gauss(0, 1)
     return sqrt(SHARED) * shared + sqrt(1 - SHARED) * own
 
 

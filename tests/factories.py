@@ -4,7 +4,10 @@ import random
 import uuid
 from typing import Any
 
-from ratings import studies
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from ratings import answering, serving, studies
 from ratings.models import Rater, Study
 from simulation import laboratory
 from simulation.lab.actions import Action
@@ -131,12 +134,34 @@ def open_study(raters: int | None = None, **changes: Any) -> Study:
     return study
 
 
+def seat(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Rater:
+    """A seat of an open study, the first free one unless a label is given, held by a user of its own.
+
+    A `ready` one has consented, read the guide, passed practice and started: the next page is an item.
+    """
+    rater = study.raters.get(label=label) if label else study.raters.filter(user=None, simulated=False)[0]
+    rater.user = User.objects.create_user(f"{study.slug} {rater.label}")
+    rater.invited_at = now = timezone.now()
+    if ready:
+        rater.consented_at = rater.practised_at = rater.started_at = now
+        rater.guide_seen = study.guide_version
+    for name, value in fields.items():
+        setattr(rater, name, value)
+    rater.save()
+    return rater
+
+
+def seat_all(study: Study) -> list[Rater]:
+    """Every free seat taken by a user of its own, ready to rate."""
+    return [seat(study, rater.label) for rater in study.raters.filter(user=None, simulated=False)]
+
+
 def rate_all(rater: Rater, seed: int = 1) -> int:
     """Let this rater answer everything, as their seed has it."""
     rng = random.Random(f"{seed}/{rater.label}")
     count = 0
-    while assignment := studies.next_assignment(rater):
-        studies.mark_opened(assignment)
-        studies.rate(assignment, rng.random() < 0.7, rng.randint(1, 5), uuid.uuid4())
+    while assignment := serving.next_assignment(rater):
+        serving.mark_opened(assignment)
+        answering.rate(assignment, rng.random() < 0.7, rng.randint(1, 5), uuid.uuid4())
         count += 1
     return count

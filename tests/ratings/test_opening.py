@@ -1,4 +1,5 @@
 import uuid
+from collections import Counter
 from itertools import pairwise
 
 import factories
@@ -6,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from ratings import exports, studies
+from ratings import answering, exports, opening, serving, studies
 from ratings.models import Assignment, Item, ItemSource
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
@@ -106,7 +107,7 @@ def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user)
         studies.open_study(study)
     studies.close(study, admin_user)
     studies.reopen(study, admin_user)
-    studies.unblind(study, admin_user)
+    studies.close(study, admin_user)
     studies.unblind(study, admin_user)
     study.refresh_from_db()
     assert study.status == "unblinded"
@@ -140,15 +141,15 @@ def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Cl
     row.step["outcome"]["new_observations"][0]["description"] = "left \u202e right"
     row.save()
     study = factories.open_study(sources=[{"cast": "offline", "count": 1}])
-    place = Assignment.objects.first()
-    client.force_login(place.rater.user)
-    studies.start(place.rater)
+    seat = factories.seat(study)
+    place = serving.next_assignment(seat)
+    client.force_login(seat.user)
     answer = client.get(f"/rate/{place.code}/")
     page = answer.content.decode()
     assert answer.status_code == 200 and "Set-Cookie" not in answer.headers
     assert page.count(escape(hostile)) >= 1 and "<b onclick" not in page
     assert "left \ufffd right" in page and "\u202e" not in page
-    studies.rate(place, True, 3, uuid.uuid4())
+    answering.rate(place, True, 3, uuid.uuid4())
     assert len(list(exports.csv_lines(study, blinded=True))) == 2
 
 
@@ -158,3 +159,60 @@ def test_a_record_whose_goal_has_been_rewritten_is_no_item_any_more() -> None:
     assert [stock.have for stock in studies.pool_report(protocol)] == [6]
     Experiment.objects.update(goal="Something else.", sha256="1" * 64)
     assert [stock.have for stock in studies.pool_report(protocol)] == [0]
+
+
+def test_seats_are_free_and_slots_run_from_one_to_the_ratings_wanted() -> None:
+    factories.pool()
+    study = factories.open_study()
+    assert set(study.raters.values_list("user", "invited_at", "number")) == {(None, None, n) for n in range(1, 7)}
+    slots = Assignment.objects.filter(item__study=study).order_by("item", "slot").values_list("item", "slot")
+    assert Counter(slot for _, slot in slots) == {1: 10, 2: 10} and len(set(slots)) == 20
+
+
+def test_crossed_everybody_rates_everything_and_nobody_two_versions() -> None:
+    factories.pool(20)
+    study = factories.open_study(design="crossed", ratings_per_item=3)
+    assert {seat.assignments.count() for seat in study.raters.all()} == {10} and study.raters.count() == 3
+    assert ItemSource.objects.filter(item__study=study).values("pair").distinct().count() == 10
+
+
+def test_at_most_so_many_items_per_rater_make_more_seats() -> None:
+    factories.pool(20)
+    study = factories.open_study(items_per_rater=2)
+    # Ten items, two ratings each, at most two for a rater: ten raters.
+    assert {seat.assignments.count() for seat in study.raters.all()} == {2} and study.raters.count() == 10
+
+
+def test_every_rater_has_an_arm_and_a_share_of_items_comes_twice() -> None:
+    factories.pool(20)
+    display = {"layouts": ["plain", "aligned"], "context": [False, True], "marks": ["off"], "by": "rater"}
+    study = factories.open_study(design="crossed", ratings_per_item=4, display=display, repeats=0.2, repeat_distance=5)
+    arms = [set(seat.assignments.values_list("layout", "with_context")) for seat in study.raters.all()]
+    assert sorted(arm for own in arms for arm in own) == [
+        ("aligned", False), ("aligned", True), ("plain", False), ("plain", True)
+    ]  # fmt: skip
+    for seat in study.raters.all():
+        first = dict(seat.assignments.filter(occasion=1).values_list("item", "position"))
+        again = dict(seat.assignments.filter(occasion=2).values_list("item", "position"))
+        assert len(again) == 2 and all(place - first[item] > 5 for item, place in again.items())
+        assert serving.arm(seat)[:2] in {*seat.assignments.values_list("layout", "with_context")}
+
+
+def test_a_pool_study_has_items_and_seats_and_nothing_dealt_out() -> None:
+    factories.pool()
+    study = factories.open_study(design="pool")
+    assert (study.items.count(), study.raters.count(), Assignment.objects.count()) == (10, 6, 0)
+
+
+def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
+    factories.pool()
+    study = studies.create_study(studies.read_protocol(factories.protocol()))
+    seen = opening.preview(studies.read_protocol(study.protocol), study)
+    assert (seen.items, seen.seats, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
+    studies.open_study(study)
+    rows = Assignment.objects.filter(item__study=study).values_list("rater__number", "item__source__perturbation")
+    dealt = Counter(rows)
+    told = {
+        (row.rater + 1, wrong): count for row in seen.matrix.rows for (_, wrong), count in row.counts.items() if count
+    }
+    assert dealt == told

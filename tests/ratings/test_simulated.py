@@ -1,7 +1,9 @@
 import factories
 import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db.models import Count
 
-from ratings import access, studies
+from ratings import inviting, joining, serving, studies
 from ratings.models import ItemSource, Rating
 from ratings.simulated import Skill, _evidence_judge, _transition_judge, simulate_raters
 from ratings.studies import StudyError
@@ -50,14 +52,19 @@ def test_the_same_seed_gives_the_same_answers(db) -> None:
     assert answers[0] == answers[1]
 
 
-def test_seats_with_an_unopened_link_come_last_and_lose_it(study) -> None:
-    seats = list(study.raters.order_by("pk"))
-    unopened, opened = studies.invite(seats[0]), studies.invite(seats[1])
-    access.open_link(opened, access.AnonymousUser(), "rater")
+def accept(token: str) -> None:
+    joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
+
+
+def test_seats_whose_link_nobody_accepted_come_last_and_lose_it(study) -> None:
+    seats = list(study.raters.order_by("number"))
+    waiting, accepted = inviting.invite(seats[0]), inviting.invite(seats[1])
+    accept(accepted)
     done = simulate(study, 5)
     assert done.raters == ("R01", "R03", "R04", "R05", "R06")
     assert done.revoked == ("R01",)
-    assert access.open_link(unopened, access.AnonymousUser(), "rater").door == access.Door.GONE
+    with pytest.raises(joining.Gone):
+        accept(waiting)
     assert not study.raters.get(label="R02").simulated
 
 
@@ -96,7 +103,7 @@ def test_a_simulation_that_was_stopped_goes_on_and_then_has_nothing_left_to_do(s
 
 
 def test_people_who_are_invited_keep_their_items(study) -> None:
-    access.open_link(studies.invite(study.raters.first()), access.AnonymousUser(), "rater")
+    accept(inviting.invite(study.raters.first()))
     with pytest.raises(StudyError, match="5 free seats and 1 people are invited: 9 simulated raters"):
         simulate(study, 9)
 
@@ -153,3 +160,39 @@ def test_on_evidence_they_say_what_the_classifier_says_at_the_stated_rate() -> N
 def test_a_share_that_no_normal_curve_gives_is_refused(share) -> None:
     with pytest.raises(ValueError, match=r"it must be from 0\.001 to 0\.999"):
         Skill(share, 0.3)
+
+
+def test_in_a_pool_they_claim_in_turn_until_every_item_has_its_ratings(db) -> None:
+    factories.pool()
+    study = factories.open_study(design="pool", raters=8)
+    done = simulate(study, 8)
+    assert done.ratings == Rating.objects.count() == 20
+    per_item = Rating.objects.values_list("assignment__item").annotate(n=Count("pk"))
+    assert {n for _, n in per_item} == {2}
+    loads = [serving.progress(seat).done for seat in study.raters.all()]
+    # 20 ratings by 8 raters in turn: two or three each, where versions of one thing do not stand in the way.
+    assert min(loads) >= 1 and max(loads) <= 4
+
+
+def test_in_a_crossed_study_they_rate_everything_and_more_need_seats_first(db) -> None:
+    factories.pool(20)
+    study = factories.open_study(design="crossed", ratings_per_item=2)
+    with pytest.raises(StudyError, match="is crossed, every rater rates every item, and has 2 free seats"):
+        simulate(study, 3)
+    assert simulate(study, 2).ratings == 20
+
+
+def test_a_second_look_is_mostly_but_not_always_like_the_first(db) -> None:
+    factories.pool(40)
+    sources = [{"cast": "offline", "perturbation": p, "count": 40} for p in ("none", "subtle")]
+    study = factories.open_study(
+        design="balanced", sources=sources, raters=6, ratings_per_item=3, repeats=0.5, repeat_distance=3
+    )
+    simulate(study, 6)
+    answers = {}
+    for row in Rating.objects.select_related("assignment"):
+        answers.setdefault((row.assignment.rater_id, row.assignment.item_id), []).append(row.verdict)
+    twice = [said for said in answers.values() if len(said) == 2]
+    assert len(twice) == 6 * 20
+    # The shared part of what is seen, 0.6 of it, is the same both times: most answers are, and never all.
+    assert 0.6 < sum(first == second for first, second in twice) / len(twice) < 0.98

@@ -1,45 +1,12 @@
-"""Which items a study takes from the pool, and who rates which in what order. Pure: the same seed, the same plan."""
+"""Which items a study takes from the pool. Pure: the same seed, the same choice."""
 
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple
 
-Source = tuple[str, str]  # cast and perturbation
-
-
-class PlanError(ValueError):
-    """The study asked for cannot be made; the message says what is missing or which number would work."""
-
-
-class Candidate(NamedTuple):
-    """Something that could become an item. Equal `pair`: versions of one thing. Equal `content`: nobody can tell them apart."""
-
-    key: str
-    source: Source
-    pair: str
-    content: str
-    experiment: str
-    action: str
-
-
-class Planned(NamedTuple):
-    """An item and how many raters it still needs."""
-
-    key: str
-    source: Source
-    pair: str
-    needed: int
-
-
-class Place(NamedTuple):
-    """One assignment: rater number (0, 1, ...), item, position in that rater's order (1, 2, ...)."""
-
-    rater: int
-    key: str
-    position: int
+from ratings.planning.nouns import Candidate, PlanError, Source
 
 
 def distinct(pool: Iterable[Candidate]) -> list[Candidate]:
@@ -55,7 +22,8 @@ def choose(
 ) -> list[Candidate]:
     """The items of a study: so many of each source, no more than `versions` of one pair, spread evenly.
 
-    Pairs that can serve several of the wanted sources come first, then experiments and actions served least so far.
+    Pairs that can serve several of the wanted sources come first, then experiments and actions served least so far,
+    then the two together: no action is taken from one experiment only where others have it too.
     """
     choice = _Choice.over([c for c in distinct(pool) if c.source in wanted], seed, versions)
     if short := [source for source in wanted if choice.supply(source) < wanted[source]]:
@@ -64,34 +32,6 @@ def choose(
         if not choice.take(source, wanted[source]):
             raise PlanError(_crowding(choice, source, wanted[source], versions))
     return choice.chosen()
-
-
-def raters_needed(items: Sequence[Planned]) -> int:
-    """The fewest raters that can do it: nobody gets two versions, so a pair needs all its ratings from different people."""
-    needed: Counter[str] = Counter()
-    for item in items:
-        needed[item.pair] += item.needed
-    return max(needed.values(), default=0)
-
-
-def assign(items: Sequence[Planned], raters: int, seed: int) -> list[Place]:
-    """Exactly `needed` raters for each item, never two of a pair for one rater, loads at most one apart.
-
-    Each pair goes to those who have least to do, so the loads never drift apart by more than one.
-    """
-    if raters < (fewest := raters_needed(items)):
-        raise PlanError(f"{raters} raters are too few: nobody may rate two versions of one item; {fewest} would work")
-    rng = random.Random(f"assign/{seed}")
-    loads, seen = [0] * raters, [Counter[Source]() for _ in range(raters)]
-    given: list[list[Planned]] = [[] for _ in range(raters)]
-    for versions in _shuffled_pairs(items, rng):
-        for item, rater in _deal(versions, loads, seen, rng):
-            loads[rater] += 1
-            seen[rater][item.source] += 1
-            given[rater].append(item)
-    for own in given:
-        rng.shuffle(own)  # nothing but chance: in an order balanced by source, what came tells what comes
-    return [Place(rater, item.key, at) for rater, own in enumerate(given) for at, item in enumerate(own, start=1)]
 
 
 @dataclass
@@ -173,7 +113,7 @@ class _Choice:
         """Smallest is best: a pair begun but without this source, then one serving most sources, then even spread."""
         taken, example = self.taken.get(pair, []), self._unused(pair, source)[0]
         own = sum(candidate.source == source for candidate in taken)
-        spread = self.served[source, "in " + example.experiment], self.served[source, "by " + example.action]
+        spread = [self.served[source, stratum] for stratum in _strata(example)]
         return own, 0 if taken else 1, -len(self.by_pair[pair]), *spread, self.rank[pair]
 
     def _unused(self, pair: str, source: Source) -> list[Candidate]:
@@ -191,8 +131,13 @@ class _Choice:
         self._count(candidate, -1)
 
     def _count(self, candidate: Candidate, by: int) -> None:
-        self.served[candidate.source, "in " + candidate.experiment] += by
-        self.served[candidate.source, "by " + candidate.action] += by
+        for stratum in _strata(candidate):
+            self.served[candidate.source, stratum] += by
+
+
+def _strata(candidate: Candidate) -> tuple[str, str, str]:
+    where, what = candidate.experiment, candidate.action
+    return f"in {where}", f"by {what}", f"{what} in {where}"
 
 
 def _shortage(choice: _Choice, source: Source, count: int) -> str:
@@ -210,29 +155,3 @@ def _crowding(choice: _Choice, source: Source, count: int, versions: int | None)
 def _named(source: Source) -> str:
     cast, perturbation = source
     return f"items by {cast}" if perturbation == "none" else f"{perturbation} twins by {cast}"
-
-
-def _shuffled_pairs(items: Sequence[Planned], rng: random.Random) -> list[list[Planned]]:
-    pairs: dict[str, list[Planned]] = defaultdict(list)
-    for item in items:
-        pairs[item.pair].append(item)
-    found = list(pairs.values())
-    rng.shuffle(found)
-    for versions in found:
-        rng.shuffle(versions)
-    return found
-
-
-def _deal(
-    versions: Sequence[Planned], loads: Sequence[int], seen: Sequence[Counter[Source]], rng: random.Random
-) -> list[tuple[Planned, int]]:
-    """The raters with least to do, each given one version; those who have had fewest of a source come first for it."""
-    order = list(range(len(loads)))
-    rng.shuffle(order)
-    free = sorted(order, key=loads.__getitem__)[: sum(item.needed for item in versions)]
-    dealt = []
-    for item in versions:
-        free.sort(key=lambda rater: seen[rater][item.source])
-        dealt += [(item, rater) for rater in free[: item.needed]]
-        del free[: item.needed]
-    return dealt

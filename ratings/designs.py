@@ -1,0 +1,37 @@
+"""What a study's frozen document says of serving it."""
+
+from datetime import timedelta
+
+from ratings import planning, protocols
+from ratings.models import Rater, Study
+from ratings.planning import Arm
+from ratings.protocols import StudyProtocol
+
+
+def protocol_of(study: Study) -> StudyProtocol:
+    return protocols.stored(study.protocol)
+
+
+def is_pool(study: Study) -> bool:
+    """Items are claimed as raters come for them, and nothing is dealt out before."""
+    return bool(study.protocol.get("design") == "pool")
+
+
+def is_crossed(study: Study) -> bool:
+    return bool(study.protocol.get("design") == "crossed")
+
+
+def lease(study: Study) -> timedelta:
+    return timedelta(minutes=protocol_of(study).lease_minutes)
+
+
+def arms_of(protocol: StudyProtocol) -> tuple[Arm, ...]:
+    display = protocol.display
+    return planning.every_arm(display.layouts, display.context, display.marks)
+
+
+def arm(seat: Rater) -> Arm:
+    """How this seat is shown things: its own arm; where arms change from item to item, the study's first."""
+    protocol = protocol_of(seat.study)
+    every = arms_of(protocol)
+    return planning.arm_of_seat(every, seat.study.seed, seat.number) if protocol.display.by == "rater" else every[0]

@@ -1,0 +1,108 @@
+"""The whole plan of a study: who rates what, in which order, shown how, and what comes a second time."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from ratings.planning.arms import arm_of_seat, arms_by_item
+from ratings.planning.dealing import deal, raters_needed
+from ratings.planning.nouns import FIRST, Arm, Matrix, Place, PlanError, Planned, Row, Source
+from ratings.planning.ordering import lay_out
+
+
+def assign(
+    items: Sequence[Planned],
+    raters: int,
+    seed: int,
+    *,
+    design: str = "balanced",
+    arms: Sequence[Arm] = (Arm(),),
+    by: str = "rater",
+    repeats: float = 0.0,
+    distance: int = 10,
+    most: int | None = None,
+    first_seat: int = 1,
+) -> list[Place]:
+    """Exactly `needed` raters for each item, never two of a pair for one rater, loads at most one apart.
+
+    Crossed: everybody rates everything. Pool: nothing, it is claimed later. `most` is the most a rater may get,
+    `first_seat` the number of the first rater's seat.
+    """
+    _check(items, raters, design, most)
+    if design == "pool":
+        return []
+    rng = random.Random(f"assign/{seed}")
+    given: dict[int, list[Planned]] = {rater: [] for rater in range(raters)}
+    slots: dict[tuple[int, str], int] = {}
+    taken: Counter[str] = Counter()
+    for item, rater in deal(items, raters, rng):
+        given[rater].append(item)
+        taken[item.key] += 1
+        slots[rater, item.key] = taken[item.key]
+    shown = _shown(given, arms, by, seed, first_seat, rng)
+    places = []
+    for rater, own in given.items():
+        for at, (key, occasion) in enumerate(lay_out((), own, (), repeats, distance, rng), start=1):
+            slot = slots[rater, key] if occasion == FIRST else None
+            places.append(Place(rater, key, at, occasion, slot, *shown[rater, key]))
+    _check_repeats(given, repeats, distance)
+    return places
+
+
+def matrix(items: Iterable[Planned], places: Iterable[Place], raters: int) -> Matrix:
+    """How many items of each source every rater gets."""
+    source = {item.key: item.source for item in items}
+    sources = tuple(sorted(set(source.values())))
+    firsts: dict[int, list[Place]] = defaultdict(list)
+    repeats: Counter[int] = Counter()
+    for place in places:
+        if place.occasion == FIRST:
+            firsts[place.rater].append(place)
+        else:
+            repeats[place.rater] += 1
+    rows = tuple(_row(rater, firsts[rater], source, sources, repeats[rater]) for rater in range(raters))
+    return Matrix(sources, rows, _shared(firsts, raters))
+
+
+def _row(
+    rater: int, own: Sequence[Place], source: Mapping[str, Source], sources: Sequence[Source], repeats: int
+) -> Row:
+    seen = Counter(source[place.key] for place in own)
+    arms = sorted({Arm(place.layout, place.with_context, place.marks) for place in own})
+    return Row(rater, {name: seen[name] for name in sources}, len(own), repeats, tuple(arms))
+
+
+def _shared(firsts: Mapping[int, Sequence[Place]], raters: int) -> tuple[int, int]:
+    keys = [{place.key for place in firsts[rater]} for rater in range(raters)]
+    shared = [len(keys[a] & keys[b]) for a in range(raters) for b in range(a)]
+    return min(shared, default=0), max(shared, default=0)
+
+
+def _check(items: Sequence[Planned], raters: int, design: str, most: int | None) -> None:
+    if raters < (fewest := raters_needed(items)):
+        raise PlanError(f"{raters} raters are too few: nobody may rate two versions of one item; {fewest} would work")
+    wanted = max((item.needed for item in items), default=0)
+    if design == "crossed" and raters != wanted:
+        raise PlanError(f"crossed: every rater rates every item, so {raters} raters make {raters} ratings per item")
+    total = sum(item.needed for item in items)
+    if most is not None and total > most * raters:
+        enough = -(-total // most)
+        raise PlanError(f"{total} ratings by {raters} raters are more than {most} each; {enough} raters would work")
+
+
+def _shown(
+    given: Mapping[int, Sequence[Planned]], arms: Sequence[Arm], by: str, seed: int, first_seat: int, rng: random.Random
+) -> Mapping[tuple[int, str], Arm]:
+    if by == "item":
+        return arms_by_item(given, arms, rng)
+    own = {rater: arm_of_seat(arms, seed, first_seat + rater) for rater in given}
+    return {(rater, item.key): own[rater] for rater, items in given.items() for item in items}
+
+
+def _check_repeats(given: Mapping[int, Sequence[Planned]], repeats: float, distance: int) -> None:
+    longest = max((len(own) for own in given.values()), default=0)
+    if repeats and longest and longest <= distance:
+        raise PlanError(
+            f"repeats {distance} items apart need raters with more than {distance} items, and nobody has more than "
+            f"{longest}: ask for a distance of at most {longest - 1}, for fewer raters or for more items"
+        )

@@ -1,33 +1,77 @@
-// The rating screen: single keys, the guide, what is missing, and what could not be saved. Without it the form still works.
+// The rating screen: single keys, the guide, what is missing, times in the viewer's own zone. Without it the form still works.
 "use strict";
 
 const $ = (selector, root = document) => root.querySelector(selector);
-const KEYS_OFF = "wetbench-keys-off";
+const KEYS_OFF = "wetbench-keys-off"; // only where the server could not keep the choice
 const stored = (action) => { try { return action(localStorage); } catch { return null; } }; // storage may be forbidden
-let keysOn = stored((s) => s.getItem(KEYS_OFF)) !== "yes";
+const cookie = (name) => (document.cookie.match(new RegExp(`(?:^|; )${name}=([^;]+)`)) || [])[1] || "";
+const keysSwitch = $("#keys-on");
+if (keysSwitch && stored((s) => s.getItem(KEYS_OFF)) === "yes") keysSwitch.checked = false;
+const keysOn = () => !keysSwitch || keysSwitch.checked;
 
 // ---------------------------------------------------------------- keys
 const typing = (target) => target.closest("textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])");
 const control = (target) => target.closest("a, button, summary, input[type=checkbox]");
+const marks = () => [...document.querySelectorAll("input[name=marks]")].filter((box) => box.checkVisibility());
 
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
-  if (typing(event.target) || $("dialog[open]")) return;
-  const form = $("#verdict");
-  if (event.key === "Enter") {
-    if (!form || control(event.target)) return;
-    event.preventDefault();
-    form.requestSubmit($(".verdict__save", form));
-  } else if (keysOn && event.key === "?") {
-    event.preventDefault();
-    $("#guide").showModal();
-  } else if (keysOn && form && /^[a-z0-9]$/i.test(event.key)) {
-    const choice = $(`input[data-key="${event.key.toLowerCase()}"]`, form);
-    if (!choice) return;
-    event.preventDefault();
+function choose(key) {
+  const choice = $(`#verdict input[data-key="${key}"]`);
+  if (!choice) return false;
+  if (!choice.checked) {
     choice.checked = true;
     choice.dispatchEvent(new Event("change", { bubbles: true }));
   }
+  return true;
+}
+function move(step) {
+  const rows = marks();
+  if (!rows.length) return false;
+  const here = rows.indexOf(document.activeElement);
+  const next = here < 0 ? (step > 0 ? 0 : rows.length - 1) : (here + step + rows.length) % rows.length;
+  rows[next].focus({ focusVisible: true });
+  rows[next].scrollIntoView({ block: "nearest" });
+  return true;
+}
+function open(panel, inside) {
+  const details = $(panel);
+  if (!details) return false;
+  details.open = true;
+  $(inside, details).focus({ focusVisible: true });
+  return true;
+}
+const COMMANDS = {
+  j: () => move(1),
+  k: () => move(-1),
+  m: () => { const box = document.activeElement; if (!box.matches("input[name=marks]")) return false; box.click(); return true; },
+  c: () => open("#note", "textarea"),
+  x: () => open("#cannot-judge", "button"),
+  u: () => { const link = $("#previous"); if (link) link.click(); return Boolean(link); },
+  "?": () => { const guide = $("#guide"); if (guide) guide.showModal(); return Boolean(guide); },
+};
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") { closePanel(event); return; }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.isComposing) return;
+  if (typing(event.target) || $("dialog[open]")) return;
+  if (event.key === "Enter") {
+    const save = $("#verdict .verdict__save");
+    if (!save || (control(event.target) && event.target.name !== "marks")) return;
+    event.preventDefault();
+    save.click();
+  } else if (keysOn() && event.key.length === 1) {
+    const key = event.key.toLowerCase();
+    if (COMMANDS[key] ? COMMANDS[key]() : /^[a-z0-9]$/.test(key) && choose(key)) event.preventDefault();
+  }
+});
+function closePanel(event) {
+  const panel = $(".more[open]");
+  if (!panel || $("dialog[open]")) return;
+  event.preventDefault();
+  panel.open = false;
+  $("summary", panel).focus();
+}
+document.addEventListener("click", (event) => {
+  const panel = $(".more[open]");
+  if (panel && !panel.contains(event.target)) panel.open = false;
 });
 
 // ---------------------------------------------------------------- guide
@@ -37,14 +81,13 @@ document.addEventListener("click", (event) => {
     $("#guide").showModal();
   }
 });
-const keysSwitch = $("#keys-on");
-if (keysSwitch) {
-  keysSwitch.checked = keysOn;
-  keysSwitch.addEventListener("change", () => {
-    keysOn = keysSwitch.checked;
-    stored((s) => s.setItem(KEYS_OFF, keysOn ? "no" : "yes"));
-  });
-}
+if (keysSwitch) keysSwitch.addEventListener("change", async () => {
+  const body = new URLSearchParams(keysSwitch.checked ? { single_keys: "on" } : {});
+  const headers = { "X-CSRFToken": cookie("wb_csrf"), "X-Requested-With": "fetch" };
+  const kept = await fetch(keysSwitch.dataset.url, { method: "POST", body, headers }).then((answer) => answer.ok, () => false);
+  if (kept) stored((s) => s.removeItem(KEYS_OFF));
+  else stored((s) => s.setItem(KEYS_OFF, keysSwitch.checked ? "no" : "yes"));
+});
 
 // ---------------------------------------------------------------- what is missing
 function say(group, missing) {
@@ -54,7 +97,7 @@ function say(group, missing) {
   else group.removeAttribute("aria-invalid");
 }
 document.addEventListener("submit", (event) => {
-  if (event.target.id !== "verdict") return;
+  if (event.target.id !== "verdict" || (event.submitter && event.submitter.name === "cannot_judge")) return;
   const groups = [...event.target.querySelectorAll("fieldset")];
   groups.forEach((group) => say(group, !$("input:checked", group)));
   const first = groups.find((group) => !$("input:checked", group));
@@ -68,30 +111,16 @@ document.addEventListener("change", (event) => {
   if (group) say(group, false);
 });
 
-// ---------------------------------------------------------------- saving
-const unsaved = (why) => {
-  const bar = $("#unsaved");
-  if (!bar) return;
-  $("#unsaved-why").textContent = why;
-  bar.hidden = false;
-};
-document.addEventListener("htmx:configRequest", (event) => {
-  // Signing in again in another tab gives a new token; the form may still hold the old one.
-  const token = document.cookie.match(/(?:^|; )wb_csrf=([^;]+)/);
-  if (token && event.detail.verb === "post") event.detail.parameters.csrfmiddlewaretoken = token[1];
-});
-document.addEventListener("htmx:beforeRequest", () => { const bar = $("#unsaved"); if (bar) bar.hidden = true; });
-document.addEventListener("htmx:sendError", () => unsaved("The server cannot be reached. Your choice is kept here."));
-document.addEventListener("htmx:timeout", () => unsaved("The server did not answer in time. Your choice is kept here."));
-document.addEventListener("htmx:responseError", (event) => {
-  const status = event.detail.xhr.status;
-  unsaved(status === 401 || status === 403
-    ? "You are signed out. Open your personal link in another tab, then press Retry. Your choice is kept here."
-    : `The server could not take it (error ${status}). Your choice is kept here.`);
-});
+// ---------------------------------------------------------------- times, and where to go on after a swap
+const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+function localTimes() {
+  document.querySelectorAll("time[data-clock]").forEach((time) => { time.textContent = CLOCK.format(new Date(time.dateTime)); });
+}
+localTimes();
 document.addEventListener("htmx:afterSettle", (event) => {
+  localTimes();
   if (!event.detail.elt || !event.detail.elt.closest("#rating-card")) return;
-  const wrong = $("[aria-invalid=true] input");
+  const wrong = $("#verdict [aria-invalid=true] input");
   if (wrong) { wrong.focus(); return; }
   window.scrollTo(0, 0);
   const question = $("#rating-card h1");

@@ -1,0 +1,131 @@
+"""Practice: hand-written items whose answers are explained once the rater has given their own. Nothing of it counts.
+
+The items are data, `fixtures/practice/<kind>.json`: lab steps and records in our own words, blinded by the very functions
+that blind the real ones. Three are asked for at most; a rater who gets fewer than two thirds right is given a fourth.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from ratings import blinding, protocols
+from ratings.lanes import Payload
+from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater
+
+FILES = {TRANSITION: "transition.json", EVIDENCE: "evidence.json"}
+MOST = 3
+
+
+@dataclass(frozen=True)
+class PracticeItem:
+    """One item with its answer. `lesson` is the answer in a line, `explanation` the paragraphs that teach what to look
+    for, `target` the mark keys of the rows that hold the error; `spare` marks the one for who needs one more."""
+
+    key: str
+    spare: bool
+    answer: bool
+    lesson: str
+    explanation: tuple[str, ...]
+    payload: Payload
+    context: Payload
+    target: tuple[str, ...]
+
+
+class Result(NamedTuple):
+    right: int
+    of: int
+
+
+def wanted(seat: Rater) -> int:
+    """How many practice items the study asks for, the spare one not counted."""
+    number = seat.study.protocol.get("practice", protocols.StudyProtocol.practice)
+    return min(int(number), MOST)
+
+
+def pending(seat: Rater) -> bool:
+    """Whether this seat has practice before it."""
+    return seat.practised_at is None and wanted(seat) > 0
+
+
+def result(seat: Rater) -> Result:
+    """Of the items answered so far: how many were right."""
+    given = list(seat.practice_answers.values_list("right", flat=True))
+    return Result(sum(given), len(given))
+
+
+def asked(seat: Rater, given: Mapping[str, PracticeAnswer] | None = None) -> list[PracticeItem]:
+    """The items of this seat in order: those the study asks for, and the spare one for who failed them."""
+    given = answers(seat) if given is None else given
+    every = items(seat.study.kind)
+    first = [item for item in every if not item.spare][-wanted(seat) :] if wanted(seat) else []
+    return first + [item for item in every if item.spare] if _failed(first, given) else first
+
+
+def answers(seat: Rater) -> dict[str, PracticeAnswer]:
+    return {answer.key: answer for answer in seat.practice_answers.all()}
+
+
+def answer(seat: Rater, item: PracticeItem, verdict: bool, confidence: int) -> PracticeAnswer:
+    """Keep the first answer to this item; whatever is sent later finds the first."""
+    right = verdict == item.answer
+    given = {"verdict": verdict, "confidence": confidence, "right": right}
+    return PracticeAnswer.objects.get_or_create(rater=seat, key=item.key, defaults=given)[0]
+
+
+def passed(seat: Rater) -> bool:
+    """Two thirds right, of all that were asked."""
+    right, of = result(seat)
+    return 3 * right >= 2 * of
+
+
+@transaction.atomic
+def begin(seat: Rater) -> None:
+    """Reading and practice are over: from now on items can be rated. A second call changes nothing."""
+    now = timezone.now()
+    for field in ("practised_at", "started_at"):
+        if Rater.objects.filter(pk=seat.pk, **{f"{field}__isnull": True}).update(**{field: now}):
+            setattr(seat, field, now)
+
+
+@cache
+def items(kind: str) -> tuple[PracticeItem, ...]:
+    """All practice items for studies of this kind, as the file orders them."""
+    written = json.loads((settings.FIXTURES_DIR / "practice" / FILES[kind]).read_text("utf-8"))
+    return tuple(_item(kind, entry) for entry in written)
+
+
+def _failed(first: Sequence[PracticeItem], given: Mapping[str, PracticeAnswer]) -> bool:
+    """Every one of these was answered, and fewer than two thirds of them rightly."""
+    if not first or any(item.key not in given for item in first):
+        return False
+    return 3 * sum(given[item.key].right for item in first) < 2 * len(first)
+
+
+def _item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
+    payload, context, target = _transition(entry) if kind == TRANSITION else _evidence(entry)
+    return PracticeItem(
+        key=entry["key"],
+        spare=entry.get("spare", False),
+        answer=entry["answer"],
+        lesson=entry["lesson"],
+        explanation=tuple(entry["explanation"]),
+        payload=payload,
+        context=context,
+        target=target,
+    )
+
+
+def _transition(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
+    step = entry["step"]
+    target = blinding.targets(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
+    return blinding.blind_transition(step), blinding.blind_context(entry["goal"], entry["before"]), tuple(target)
+
+
+def _evidence(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
+    return blinding.blind_evidence(entry["goal"], entry["steps"]), {}, tuple(entry["wrong"])

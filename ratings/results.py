@@ -1,0 +1,116 @@
+"""How one rater did: their own answers against what is known of their items. Told after unblinding, if the study tells."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ratings import protocols
+from ratings.models import Rater, Rating
+from ratings.studies import StudyError
+
+WORDS = {
+    "transition_plausibility": {
+        "obvious": "obvious errors found",
+        "subtle": "subtle errors found",
+        "wrong": "other errors found",
+        "right": "outcomes without an error, called plausible",
+    },
+    "evidence_sufficiency": {
+        "obvious": "records with an obvious gap, called not sufficient",
+        "subtle": "records with a subtle gap, called not sufficient",
+        "wrong": "records that do not suffice, called not sufficient",
+        "right": "records that suffice, called sufficient",
+    },
+}
+
+
+class Share(NamedTuple):
+    """So many right of so many, under a name."""
+
+    name: str
+    right: int
+    of: int
+
+
+class OwnResult(NamedTuple):
+    """`kinds`: by kind of item; `confidence`: by the confidence that was given; `same_again`: repeated items answered
+    alike; `unknown`: answers to items whose truth nobody knows; `not_judged`: exits."""
+
+    kinds: tuple[Share, ...]
+    confidence: tuple[Share, ...]
+    same_again: Share | None
+    unknown: int
+    not_judged: int
+
+
+class _Answer(NamedTuple):
+    verdict: bool
+    confidence: int
+    truth: bool
+    perturbation: str
+
+    @property
+    def right(self) -> bool:
+        return self.verdict == self.truth
+
+    @property
+    def kind(self) -> str:
+        """A key of WORDS: the planted error's, or which of the two the truth is."""
+        planted = not self.truth and self.perturbation in ("obvious", "subtle")
+        return self.perturbation if planted else ("right" if self.truth else "wrong")
+
+
+def shown(seat: Rater) -> bool:
+    """Whether this seat may see its result: unblinded, and the study's document says so."""
+    return seat.study.is_unblinded and not seat.dropped and protocols.stored(seat.study.protocol).feedback
+
+
+def own_result(seat: Rater) -> OwnResult:
+    """The result of one seat, from the ratings that count. StudyError while it is not to be told."""
+    if not shown(seat):
+        raise StudyError(f"{seat.study.name} tells no results now")
+    counted = [r for r in _ratings(seat) if r.assignment.occasion == 1 and not r.assignment.surplus]
+    judged = [r for r in counted if not r.cannot_judge]
+    known = [answer for rating in judged if (answer := _answer(rating))]
+    return OwnResult(
+        kinds=_by_kind(seat, known),
+        confidence=_by_confidence(known),
+        same_again=_same_again(_ratings(seat)),
+        unknown=len(judged) - len(known),
+        not_judged=len(counted) - len(judged),
+    )
+
+
+def _ratings(seat: Rater) -> list[Rating]:
+    own = Rating.objects.filter(assignment__rater=seat, assignment__released_at__isnull=True)
+    return list(own.select_related("assignment__item__source"))
+
+
+def _answer(rating: Rating) -> _Answer | None:
+    source = rating.assignment.item.source
+    if source.truth is None or rating.verdict is None or rating.confidence is None:
+        return None
+    return _Answer(rating.verdict, rating.confidence, source.truth, source.perturbation)
+
+
+def _by_kind(seat: Rater, known: Sequence[_Answer]) -> tuple[Share, ...]:
+    shares = [_share(name, [a for a in known if a.kind == kind]) for kind, name in WORDS[seat.study.kind].items()]
+    return tuple(share for share in shares if share.of)
+
+
+def _by_confidence(known: Sequence[_Answer]) -> tuple[Share, ...]:
+    shares = [_share(str(number), [a for a in known if a.confidence == number]) for number in range(1, 6)]
+    return tuple(share for share in shares if share.of)
+
+
+def _share(name: str, answers: Sequence[_Answer]) -> Share:
+    return Share(name, sum(answer.right for answer in answers), len(answers))
+
+
+def _same_again(ratings: Sequence[Rating]) -> Share | None:
+    """Of the items met twice and judged both times: how many got the same verdict."""
+    verdicts: dict[int, list[bool]] = {}
+    for rating in ratings:
+        if rating.verdict is not None and not rating.assignment.surplus:
+            verdicts.setdefault(rating.assignment.item_id, []).append(rating.verdict)
+    twice = [given for given in verdicts.values() if len(given) == 2]
+    return Share("repeated", sum(first == second for first, second in twice), len(twice)) if twice else None

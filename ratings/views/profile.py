@@ -1,0 +1,111 @@
+"""What a rater says of themselves, how they like to work, and the way to have it all erased."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth import logout, update_session_auth_hash
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth.models import User
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST
+
+from ratings import access, erasing
+from ratings.models import RaterProfile
+from ratings.studies import StudyError
+from ratings.views.consent_form import ProfileForm
+from ratings.views.guards import RaterRequest, rater_page
+
+
+@rater_page
+@require_http_methods(["GET", "HEAD", "POST"])
+def profile(request: RaterRequest) -> HttpResponse:
+    """One page with three forms: about you, password, erasure. `save` names the one that was sent."""
+    sent = request.POST.get("save", "") if request.method == "POST" else ""
+    about = _about_form(request.user, request.POST if sent == "about" else None)
+    password = _password_form(request.user, request.POST if sent == "password" else None)
+    for name, form in (("about", about), ("password", password)):
+        if sent == name and form.is_valid():
+            return _saved(request, form)
+    return _shown(request, about, password, 422 if request.method == "POST" else 200)
+
+
+def _saved(request: RaterRequest, form: forms.Form) -> HttpResponse:
+    if isinstance(form, ProfileForm):
+        said = {**form.profile(), "answered_at": timezone.now()}
+        RaterProfile.objects.update_or_create(user=request.user, defaults=said)
+        messages.success(request, "Your profile is saved.")
+    elif isinstance(form, SetPasswordForm):
+        update_session_auth_hash(request, form.save())
+        messages.success(request, "Your password is saved.")
+    return _back()
+
+
+@rater_page
+@require_POST
+def keys(request: RaterRequest) -> HttpResponse:
+    """Single-letter keys on or off for this person, wherever they sign in."""
+    wanted = request.POST.get("single_keys") == "on"
+    RaterProfile.objects.update_or_create(user=request.user, defaults={"single_keys": wanted})
+    if request.POST.get("from") != "profile":
+        return HttpResponse(status=204)
+    messages.success(request, f"Single keys are {'on' if wanted else 'off'}.")
+    return _back()
+
+
+@rater_page
+@require_POST
+def erase(request: RaterRequest) -> HttpResponse:
+    """Erase everything that says who this person is; codes and answers stay. The tick is the second thought."""
+    if request.POST.get("sure") != "on":
+        return _shown(request, _about_form(request.user), _password_form(request.user), 422, unsure=True)
+    try:
+        erasing.erase(request.user, by=request.user)
+    except StudyError as error:
+        messages.error(request, str(error))
+        return _back()
+    logout(request)
+    messages.success(request, "Your personal data is erased. Your answers stay under their codes.")
+    response = redirect("login")
+    response.status_code = 303
+    return response
+
+
+def _shown(request: RaterRequest, about: forms.Form, password: forms.Form, status: int, **more: bool) -> HttpResponse:
+    standing = RaterProfile.objects.filter(user=request.user).first()
+    context = {
+        "about": about,
+        "password": password,
+        "single_keys": standing is None or standing.single_keys,
+        "seats": access.seats_of(request.user).order_by("-study__opened_at", "-pk"),
+        **more,
+    }
+    return render(request, "ratings/profile.html", context, status=status)
+
+
+def _about_form(user: User, data: Any = None) -> ProfileForm:
+    profile = RaterProfile.objects.filter(user=user).first() or RaterProfile()
+    return ProfileForm(data, initial={"degree": profile.degree, "field": profile.field, "years": profile.years})
+
+
+def _password_form(user: User, data: Any = None) -> "SetPasswordForm[User]":
+    form = PasswordChangeForm(user, data) if user.has_usable_password() else SetPasswordForm(user, data)
+    form.fields["new_password1"].help_text = "At least 12 characters: not your name, and none that everybody uses."
+    form.fields["new_password2"].label, form.fields["new_password2"].help_text = "The same again", ""
+    return form
+
+
+def _back() -> HttpResponse:
+    response = redirect("ratings:profile")
+    response.status_code = 303
+    return response
+
+
+urls: list[URLPattern] = [
+    path("rate/profile/", profile, name="profile"),
+    path("rate/profile/erase/", erase, name="erase"),
+    path("rate/keys/", keys, name="keys"),
+]

@@ -1,0 +1,125 @@
+"""A newcomer's way through guide and practice in a real browser, and the rater's own pages at both sizes."""
+
+import re
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Page, expect
+from rating_room import open_study, sign_in
+
+from ratings import answering, practice
+from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Study
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+ITEM = re.compile(r"/rate/[0-9a-f-]{36}/$")
+KINDS = pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
+NewContext = Callable[..., BrowserContext]
+
+
+@pytest.fixture
+def site(live_server: Any) -> str:
+    return str(live_server.url)
+
+
+def newcomer(kind: str = TRANSITION, **protocol: Any) -> Rater:
+    seat = open_study(kind, items=4, begun=False, practice=3, **protocol).raters.order_by("number").first()
+    assert seat is not None
+    return seat
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def tab_to(page: Page, words: str) -> None:
+    """Walk there with the Tab key and press Enter."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.innerText").startswith(words):
+            return page.keyboard.press("Enter")
+    raise AssertionError(f"the Tab key never came to {words!r}")
+
+
+def found_by_axe(page: Page) -> list[str]:
+    return [violation["id"] for violation in Axe().run(page).response["violations"]]
+
+
+@KINDS
+def test_practice_is_done_by_keyboard_alone(new_context: NewContext, site: str, kind: str) -> None:
+    seat = newcomer(kind)
+    browser = new_context()
+    sign_in(browser, site, seat)
+    page = browser.new_page()
+    page.goto(f"{site}/rate/")
+    tab_to(page, "Start practice")
+    yes = "p" if kind == TRANSITION else "s"
+    for number, item in enumerate(practice.items(kind)[:3], start=1):
+        expect(page).to_have_title(f"Practice {number} of 3, WetBench")
+        press(page, yes if item.answer else "n", "4", "Enter")
+        expect(page.locator("h1")).to_have_text(f"You were right: {item.lesson}")
+        expect(page.get_by_role("link", name="Next practice item" if number < 3 else "How it went")).to_be_focused()
+        press(page, "Enter")
+    expect(page.locator("h1")).to_have_text("Practice: 3 of 3 right")
+    tab_to(page, "Start rating")
+    page.wait_for_url(ITEM)
+    assert PracticeAnswer.objects.filter(rater=seat, right=True).count() == 3
+
+
+def test_practice_works_without_javascript(new_context: NewContext, site: str) -> None:
+    seat = newcomer()
+    browser = new_context(java_script_enabled=False)
+    sign_in(browser, site, seat)
+    page = browser.new_page()
+    page.goto(f"{site}/rate/study/{seat.code}/guide/")
+    page.get_by_role("button", name="Start practice").click()
+    page.get_by_role("radio", name="Not plausible").check()
+    page.get_by_role("radio", name="5, very high").check()
+    page.get_by_role("button", name="Check my answer").click()
+    expect(page.locator("h1")).to_contain_text("You were right")
+    page.get_by_role("link", name="Next practice item").click()
+    expect(page).to_have_title("Practice 2 of 3, WetBench")
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@KINDS
+def test_the_raters_own_pages_are_accessible_and_never_scroll_sideways(
+    new_context: NewContext, site: str, kind: str, scheme: str, size: dict[str, int]
+) -> None:
+    seat = newcomer(kind, feedback=True, display={"marks": ["always"]})
+    for item in practice.items(kind)[:2]:
+        practice.answer(seat, item, not item.answer, 5)
+    Rater.objects.filter(pk=seat.pk).update(guide_seen=1)
+    browser = new_context(viewport=size, color_scheme=scheme)
+    sign_in(browser, site, seat)
+    page = browser.new_page()
+    own = f"/rate/study/{seat.code}/"
+    first = practice.items(kind)[0].key
+    pages = ["/rate/?all", "/rate/profile/", *(own + name for name in ("guide/", "practice/", "withdraw/"))]
+    for address in [*pages, f"{own}practice/?item={first}"]:
+        page.goto(site + address)
+        assert found_by_axe(page) == [], address
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
+def test_the_last_page_is_accessible(new_context: NewContext, site: str, size: dict[str, int]) -> None:
+    seat = open_study(items=3).raters.order_by("number").first()
+    assert seat is not None
+    for place in seat.assignments.all():
+        answering.rate(place, True, 4, uuid.uuid4(), note="looks right " * 20)
+    browser = new_context(viewport=size)
+    sign_in(browser, site, seat)
+    page = browser.new_page()
+    page.goto(f"{site}/rate/study/{seat.code}/done/")
+    assert found_by_axe(page) == []
+    page.get_by_role("button", name="Finish").click()
+    expect(page.locator("main")).to_contain_text("your answers stand as they are")
+    assert found_by_axe(page) == []
+    assert Study.objects.get(pk=seat.study_id).is_open

@@ -6,11 +6,14 @@ away. The grouping looks at nothing but the blinded payload.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import Any, NamedTuple
 
-from ratings.blinding import Lane, Payload, Row, lanes
+from ratings.lanes import NAME, Lane, Payload, Row, lanes
 
 SMALLEST = 3
+LONGEST = 16  # materials of a batch beside lanes
+LONGEST_LINES = 26  # and lines of text, by a rough count
 
 
 class Batch(NamedTuple):
@@ -20,6 +23,29 @@ class Batch(NamedTuple):
     shared: tuple[Row, ...]
     columns: tuple[str, ...]
     table: tuple[tuple[Lane, tuple[Row, ...]], ...]
+
+    @property
+    def named(self) -> tuple[str, tuple[str, ...]]:
+        """The words all their names begin with, and what each goes on with: "Culture", ("well 1", "well 2", ...)."""
+        names = [lane.name for lane in self.lanes]
+        if any(lane.before and lane.after and lane.before["name"] != lane.after["name"] for lane in self.lanes):
+            return "", tuple(names)
+        words = [name.split(" ") for name in names]
+        shared = common_start(words, keep_numbers=True)
+        return " ".join(words[0][:shared]), tuple(" ".join(own[shared:]) for own in words)
+
+    @property
+    def each(self) -> list[tuple[Lane, str, tuple[Row, ...]]]:
+        """The table with the short names."""
+        return [(lane, name, rows) for (lane, rows), name in zip(self.table, self.named[1], strict=True)]
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether it can stand beside lanes: they differ in one property at most, and it is not too long there."""
+        if len(self.columns) > 1:
+            return False
+        rows = (*self.shared, *(row for _, own in self.table for row in own))
+        return len(self.lanes) <= LONGEST and sum(map(_lines, rows)) <= LONGEST_LINES
 
 
 class Made(NamedTuple):
@@ -31,9 +57,18 @@ class Made(NamedTuple):
 
 def batches(found: Iterable[Lane]) -> tuple[list[Batch], list[Lane]]:
     """The batches in order of their first lane, and the lanes that are in none."""
-    groups = _groups(found)
+    found = list(found)
+    groups, whole = _groups(found), {lane.ref: lane for lane in found}
     together = [_batch(group, range(len(group[0].rows))) for group in groups if len(group) >= SMALLEST]
-    return together, [lane for group in groups if len(group) < SMALLEST for lane in group]
+    alone = [_headed(whole[lane.ref]) for group in groups if len(group) < SMALLEST for lane in group]
+    return together, alone
+
+
+def common_start(lines: Sequence[Sequence[str]], keep_numbers: bool = False) -> int:
+    """How many words all lines begin with; a word at least is left of each. A number may keep the word before it."""
+    most = min(map(len, lines)) - 1
+    shared = next((at for at in range(most) if len({line[at] for line in lines}) > 1), max(most, 0))
+    return shared - 1 if keep_numbers and shared and all(line[shared][:1].isdigit() for line in lines) else shared
 
 
 def record(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[Made]]]:
@@ -62,16 +97,30 @@ def _made(group: Sequence[Lane]) -> Made:
     return Made(_batch(left, new), _batch(left, [place for place in places if place not in new]))
 
 
+def _lines(row: Row) -> int:
+    """About how many lines a row takes in a lane: three columns if it changed, else two."""
+    beside = (
+        max(len(row.before), len(row.after)) / 13
+        if row.changed and row.before and row.after
+        else len(row.after or row.before) / 26
+    )
+    return max(ceil(len(row.label) / 13), ceil(beside), 2 if row.difference else 1)
+
+
 def _left(lane: Lane) -> Lane:
     """The lane as the step left it: what stood there before is said where it came about."""
-    return lane._replace(rows=tuple(Row(row.label, "", row.after, False, "") for row in lane.rows))
+    return lane._replace(rows=tuple(Row(row.label, "", row.after, False, "", row.key) for row in lane.rows))
 
 
 def _without_name(lane: Lane) -> Lane:
     """The lane without the row that repeats its own heading; the page shows names, old and new, as headings."""
-    stands = lane.after or lane.before
-    own = ("Name", lane.before["name"] if lane.before else "", "" if lane.gone or stands is None else stands["name"])
-    return lane._replace(rows=tuple(row for row in lane.rows if (row.label, row.before, row.after) != own))
+    return lane._replace(rows=tuple(row for row in lane.rows if row.key != NAME))
+
+
+def _headed(lane: Lane) -> Lane:
+    """The lane with the row of its name first where the action changed it, and without it where it did not."""
+    names = [row for row in lane.rows if row.key == NAME and row.changed and lane.before and lane.after]
+    return lane._replace(rows=(*names, *_without_name(lane).rows))
 
 
 def _batch(group: Sequence[Lane], places: Iterable[int]) -> Batch:

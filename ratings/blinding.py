@@ -1,62 +1,51 @@
 """What a rater may see of a record: built from an allow-list, in one order for every source.
 
 A payload has these keys and no others:
-  transition: kind, action {name, parameters [[label, value]]}, before [{ref, name, properties [[label, value]],
-    condition, availability}], after [the same, and continues: the ref it goes on from, or ""],
-    observations [{type, description, value}], rejected (the reason, or "")
+  transition: kind, lineage (is it known which output goes on from which input?), action {name, parameters
+    [[label, value]]}, before [{ref, name, properties [[label, value]], condition, availability}], after [the same, and
+    continues: the ref it goes on from, or ""], observations [{type, description, value}], rejected (the reason, or "")
   evidence: kind, goal, steps [{number, time, action, materials [{ref, name}], made (as `after`), observations, rejected}]
+  context (beside a transition, where a study shows it): goal, time, steps [{number, time, action, materials [name],
+    parameters [[label, value]], rejected}]
 A ref is a letter (A, B, ...) that stands for one material throughout the payload; barcodes never appear.
 """
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from ratings.lanes import difference as difference
+from ratings.lanes import facts
+from ratings.lanes import lanes as lanes
+from ratings.marking import MISSING, REJECTED, covering, is_certain, seen_key
+from ratings.marking import mark_keys as mark_keys
+from ratings.naming import AVAILABILITY, CONDITIONS, UNLIMITED, Names, elapsed, in_words, label, letters
 
 Record = Mapping[str, Any]
 Payload = dict[str, Any]
 
-_CONDITIONS = {
-    "room_temp": "room temperature",
-    "4C": "4 °C",
-    "-20C": "−20 °C",
-    "-80C": "−80 °C",
-    "-196C": "−196 °C, liquid nitrogen",
-    "incubating_conditions": "incubator",
-    "cell_culture_conditions": "cell culture incubator",
-    "ice": "on ice",
-    "dry_ice": "on dry ice",
-}
-_UNLIMITED = "unlimited"
-_AVAILABILITY = {
-    _UNLIMITED: "unlimited supply",
-    "available_for_further_use": "can be used further",
-    "not_available_for_further_use": "used up",
-}
-_BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
-# Control characters, lone surrogates and what turns or hides text: a reader must see all there is, as it is.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
-_PH = re.compile(r"\bph\b")
 _DIGITS = re.compile(r"([0-9]{1,15})")
-_QUANTITY = re.compile(
-    r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)\s?(%|(?![eE][0-9])[A-Za-zµμ°][A-Za-z0-9µμ°/%·^-]{0,15}(?: g)?)?"
-)
+_PLACE = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](?:\.(.+))?", re.DOTALL)
 
 
-def blind_transition(step: Record, perturbed: Record | None = None) -> Payload:
-    """One step as its raters see it; with the outcome of a twin in place of its own, if one is given."""
+def blind_transition(step: Record, perturbed: Record | None = None, *, lineage: bool = True) -> Payload:
+    """One step as its raters see it; with the outcome of a twin in place of its own, if one is given.
+
+    Without `lineage`, or where two outputs claim one input, no output is said to go on from any input.
+    """
     outcome = step["outcome"] if perturbed is None else perturbed
-    names = _Names()
+    names = Names()
     before = [_material(material, names.add(material["barcode"], material["name"])) for material in step["inputs"]]
+    certain = lineage and _claimed_once(outcome)
     return {
         "kind": "transition",
+        "lineage": certain,
         "action": _action(step["action"], names),
         "before": [names.clean(material) for material in before],
-        "after": _after(outcome, step["inputs"], names),
+        "after": [_shown(outcome, at, names) for at in _placed(outcome, step["inputs"], names, certain)],
         "observations": [_observation(observation, names) for observation in outcome["new_observations"]],
         "rejected": "" if outcome["success"] else names.text(outcome["failure_reason"]) or "no reason given",
     }
@@ -64,8 +53,19 @@ def blind_transition(step: Record, perturbed: Record | None = None) -> Payload:
 
 def blind_evidence(goal: str, steps: Sequence[Record]) -> Payload:
     """An episode's goal and steps in order, as its raters see them: what any classifier gets, without barcodes."""
-    names = _Names()
+    names = Names()
     return {"kind": "evidence", "goal": names.text(goal), "steps": [_evidence_step(step, names) for step in steps]}
+
+
+def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
+    """The goal and what was done before the step that is rated; nothing of what came out of it, and nothing later."""
+    names = Names()
+    ends = [step.get("ended_at", step["started_at"]) for step in steps_before]
+    return {
+        "goal": names.text(goal),
+        "time": elapsed(max(ends, default=0)),
+        "steps": [_earlier(step, names) for step in steps_before],
+    }
 
 
 def payload_digest(payload: Payload) -> str:
@@ -74,115 +74,46 @@ def payload_digest(payload: Payload) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Row(NamedTuple):
-    """One property before and after; "" where there is none. `difference` only where both are numbers of one unit."""
+def targets(step: Record, outcome: Record, paths: Iterable[str], *, lineage: bool = True) -> list[str]:
+    """The mark keys that hit an error at these paths of the outcome, such as "new_materials[1].properties.volume".
 
-    label: str
-    before: str
-    after: str
-    changed: bool
-    difference: str
+    A path that names a whole material or observation means one that was added, or else one that was left out. What is
+    shown nowhere has no key: an error there can be found by "something is missing" at best.
+    """
+    payload = blind_transition(step, outcome, lineage=lineage)
+    found = [key for path in paths for key in _hit(path, step, outcome, payload)]
+    valid = set(mark_keys(payload))
+    return [key for key in dict.fromkeys(found) if key in valid]
 
 
-class Lane(NamedTuple):
-    """One material across the action. `before` or `after` is None where there is none; `gone`: it had to come back."""
+class _Placed(NamedTuple):
+    """A draft of the outcome by its place in it, the letter it is given, and that of the input it goes on from, or ""."""
 
+    place: int
     ref: str
-    before: Payload | None
-    after: Payload | None
-    rows: tuple[Row, ...]
-    gone: bool
+    continues: str
 
 
-def lanes(payload: Payload) -> list[Lane]:
-    """Each material before the action beside what it became, in order; then the new ones."""
-    continued = {material["continues"]: material for material in payload["after"] if material["continues"]}
-    found = [_lane(material, continued.get(material["ref"]), payload) for material in payload["before"]]
-    new = [material for material in payload["after"] if not material["continues"]]
-    return found + [Lane(material["ref"], None, material, _rows(None, material), False) for material in new]
+def _claimed_once(outcome: Record) -> bool:
+    claims = Counter(draft["replaces"] for draft in outcome["new_materials"] if draft["replaces"])
+    return all(count == 1 for count in claims.values())
 
 
-class _Names:
-    """Which letter stands for which barcode, and the names to put in the place of barcodes."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[str, str]] = {}
-
-    def add(self, barcode: str, name: str) -> str:
-        """The material's letter; a new one for a new barcode."""
-        ref = self._known[barcode][0] if barcode in self._known else _letters(len(self._known))
-        self._known[barcode] = (ref, _visible(_BARCODE.sub("", name)))
-        return ref
-
-    def ref(self, barcode: str) -> str:
-        return self._known[barcode][0] if barcode in self._known else ""
-
-    def name(self, barcode: str) -> str:
-        """The material's name, with its letter where another material has the same name."""
-        if barcode not in self._known:
-            return "a material"
-        ref, name = self._known[barcode]
-        alone = sum(1 for _, other in self._known.values() if other == name) == 1
-        return name if alone else f"{name} ({ref})"
-
-    def text(self, value: Any) -> str:
-        """Any value as text: barcodes replaced by names, nested values written out in a fixed order."""
-        match value:
-            case None:
-                return ""
-            case bool():
-                return "yes" if value else "no"
-            case Mapping():
-                return "; ".join(f"{self.text(_label(key))}: {self.text(value[key])}" for key in sorted(value))
-            case list() | tuple():
-                return ", ".join(self.text(part) for part in value)
-            case _:
-                return _BARCODE.sub(self._replace, _visible(str(value)))
-
-    def clean(self, material: Payload) -> Payload:
-        """The material with every shown text freed of barcodes."""
-        shown = [[self.text(label), self.text(value)] for label, value in material["properties"]]
-        return {**material, "name": self.text(material["name"]), "properties": shown}
-
-    def _replace(self, match: re.Match[str]) -> str:
-        return "" if match.group(1) else self.name(match.group(0))
-
-
-def _action(action: Record, names: _Names) -> Payload:
-    parameters = action["parameters"]
-    return {
-        "name": names.text(action["name"]),
-        "parameters": [[_label(key), names.text(_in_words(parameters[key]))] for key in sorted(parameters)],
-    }
-
-
-def _in_words(value: Any) -> Any:
-    """A place that an action names, as a material's place is said; anything else as it is."""
-    return _CONDITIONS.get(value, value) if isinstance(value, str) else value
-
-
-def _material(material: Record, ref: str) -> Payload:
-    condition, availability = material["environmental_condition"], material["available_for_use"]
-    properties = material["properties"]
-    return {
-        "ref": ref,
-        "name": material["name"],
-        "properties": [[_label(key), properties[key]] for key in sorted(properties)],
-        "condition": _CONDITIONS.get(condition, "not stated"),
-        "availability": _AVAILABILITY.get(availability, "not stated"),
-    }
-
-
-def _after(outcome: Record, inputs: Sequence[Record], names: _Names) -> list[Payload]:
+def _placed(outcome: Record, inputs: Sequence[Record], names: Names, lineage: bool) -> list[_Placed]:
     """What stands there afterwards: what goes on, in the order before; then what is new, by name and properties."""
     order = [material["barcode"] for material in inputs]
-    unlimited = {material["barcode"] for material in inputs if material["available_for_use"] == _UNLIMITED}
-    drafts = [draft for draft in outcome["new_materials"] if draft["replaces"] not in unlimited]
-    going_on = sorted((d for d in drafts if d["replaces"] in order), key=lambda d: order.index(d["replaces"]))
-    new = sorted((d for d in drafts if d["replaces"] not in order), key=_fingerprint)
-    shown = [{**_material(draft, (ref := names.ref(draft["replaces"]))), "continues": ref} for draft in going_on]
-    shown += [{**_material(draft, _letters(len(order) + index)), "continues": ""} for index, draft in enumerate(new)]
-    return [names.clean(material) for material in shown]
+    unlimited = {material["barcode"] for material in inputs if material["available_for_use"] == UNLIMITED}
+    drafts = [(at, draft) for at, draft in enumerate(outcome["new_materials"]) if draft["replaces"] not in unlimited]
+    going_on = [(at, draft) for at, draft in drafts if lineage and draft["replaces"] in order]
+    going_on.sort(key=lambda entry: order.index(entry[1]["replaces"]))
+    continued = {at for at, _ in going_on}
+    new = sorted((entry for entry in drafts if entry[0] not in continued), key=lambda entry: _fingerprint(entry[1]))
+    placed = [_Placed(at, ref := names.ref(draft["replaces"]), ref) for at, draft in going_on]
+    return placed + [_Placed(at, letters(len(order) + place), "") for place, (at, _) in enumerate(new)]
+
+
+def _shown(outcome: Record, at: _Placed, names: Names) -> Payload:
+    return names.clean({**_material(outcome["new_materials"][at.place], at.ref), "continues": at.continues})
 
 
 def _fingerprint(draft: Record) -> list[Any]:
@@ -192,7 +123,28 @@ def _fingerprint(draft: Record) -> list[Any]:
     return [natural, json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)]
 
 
-def _observation(observation: Record, names: _Names) -> Payload:
+def _action(action: Record, names: Names) -> Payload:
+    return {"name": names.text(action["name"]), "parameters": _parameters(action, names)}
+
+
+def _parameters(action: Record, names: Names) -> list[list[str]]:
+    parameters = action["parameters"]
+    return [[names.text(label(key)), names.text(in_words(parameters[key]))] for key in sorted(parameters)]
+
+
+def _material(material: Record, ref: str) -> Payload:
+    condition, availability = material["environmental_condition"], material["available_for_use"]
+    properties = material["properties"]
+    return {
+        "ref": ref,
+        "name": material["name"],
+        "properties": [[label(key), properties[key]] for key in sorted(properties)],
+        "condition": CONDITIONS.get(condition, "not stated"),
+        "availability": AVAILABILITY.get(availability, "not stated"),
+    }
+
+
+def _observation(observation: Record, names: Names) -> Payload:
     return {
         "type": names.text(observation["measurement_type"]),
         "description": names.text(observation["description"]),
@@ -200,7 +152,7 @@ def _observation(observation: Record, names: _Names) -> Payload:
     }
 
 
-def _evidence_step(step: Record, names: _Names) -> Payload:
+def _evidence_step(step: Record, names: Names) -> Payload:
     outcome = step["outcome"]
     inputs = [{"ref": names.add(m["barcode"], m["name"]), "name": m["name"]} for m in step["inputs"]]
     going_on = {material["barcode"] for material in step["inputs"]}
@@ -210,76 +162,104 @@ def _evidence_step(step: Record, names: _Names) -> Payload:
         made.append({**_material(draft, ref), "continues": ref if barcode in going_on else ""})
     return {
         "number": step["number"],
-        "time": _elapsed(step["started_at"]),
+        "time": elapsed(step["started_at"]),
         "action": _action(step["action"], names),
         "materials": [{"ref": m["ref"], "name": names.text(m["name"])} for m in inputs],
         "made": [names.clean(material) for material in made],
         "observations": [_observation(observation, names) for observation in outcome["new_observations"]],
-        "rejected": "" if outcome["success"] else names.text(outcome["failure_reason"]) or "no reason given",
+        "rejected": _refusal(outcome, names),
     }
 
 
-def _lane(before: Payload, after: Payload | None, payload: Payload) -> Lane:
-    stays = before["availability"] == _AVAILABILITY[_UNLIMITED] or bool(payload["rejected"])
-    rows = _rows(before, before if after is None and stays else after)
-    return Lane(before["ref"], before, after, rows, gone=after is None and not stays)
+def _earlier(step: Record, names: Names) -> Payload:
+    """A step as the context tells it. Materials go by name alone: letters belong to the step that is rated."""
+    called = Names()
+    for material in step["inputs"]:
+        names.add(material["barcode"], material["name"])
+        called.add(material["barcode"], material["name"])
+    return {
+        "number": step["number"],
+        "time": elapsed(step["started_at"]),
+        "action": names.text(step["action"]["name"]),
+        "materials": [called.text(material["name"]) for material in step["inputs"]],
+        "parameters": _parameters(step["action"], called),
+        "rejected": _refusal(step["outcome"], called),
+    }
 
 
-def _rows(before: Payload | None, after: Payload | None) -> tuple[Row, ...]:
-    old, new = _facts(before), _facts(after)
-    return tuple(_row(key, old.get(key, ""), new.get(key, "")) for key in [*old, *(k for k in new if k not in old)])
+def _refusal(outcome: Record, names: Names) -> str:
+    return "" if outcome["success"] else names.text(outcome["failure_reason"]) or "no reason given"
 
 
-def _facts(material: Payload | None) -> dict[tuple[str, str], str]:
-    """A material's properties, then its name, place and availability: a property may be called the same."""
-    if material is None:
-        return {}
-    facts = {("property", label): value for label, value in material["properties"]}
-    kept, availability = material["condition"], material["availability"]
-    return {**facts, ("", "Name"): material["name"], ("", "Kept at"): kept, ("", "Availability"): availability}
+def _hit(path: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
+    if path in ("success", "failure_reason"):
+        return [REJECTED]
+    place = _PLACE.fullmatch(path)
+    if place is None:
+        return []
+    index, inside = int(place[2]), place[3] or ""
+    if place[1] == "new_observations":
+        added = inside or len(outcome["new_observations"]) > len(step["outcome"]["new_observations"])
+        return [seen_key(index + 1) if added and index < len(outcome["new_observations"]) else MISSING]
+    return _hit_material(index, inside, step, outcome, payload)
 
 
-def _row(key: tuple[str, str], before: str, after: str) -> Row:
-    return Row(key[1], before, after, before != after, difference(before, after) if before != after else "")
+def _hit_material(index: int, inside: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
+    """The rows of a material at a path; of a whole one, every row, or where it should have been."""
+    names = Names()
+    for material in step["inputs"]:
+        names.add(material["barcode"], material["name"])
+    placed = {at.place: at for at in _placed(outcome, step["inputs"], names, is_certain(payload))}
+    if not inside and not _added(index, step["outcome"], outcome):
+        lost = _draft(step["outcome"], index).get("replaces", "")
+        return [MISSING, f"{names.ref(lost)}/gone", f"{names.ref(lost)}/row"]
+    if index not in placed:
+        return [MISSING]
+    at = placed[index]
+    shown = next(material for material in payload["after"] if material["ref"] == at.ref)
+    rows = _rows_at(inside, outcome["new_materials"][index], step, shown)
+    return [key for row in rows for key in ([row] if row == MISSING else covering(payload, f"{at.ref}{row}"))]
 
 
-def difference(before: str, after: str) -> str:
-    """After minus before, signed, if both are a plain number with the same unit; else ""."""
-    old, new = _QUANTITY.fullmatch(before.strip()), _QUANTITY.fullmatch(after.strip())
-    if old is None or new is None or (old[2] or "").strip() != (new[2] or "").strip():
-        return ""
-    change = Decimal(new[1]) - Decimal(old[1])
-    sign = "+" if change > 0 else "−" if change < 0 else ""
-    size = f"{abs(change):f}"
-    size = size.rstrip("0").rstrip(".") if "." in size else size
-    return f"{sign}{size} {(new[2] or '').strip()}".strip()
+_FACTS = {"name": "/name", "environmental_condition": "/place", "available_for_use": "/availability"}
 
 
-def _visible(text: str) -> str:
-    return _UNSEEN.sub("\ufffd", text)
+def _rows_at(inside: str, draft: Record, step: Record, shown: Payload) -> list[str]:
+    """The rows at a path inside a material; all of the whole one's, none for what no rater sees.
+
+    A property that was left out is a row only if the input had it; it can be found as something missing as well.
+    """
+    rows = facts(shown)
+    if not inside or inside == "properties":
+        return list(rows)
+    if not inside.startswith("properties."):
+        return [_FACTS[inside]] if inside in _FACTS else []
+    at = inside.removeprefix("properties.")
+    stated = dict(zip(sorted(draft["properties"]), (row for row in rows if row.startswith(":")), strict=True))
+    if name := _named(at, stated):
+        return [stated[name]]
+    known = [key for m in (*step["inputs"], *step["outcome"]["new_materials"]) for key in m["properties"]]
+    name = _named(at, known)
+    return [f":{label(name)}", MISSING] if name else [MISSING]
 
 
-def _label(key: Any) -> str:
-    """A property's name as a heading; one that begins with a symbol (pH, dNTP, mCherry) keeps it as it is written."""
-    words = _PH.sub("pH", str(key).replace("_", " ").strip())
-    first = words.partition(" ")[0]
-    return words[:1].upper() + words[1:] if first.islower() else words
+def _named(at: str, names: Iterable[str]) -> str:
+    """The longest of the names that a path begins with: a name may hold dots of its own."""
+    fitting = [name for name in names if at == name or at.startswith((f"{name}.", f"{name}["))]
+    return max(fitting, key=len, default="")
 
 
-def _letters(index: int) -> str:
-    """0 is A, 25 is Z, 26 is AA."""
-    letters = ""
-    index += 1
-    while index:
-        index, digit = divmod(index - 1, 26)
-        letters = chr(ord("A") + digit) + letters
-    return letters
+def _added(index: int, original: Record, outcome: Record) -> bool:
+    """Whether a whole material at this place is more than the original outcome has, and not one less."""
+    claim = _draft(outcome, index).get("replaces")
+    if claim is None:
+        return False
+    if claim:
+        return claim not in [draft["replaces"] for draft in original["new_materials"]]
+    new, old = (sum(not draft["replaces"] for draft in one["new_materials"]) for one in (outcome, original))
+    return new > old
 
 
-def _elapsed(seconds: int) -> str:
-    """Time since the episode began: "after 1 h 05 min"; never a time of day."""
-    hours, minutes = divmod(seconds // 60, 60)
-    days, hours = divmod(hours, 24)
-    if days:
-        return f"after {days} d {hours} h {minutes:02d} min"
-    return f"after {hours} h {minutes:02d} min" if hours else f"after {minutes} min"
+def _draft(outcome: Record, index: int) -> Record:
+    drafts: Sequence[Record] = outcome["new_materials"]
+    return drafts[index] if index < len(drafts) else {}

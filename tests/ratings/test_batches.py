@@ -3,7 +3,7 @@
 from typing import Any
 
 from ratings.batches import batches, record
-from ratings.blinding import Lane, lanes
+from ratings.lanes import Lane, lanes
 from ratings.templatetags.payload_text import name_parts
 
 

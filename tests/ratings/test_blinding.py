@@ -4,11 +4,20 @@ import json
 import factories
 import pytest
 
-from ratings.blinding import blind_evidence, blind_transition, difference, lanes, payload_digest
+from ratings.blinding import (
+    blind_context,
+    blind_evidence,
+    blind_transition,
+    difference,
+    lanes,
+    mark_keys,
+    payload_digest,
+    targets,
+)
 from simulation.lab.bench import step_to_json
 
 STEP = step_to_json(factories.step(5, "here"))
-ALLOWED = {"kind", "action", "before", "after", "observations", "rejected"}
+ALLOWED = {"kind", "lineage", "action", "before", "after", "observations", "rejected"}
 MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 
 
@@ -64,7 +73,7 @@ def test_the_search_for_hidden_places_finds_the_known_ones() -> None:
 @pytest.mark.parametrize("path", HIDDEN, ids=str)
 def test_nothing_written_in_a_hidden_place_reaches_the_payload(path: tuple) -> None:
     record = replaced(STEP, path, "SECRET: LEAK")
-    for payload in (blind_transition(record), blind_evidence("goal", [record])):
+    for payload in (blind_transition(record), blind_evidence("goal", [record]), blind_context("goal", [record])):
         assert "LEAK" not in json.dumps(payload)
 
 
@@ -136,7 +145,7 @@ def test_an_endless_supply_is_shown_before_only() -> None:
 def test_lanes_put_each_material_beside_what_it_became() -> None:
     sample, buffer, tube = lanes(blind_transition(STEP))
     # 105 mL before, 115 mL after: +10 mL.
-    assert sample.rows[0] == ("Volume", "105 mL", "115 mL", True, "+10 mL")
+    assert sample.rows[0] == ("Volume", "105 mL", "115 mL", True, "+10 mL", ":Volume")
     assert [row.changed for row in sample.rows] == [True, False, False, False]
     assert (buffer.after, buffer.gone, [row.changed for row in buffer.rows]) == (None, False, [False] * 4)
     assert (tube.before, tube.ref) == (None, "C")
@@ -157,6 +166,10 @@ def test_a_material_that_is_not_handed_back_is_gone_unless_the_action_was_reject
         ("500 mL", "490 mL", "−10 mL"),
         ("0.1 mL", "0.3 mL", "+0.2 mL"),
         ("7.4", "7.0", "−0.4"),
+        ("85 %", "83 %", "−2 points"),
+        ("7.6 × 10⁶", "7.4 × 10⁶", "−0.2 × 10⁶"),
+        ("7.6e6 cells", "7.4e6 cells", "−0.2e6 cells"),
+        ("7.6 × 10⁶", "7.4 × 10⁵", ""),
         ("500 mL", "0.49 L", ""),
         ("clear", "cloudy", ""),
         ("12 of 96 wells", "13 of 96 wells", ""),
@@ -252,3 +265,141 @@ def test_a_place_that_an_action_names_is_said_in_words() -> None:
 def test_a_heading_begins_with_a_capital_but_a_symbol_stays_as_it_is_written(written: str, shown: str) -> None:
     step = replaced(STEP, ("inputs", 0, "properties"), {written: "7"})
     assert [label for label, _ in blind_transition(step)["before"][0]["properties"]] == [shown]
+
+
+# ---------------------------------------------------------------- lineage
+
+
+def test_where_lineage_is_not_known_no_output_goes_on_from_an_input() -> None:
+    payload = blind_transition(STEP, lineage=False)
+    assert (payload["lineage"], [m["continues"] for m in payload["after"]]) == (False, ["", ""])
+    # A and B are the inputs; the outputs have letters of their own.
+    assert [m["ref"] for m in payload["after"]] == ["C", "D"]
+    assert set(payload) == set(blind_transition(STEP))
+
+
+def test_two_outputs_that_claim_one_input_make_the_lineage_unknown() -> None:
+    record = copy.deepcopy(STEP)
+    record["outcome"]["new_materials"][1]["replaces"] = record["inputs"][0]["barcode"]
+    payload = blind_transition(record)
+    assert (payload["lineage"], len(payload["after"])) == (False, 2)
+
+
+def test_two_properties_that_read_alike_are_both_shown() -> None:
+    record = replaced(STEP, ("inputs", 1, "properties"), {"flow_rate": "1", "flow rate": "2"})
+    _, buffer, _ = lanes(blind_transition(record))
+    assert [(row.before, row.key) for row in buffer.rows[:2]] == [("2", ":Flow rate"), ("1", ":Flow rate (2)")]
+
+
+# ---------------------------------------------------------------- context
+
+
+def test_the_context_tells_what_was_done_before_and_nothing_that_came_of_it() -> None:
+    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    context = blind_context("Find out.", steps)
+    # The second step ends after 6 x 600 + 60 s = 3660 s = 1 h 01 min.
+    assert (context["goal"], context["time"]) == ("Find out.", "after 1 h 01 min")
+    assert context["steps"][0] == {
+        "number": 5,
+        "time": "after 50 min",
+        "action": "Transfer",
+        "materials": ["Sample", "PBS"],
+        "parameters": [["Destination", "Sample"], ["Volume", "10 mL"]],
+        "rejected": "",
+    }
+    assert "clear" not in json.dumps(context)
+    assert "MAT-" not in json.dumps(context)
+
+
+def test_the_context_of_a_first_step_is_its_goal() -> None:
+    assert blind_context("Find out.", []) == {"goal": "Find out.", "time": "after 0 min", "steps": []}
+
+
+# ---------------------------------------------------------------- marks and targets
+
+
+def test_every_row_that_can_be_marked_has_a_key_that_the_payload_alone_decides() -> None:
+    keys = mark_keys(blind_transition(STEP))
+    assert keys[:4] == ["A:Volume", "A/name", "A/place", "A/availability"]
+    # A goes on, B is an endless buffer, C is new; one observation.
+    assert {key[0] for key in keys if "/" in key and key[0].isupper()} == {"A", "B", "C"}
+    assert keys[-2:] == ["seen/1", "missing"]
+    assert len(keys) == len(set(keys))
+    assert mark_keys(json.loads(json.dumps(blind_transition(STEP)))) == keys
+
+
+def test_a_rejection_and_what_is_gone_can_be_marked() -> None:
+    record = replaced(STEP, ("outcome", "new_materials"), [])
+    assert "A/gone" in mark_keys(blind_transition(record))
+    record["outcome"] |= {"success": False, "failure_reason": "no"}
+    assert mark_keys(blind_transition(record))[0] == "rejected"
+
+
+def test_an_evidence_record_is_marked_by_its_steps() -> None:
+    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    assert mark_keys(blind_evidence("Find out.", steps)) == ["step/5", "step/6", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("path", "hit"),
+    [
+        ("new_materials[0].properties.volume", ["A:Volume"]),
+        ("new_materials[1].properties.made in", ["C:Made in"]),
+        ("new_materials[1].name", ["C/name"]),
+        ("new_materials[0].environmental_condition", ["A/place"]),
+        ("new_materials[0].available_for_use", ["A/availability"]),
+        ("new_materials[0].material_type", []),
+        ("new_observations[0].value", ["seen/1"]),
+        ("new_observations[1]", ["missing"]),
+        ("new_materials[2]", ["missing"]),
+        ("new_materials[0].properties.colour", ["missing"]),
+        ("success", []),
+        ("reasoning", []),
+        ("new_materials[99999999].name", []),
+    ],
+)
+def test_a_place_of_the_outcome_is_the_row_that_shows_it(path: str, hit: list[str]) -> None:
+    assert targets(STEP, STEP["outcome"], [path]) == hit
+
+
+def test_a_target_is_found_by_what_a_material_is_and_not_by_where_the_outcome_lists_it() -> None:
+    outcome = copy.deepcopy(STEP["outcome"])
+    outcome["new_materials"].reverse()
+    assert targets(STEP, outcome, ["new_materials[1].properties.volume"]) == ["A:Volume"]
+
+
+def test_a_material_that_was_left_out_is_missing_and_its_input_gone() -> None:
+    outcome = {**STEP["outcome"], "new_materials": STEP["outcome"]["new_materials"][1:]}
+    assert targets(STEP, outcome, ["new_materials[0]"]) == ["missing", "A/gone"]
+
+
+def test_a_material_too_many_is_hit_by_any_of_its_rows() -> None:
+    extra = {**STEP["outcome"]["new_materials"][1], "name": "Zwilling"}
+    outcome = {**STEP["outcome"], "new_materials": [*STEP["outcome"]["new_materials"], extra]}
+    assert targets(STEP, outcome, ["new_materials[2]"]) == ["D:Made in", "D:Volume", "D/name", "D/place", "D/availability"]  # fmt: skip
+
+
+def test_a_property_that_was_left_out_is_its_row_or_something_missing() -> None:
+    record = replaced(STEP, ("outcome", "new_materials", 0, "properties"), {})
+    assert targets(record, record["outcome"], ["new_materials[0].properties.volume"]) == ["A:Volume", "missing"]
+
+
+def test_a_row_that_stands_in_a_table_of_like_materials_is_hit_there_as_well() -> None:
+    record = copy.deepcopy(STEP)
+    tube = record["outcome"]["new_materials"][1]
+    record["outcome"]["new_materials"] = [{**tube, "name": f"Tube {n}", "properties": {"volume": f"{n} mL", "made in": "x"}} for n in (1, 2, 3)]  # fmt: skip
+    # Tubes are C, D and E; they differ in volume and are made in one place.
+    hit = targets(record, record["outcome"], ["new_materials[1].properties.volume"])
+    assert hit == ["D:Volume", "D/row"]
+    shared = targets(record, record["outcome"], ["new_materials[1].properties.made in"])
+    assert shared == ["D:Made in", "C+:Made in"]
+    assert {*hit, *shared} <= set(mark_keys(blind_transition(record)))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_property_has_a_key_that_survives_a_form(text: str) -> None:
+    record = replaced(STEP, ("outcome", "new_materials", 1, "properties"), {text: "1"})
+    for key in mark_keys(blind_transition(record)):
+        assert len(key) < 80 and "\n" not in key and key == " ".join(key.split())
+    [hit] = targets(record, record["outcome"], [f"new_materials[1].properties.{text}"])
+    assert hit.startswith("C:")

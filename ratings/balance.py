@@ -1,0 +1,182 @@
+"""What went in and what came out, added up: the balance sheet shows its terms and judges nothing. No Django.
+
+Two kinds of lines. What is stated (volume, mass, amount, cells) is added as it stands. What is stated as a concentration
+is worked out as volume times concentration for each material that states both, and rounded to four figures. A value
+that `quantities` does not read, and an unlimited supply, is named as not summed: nothing is ever guessed.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from decimal import Context, Decimal
+from typing import NamedTuple
+
+from ratings import naming
+from ratings.lanes import Payload, lanes
+from ratings.naming import AVAILABILITY, UNLIMITED
+from simulation.lab import quantities
+from simulation.lab.quantities import PER_VOLUME, Quantity, QuantityError
+
+# Line -> the headings (in small letters) under which a material states it, and what it may be measured in.
+_STATED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "Volume": (("volume", "liquid volume", "total volume", "current volume", "remaining volume"), ("volume",)),
+    "Mass": (("mass", "total mass", "remaining mass", "weight"), ("mass",)),
+    "Amount": (("amount", "amount of substance"), ("amount", "mass", "count", "enzyme_units")),
+    "Cells": (("cells", "cell count", "total cells", "number of cells"), ("count",)),
+    "Viable cells": (("viable cells", "live cells", "viable cell count"), ("count",)),
+}
+_CONCENTRATION = re.compile(r"(.+) concentration|concentration of (.+)", re.IGNORECASE | re.DOTALL)
+_DENSITIES = {"cell density": "cells", "viable cell density": "viable cells"}
+_OF_A_VOLUME = {of: amount for amount, of in PER_VOLUME.items() if of != "ratio"}
+_POWER = re.compile(r"\s?[×x]\s?10(?:\^([-−]?[0-9]{1,2})|([⁻⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}))")
+_LIFTED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
+_FOUR_FIGURES = Context(prec=4)
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LONG = Decimal(10) ** 6
+_LARGEST = Decimal(10) ** 15
+
+
+class Side(NamedTuple):
+    """A sum and its terms as they were written, equal ones counted: ("500 µL", 12). `sum` is "" where nothing was."""
+
+    sum: str
+    terms: tuple[tuple[str, int], ...]
+
+
+class Line(NamedTuple):
+    """One quantity. `unsummed`: the letters of materials that state it, with what could not be added."""
+
+    name: str
+    into: Side
+    out: Side
+    difference: str
+    unsummed: tuple[tuple[str, str], ...]
+
+
+class Sheet(NamedTuple):
+    """What is added up as stated, and what is worked out as volume times concentration."""
+
+    stated: tuple[Line, ...]
+    worked_out: tuple[Line, ...]
+
+
+class _Entry(NamedTuple):
+    """One material's share of a line: an amount, or None where it could not be read."""
+
+    ref: str
+    amount: Quantity | None
+    written: str
+
+
+def sheet(payload: Payload) -> Sheet:
+    """The balance of a transition. Lines that no material states are left out."""
+    found = lanes(payload)
+    before = [lane.before for lane in found if lane.before is not None]
+    after = [stands for lane in found if not lane.gone and (stands := lane.after or lane.before) is not None]
+    stated = [_line(name, _stated(name, before), _stated(name, after)) for name in _STATED]
+    substances = sorted({name for material in (*before, *after) for name in _concentrations(material)})
+    worked_out = [_line(naming.label(name), _worked(name, before), _worked(name, after), True) for name in substances]
+    return Sheet(tuple(line for line in stated if line), tuple(line for line in worked_out if line))
+
+
+def _line(name: str, into: Iterable[_Entry], out: Iterable[_Entry], rounded: bool = False) -> Line | None:
+    before, after = list(into), list(out)
+    read = [entry.amount for entry in (*before, *after) if entry.amount]
+    unsummed = tuple(dict.fromkeys((e.ref, e.written) for e in (*before, *after) if not _fits(e, read)))
+    if not before and not after:
+        return None
+    if not read:
+        return Line(name, Side("", ()), Side("", ()), "", unsummed)
+    dimension = read[0].dimension
+    sums = [_sum((e for e in side if _fits(e, read)), rounded) for side in (before, after)]
+    unit = quantities.show(max(sums, key=abs), dimension).partition(" ")[2]
+    shown = [_show(value, dimension, unit) for value in sums]
+    sides = [
+        Side(text, _terms(e for e in side if _fits(e, read))) for text, side in zip(shown, (before, after), strict=True)
+    ]
+    return Line(name, sides[0], sides[1], _signed(sums[1] - sums[0], dimension, unit), unsummed)
+
+
+def _fits(entry: _Entry, read: list[Quantity]) -> bool:
+    """Whether it can be added to the others: cells are not added to grams."""
+    return entry.amount is not None and entry.amount.dimension == read[0].dimension
+
+
+def _sum(entries: Iterable[_Entry], rounded: bool) -> Decimal:
+    total = sum((entry.amount.value for entry in entries if entry.amount), Decimal(0))
+    return _FOUR_FIGURES.plus(total) if rounded else total
+
+
+def _terms(entries: Iterable[_Entry]) -> tuple[tuple[str, int], ...]:
+    return tuple(Counter(entry.written for entry in entries).items())
+
+
+def _show(value: Decimal, dimension: str, unit: str) -> str:
+    """As `quantities` shows it; long counts as a power of ten, for nobody reads thirteen digits."""
+    number, space, unit = quantities.show(value, dimension, unit).partition(" ")
+    if abs(Decimal(number)) < _LONG:
+        return f"{number}{space}{unit}"
+    power = Decimal(number).adjusted()
+    raised = str(power).translate(_RAISED)
+    return f"{quantities.plain(Decimal(number).scaleb(-power))} × 10{raised}{space}{unit}"
+
+
+def _signed(change: Decimal, dimension: str, unit: str) -> str:
+    shown = _show(abs(change), dimension, unit)
+    return f"{'+' if change > 0 else '−' if change < 0 else ''}{shown}"
+
+
+def _stated(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
+    """A material that states it twice, and differently, is not summed: nobody here knows which of the two is meant."""
+    labels, dimensions = _STATED[name]
+    for material in materials:
+        written = list(dict.fromkeys(value for label, value in material["properties"] if label.lower() in labels))
+        if len(written) == 1:
+            yield _entry(material, _read(written[0], dimensions), written[0])
+        elif written:
+            yield _Entry(material["ref"], None, " or ".join(written))
+
+
+def _worked(substance: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
+    for material in materials:
+        if (written := _concentrations(material).get(substance)) is None:
+            continue
+        [volume] = list(_stated("Volume", [material])) or [_Entry(material["ref"], None, "no volume stated")]
+        content = _read(written, tuple(_OF_A_VOLUME))
+        amount = _product(volume.amount, content) if volume.amount and content else None
+        yield _entry(
+            material, amount, f"{volume.written} at {written}" if volume.amount else f"{written}, {volume.written}"
+        )
+
+
+def _entry(material: Payload, amount: Quantity | None, written: str) -> _Entry:
+    if material["availability"] == AVAILABILITY[UNLIMITED]:
+        return _Entry(material["ref"], None, AVAILABILITY[UNLIMITED])
+    return _Entry(material["ref"], amount, written)
+
+
+def _concentrations(material: Payload) -> dict[str, str]:
+    """What is dissolved or suspended in it -> its concentration as written; one stated twice is left to the reader."""
+    found: dict[str, list[str]] = {}
+    for label, value in material["properties"]:
+        match = _CONCENTRATION.fullmatch(label)
+        if name := (match[1] or match[2]) if match else _DENSITIES.get(label.lower()):
+            found.setdefault(name, []).append(value)
+    return {name: " or ".join(dict.fromkeys(values)) for name, values in found.items()}
+
+
+def _read(written: str, dimensions: Iterable[str]) -> Quantity | None:
+    text = _POWER.sub(lambda found: f"e{(found[1] or found[2]).translate(_LIFTED)}", written.strip())
+    for dimension in dimensions:
+        try:
+            amount = quantities.parse(text, dimension)
+        except QuantityError:
+            continue
+        return amount if abs(amount.value) <= _LARGEST else None
+    return None
+
+
+def _product(volume: Quantity, content: Quantity) -> Quantity:
+    """Volumes are kept in µL; concentrations per mL, but µM: nmol in a µL is 1000 µM."""
+    dimension = _OF_A_VOLUME[content.dimension]
+    return Quantity(volume.value * content.value / 1000, dimension)

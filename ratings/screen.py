@@ -1,0 +1,117 @@
+"""What a page needs to draw one item in the layout its rater was given. Reads nothing but the blinded payload. No Django.
+
+plain: inputs and outputs as lists, one below the other. aligned: each output beside the input it goes on from.
+balance: aligned, and the balance sheet. confirm: aligned for the first look, with the balance sheet for the final one.
+Where it is not known which output goes on from which input, every layout is plain, and `layout_shown` says so.
+An evidence record has one layout, which is stored as "aligned".
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from ratings.balance import sheet
+from ratings.batches import batches, record
+from ratings.lanes import NAME, Payload, facts, lanes
+from ratings.marking import is_certain, step_key
+from ratings.observing import observed
+
+PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
+LATEST = 2  # earlier steps that stand open; those before them fold away
+WORKED_OUT = 4  # lines of the balance sheet that stand open
+
+
+class Listed(NamedTuple):
+    """A material of the plain layout. Rows are (label, value, key); a key is "" where the row can be marked elsewhere.
+
+    `named`: its name is marked here.
+    """
+
+    ref: str
+    name: str
+    named: bool
+    rows: tuple[tuple[str, str, str], ...]
+
+
+def view(
+    payload: Payload,
+    context: Payload | None = None,
+    *,
+    layout: str = ALIGNED,
+    with_context: bool = False,
+    marks: str = "off",
+    marked: Collection[str] = (),
+    stage: str = "final",
+) -> dict[str, Any]:
+    """The template context of ratings/_item.html; `layout_shown` and `two_stage` (is there a first look?) besides."""
+    shown = _layout_shown(payload, layout)
+    return {
+        "payload": payload,
+        "layout_shown": shown,
+        "two_stage": shown == CONFIRM,
+        "marks": marks,
+        "marked": frozenset(marked),
+        "context": _context(context) if with_context and context else None,
+        **(_evidence(payload) if payload["kind"] == "evidence" else _transition(payload, shown, stage)),
+    }
+
+
+def _layout_shown(payload: Payload, layout: str) -> str:
+    if payload["kind"] == "evidence":
+        return ALIGNED
+    return layout if is_certain(payload) else PLAIN
+
+
+def _transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
+    if layout == PLAIN:
+        return {"observed": _observed(payload["observations"], fold=False), **_lists(payload)}
+    together, alone = batches(lanes(payload))
+    balanced = layout == BALANCE or (layout == CONFIRM and stage == "final")
+    narrow = [batch for batch in together if batch.is_narrow]
+    return {
+        "observed": _observed(payload["observations"]),
+        "narrow": narrow,
+        "wide": [batch for batch in together if not batch.is_narrow],
+        "lanes": alone,
+        "balance": _balance(payload) if balanced else None,
+        "cards": len(narrow) + len(alone) + balanced + 1,
+    }
+
+
+def _observed(observations: list[dict[str, str]], fold: bool = True) -> dict[str, Any]:
+    tables, alone = observed(observations, fold)
+    wide = [table for table in tables if table.is_wide]
+    return {"wide": wide, "tables": [table for table in tables if not table.is_wide], "alone": alone}
+
+
+def _lists(payload: Payload) -> dict[str, Any]:
+    """Every row once as it stands; what goes on is marked where it stands afterwards."""
+    after = {material["ref"]: facts(material) for material in payload["after"] if material["continues"]}
+    before = [_listed(material, after.get(material["ref"], {})) for material in payload["before"]]
+    gone = {lane.ref for lane in lanes(payload) if lane.gone} if is_certain(payload) else set()
+    return {"before": before, "after": [_listed(material, ()) for material in payload["after"]], "gone": gone}
+
+
+def _listed(material: Payload, elsewhere: Collection[str]) -> Listed:
+    ref, found = material["ref"], facts(material)
+    rows = [(*found[key], "" if key in elsewhere else f"{ref}{key}") for key in found if key != NAME]
+    return Listed(ref, material["name"], NAME not in elsewhere, tuple(rows))
+
+
+def _balance(payload: Payload) -> dict[str, Any]:
+    added = sheet(payload)
+    return {"stated": added.stated, "worked_out": added.worked_out[:WORKED_OUT], "more": added.worked_out[WORKED_OUT:]}
+
+
+def _evidence(payload: Payload) -> dict[str, Any]:
+    return {"steps": list(_steps(payload))}
+
+
+def _steps(payload: Payload) -> Iterator[tuple[Any, ...]]:
+    for step, made in record(payload["steps"]):
+        said = f"step {step['number']}, {step['action']['name']}"
+        yield {**step, "mark": step_key(step["number"]), "said": said}, made, observed(step["observations"])
+
+
+def _context(context: Payload) -> dict[str, Any]:
+    steps = context["steps"]
+    return {**context, "older": steps[:-LATEST], "steps": steps[-LATEST:]}

@@ -1,0 +1,180 @@
+"""One item on a real screen: what fits, what can be reached, what axe says, in every layout and at both widths."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import BrowserContext, Page, expect
+from rating_room import aliquots, change_of_medium, dilution, open_study, sign_in, used_up
+
+from ratings import blinding
+from ratings.models import EVIDENCE, Assignment
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+LAYOUTS = ["plain", "aligned", "balance", "confirm"]
+NewContext = Callable[..., BrowserContext]
+CONTEXT = blinding.blind_context(
+    "Find out how much caffeine (mg/mL) there is in the coffee, with three replicates and a standard curve.",
+    [dilution(50 * n) | {"number": n, "started_at": 600 * n} for n in range(1, 8)],
+)
+
+
+@pytest.fixture
+def site(live_server: Any) -> str:
+    return str(live_server.url)
+
+
+def shown(browser: BrowserContext, site: str, step: dict[str, Any], **arm: Any) -> Page:
+    """A page with this step as the item of a study with one arm."""
+    study = open_study(items=3, raters=1, **arm)
+    seat = study.raters.get()
+    assignment = Assignment.objects.filter(rater=seat, position=1).select_related("item").get()
+    assignment.item.payload, assignment.item.context = blinding.blind_transition(step), CONTEXT
+    assignment.item.save()
+    return opened(browser, site, assignment)
+
+
+def opened(browser: BrowserContext, site: str, assignment: Assignment) -> Page:
+    sign_in(browser, site, assignment.rater)
+    page = browser.new_page()
+    page.goto(f"{site}/rate/{assignment.code}/")
+    return page
+
+
+def check(page: Page) -> None:
+    """axe finds nothing, and nothing sticks out to the side."""
+    found = Axe().run(page)
+    assert found.violations_count == 0, f"{page.url}\n{found.generate_report()}"
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("window.innerWidth")
+
+
+def wash() -> dict[str, Any]:
+    """The mock's item: a culture and its buffer go on, the waste is new; thirty rows and three observations."""
+    step = copy.deepcopy(dilution(100))
+    culture, buffer = step["inputs"][0], copy.deepcopy(step["inputs"][1])
+    facts = {"viability": "96 %", "confluence": "85 %", "cell line": "HEK293T, passage 12", "growth": "adherent monolayer",
+             "sterility": "sterile", "container": "T-75 flask, 250 mL", "temperature": "37 °C", "carbon dioxide": "5 %"}  # fmt: skip
+    bottle = {"composition": "137 mM NaCl, 2.7 mM KCl, 10 mM phosphate", "pH": "7.4", "osmolality": "290 mOsm/kg",
+              "sterility": "sterile", "container": "500 mL bottle", "temperature": "22 °C"}  # fmt: skip
+    culture |= {"name": "HEK293T culture", "properties": facts | {"volume": "15.0 mL", "viable cells": "7.6e6"}}
+    buffer |= {"barcode": "MAT-BUFFER01", "name": "PBS, 1×, sterile", "available_for_use": "available_for_further_use",
+               "properties": bottle | {"volume": "500 mL"}}  # fmt: skip
+    step["inputs"] = [culture, buffer]
+    template = step["outcome"]["new_materials"][1]
+    after = [
+        {**template, "name": "HEK293T cells, washed", "replaces": culture["barcode"],
+         "properties": facts | {"volume": "0.3 mL", "viable cells": "7.4e6", "temperature": "24 °C"}},
+        {**template, "name": buffer["name"], "replaces": buffer["barcode"], "properties": bottle | {"volume": "490 mL"}},
+        {**template, "name": "Aspirated wash liquid", "replaces": "",
+         "properties": {"volume": "34.7 mL", "contents": "spent medium 15.0 mL, PBS 19.7 mL", "colour": "pale red",
+                        "sterility": "not sterile", "container": "50 mL conical tube", "detached cells": "0.2e6"}},
+    ]  # fmt: skip
+    step["action"] |= {
+        "name": "Wash",
+        "parameters": {"washes": "2", "volume per wash": "10 mL", "dwell time": "30 s each"},
+    }
+    step["outcome"] |= {"new_materials": after, "new_observations": [
+        {"measurement_type": "visual", "value": "", "description": "The second wash comes off clear. The cell layer stays attached."},
+        {"measurement_type": "quantitative", "value": "490 mL", "description": "Liquid in the PBS bottle at the graduation"},
+        {"measurement_type": "quantitative", "value": "35 mL", "description": "Liquid in the waste tube at the graduation"},
+    ]}  # fmt: skip
+    return step
+
+
+@pytest.mark.parametrize("layout", ["aligned", "balance"])
+@pytest.mark.parametrize("step", [wash(), dilution(100), used_up()], ids=["wash", "dilution", "filtration"])
+def test_the_usual_item_needs_no_scrolling_with_marks_and_context(
+    new_context: NewContext, site: str, step: dict[str, Any], layout: str
+) -> None:
+    page = shown(new_context(viewport=WIDE), site, step, layout=layout, marks="always", with_context=True)
+
+    assert page.evaluate("document.documentElement.scrollHeight") == 900
+    bar = page.locator("#verdict").bounding_box()
+    lowest = page.evaluate("Math.max(...[...document.querySelectorAll('.shown .card')].map((c) => c.getBoundingClientRect().bottom))")  # fmt: skip
+    assert bar is not None and lowest <= bar["y"]
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("step", [wash(), aliquots(), change_of_medium()], ids=["wash", "aliquots", "wells"])
+def test_every_layout_is_accessible_and_as_wide_as_the_screen(
+    new_context: NewContext, site: str, step: dict[str, Any], layout: str, viewport: dict[str, int]
+) -> None:
+    page = shown(new_context(viewport=viewport), site, step, layout=layout, marks="always", with_context=True)
+    check(page)
+
+
+def test_the_dark_item_is_accessible_too(new_context: NewContext, site: str) -> None:
+    page = shown(new_context(color_scheme="dark"), site, wash(), layout="balance", marks="always", with_context=True)
+    page.get_by_label("Looks wrong: Volume, A").check()
+    check(page)
+
+
+def test_a_wrong_row_is_ticked_and_looks_ticked_without_a_word_of_right_or_wrong(
+    new_context: NewContext, site: str
+) -> None:
+    page = shown(new_context(), site, wash(), layout="aligned", marks="always")
+    row = page.locator("tr", has=page.get_by_label("Looks wrong: Volume, B"))
+    before = row.evaluate("(row) => getComputedStyle(row).backgroundColor")
+
+    page.get_by_label("Looks wrong: Volume, B").check()
+
+    assert row.evaluate("(row) => getComputedStyle(row).backgroundColor") != before
+    check(page)
+
+
+def test_marks_that_belong_to_not_plausible_appear_with_it(new_context: NewContext, site: str) -> None:
+    page = shown(new_context(), site, wash(), layout="aligned", marks="if_not_plausible")
+    box = page.get_by_label("Looks wrong: Volume, A")
+    height = page.evaluate("document.documentElement.scrollHeight")
+    expect(box).to_be_hidden()
+
+    page.keyboard.press("n")
+    expect(box).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollHeight") == height
+
+    page.keyboard.press("p")
+    expect(box).to_be_hidden()
+
+
+def test_every_box_is_large_enough_for_a_finger(new_context: NewContext, site: str) -> None:
+    page = shown(new_context(viewport=PHONE), site, change_of_medium(), layout="aligned", marks="always")
+    for box in page.locator("input[name=marks]").all():
+        size = box.bounding_box()
+        assert size is not None and min(size["width"], size["height"]) >= 24
+
+
+def test_a_record_is_searched_and_folded(new_context: NewContext, site: str) -> None:
+    study = open_study(kind=EVIDENCE, items=4, raters=1, marks="always")
+    page = opened(new_context(viewport=WIDE), site, study.raters.get().assignments.get(position=4))
+    steps = page.locator("[data-record] > li")
+    expect(steps).to_have_count(3)
+
+    page.get_by_label("Find in the record").fill("100 µL")
+    expect(page.locator("[data-record-count]")).to_have_text("1 of 3 steps")
+    assert [steps.nth(at).is_visible() for at in range(3)] == [False, False, True]
+    check(page)
+
+    page.get_by_label("Find in the record").fill("")
+    page.get_by_role("button", name="Fold all").click()
+    expect(page.get_by_text("Alike in")).to_have_count(0)
+    assert page.locator("[data-record] > li > details[open]").count() == 0
+    page.get_by_role("button", name="Open all").click()
+    assert page.locator("[data-record] > li > details[open]").count() == 3
+
+
+def test_a_record_fits_a_phone(new_context: NewContext, site: str) -> None:
+    study = open_study(kind=EVIDENCE, items=4, raters=1, marks="always")
+    page = opened(new_context(viewport=PHONE), site, study.raters.get().assignments.get(position=4))
+    check(page)
+
+
+def test_without_javascript_the_record_stands_open_and_offers_no_search(new_context: NewContext, site: str) -> None:
+    study = open_study(kind=EVIDENCE, items=4, raters=1)
+    page = opened(new_context(java_script_enabled=False), site, study.raters.get().assignments.get(position=4))
+    assert page.locator("[data-record] > li > details[open]").count() == 3
+    expect(page.get_by_label("Find in the record")).to_be_hidden()

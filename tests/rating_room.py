@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.models import User
+from django.test import Client
 from django.utils import timezone
 
 from ratings import access, blinding
-from ratings.models import EVIDENCE, TRANSITION, Assignment, Item, Rater, Study
+from ratings.models import EVIDENCE, TRANSITION, Assignment, GuideVersion, Item, Rater, RaterProfile, Study
 from simulation.lab.actions import Action
 from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, Material
 from simulation.lab.outcomes import Observation, Outcome
@@ -118,39 +120,99 @@ def evidence_payloads(count: int) -> list[dict[str, Any]]:
     return [blinding.blind_evidence(goal, steps[:number]) for number in range(count)]
 
 
-def open_study(kind: str = TRANSITION, items: int = 5, raters: int = 2) -> Study:
-    """An open study in which every rater rates every item, each in the same order."""
+def open_study(
+    kind: str = TRANSITION,
+    items: int = 5,
+    raters: int = 2,
+    layout: str = "aligned",
+    marks: str = "off",
+    with_context: bool = False,
+    begun: bool = True,
+    **protocol: Any,
+) -> Study:
+    """An open study in which every rater rates every item, each in the same order, on one arm.
+
+    Seats are held by users who consented, read the guide and practised (`begun=False`: who only consented).
+    Whatever else is named goes into the study document.
+    """
+    number = Study.objects.count() + 1
+    document = _document(kind, number, raters, protocol)
     study = Study.objects.create(
-        slug=f"study-{Study.objects.count() + 1}",
-        name="Coffee study, round 1" if kind == TRANSITION else "Coffee evidence",
+        slug=document["slug"],
+        name=document["name"],
         kind=kind,
-        question="Given these materials and this action, is the outcome plausible?"
-        if kind == TRANSITION
-        else "Does this record suffice for the goal?",
-        protocol={},
+        question=document["question"],
+        protocol=document,
         seed=1,
         ratings_per_item=raters,
         status="open",
-        guide_version="1",
+        opened_at=timezone.now(),
     )
-    payloads = evidence_payloads(items) if kind == EVIDENCE else transition_payloads(items)
-    made = [
-        Item.objects.create(
-            study=study, payload=p, payload_sha256=blinding.payload_digest(p), created_at=timezone.now()
-        )
-        for p in payloads
-    ]
+    GuideVersion.objects.create(study=study, number=1, text="")
+    made = _items(study, evidence_payloads(items) if kind == EVIDENCE else transition_payloads(items))
     for number in range(1, raters + 1):
-        user = User.objects.create(username=f"{study.slug}-rater-{number}")
-        rater = Rater.objects.create(study=study, user=user, label=f"R{number:02}", invited_at=timezone.now())
+        seat = seat_in(study, number, begun)
         for position, item in enumerate(made, start=1):
-            Assignment.objects.create(item=item, rater=rater, position=position, pair=item.code)
+            Assignment.objects.create(
+                item=item, rater=seat, position=position, pair=item.code, slot=number,
+                layout=layout, with_context=with_context, marks=marks,
+            )  # fmt: skip
     return study
+
+
+def seat_in(study: Study, number: int, begun: bool = True) -> Rater:
+    """A seat whose user is about to rate; with `begun` false, about to read the guide."""
+    now = timezone.now()
+    user = User.objects.create(username=f"{study.slug}-rater-{number}")
+    user.set_unusable_password()
+    user.save(update_fields=["password"])
+    RaterProfile.objects.create(user=user, degree="PhD", field="cell biology", years=7, answered_at=now)
+    read = {"guide_seen": study.guide_version, "practised_at": now, "started_at": now} if begun else {}
+    return Rater.objects.create(
+        study=study, user=user, number=number, label=f"R{number:02}", invited_at=now, consented_at=now, **read
+    )
 
 
 def link(rater: Rater) -> str:
     """The address of a new personal link."""
+    assert rater.user is not None
     return f"/r/{access.make_link(rater.user, 'rater')}/"
+
+
+def sign_in(browser: Any, site: str, rater: Rater) -> None:
+    """Give a Playwright browser profile this rater's session, as if they had signed in before."""
+    client = Client()
+    assert rater.user is not None
+    client.force_login(rater.user)
+    value = client.cookies[settings.SESSION_COOKIE_NAME].value
+    browser.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": value, "url": site}])
+
+
+def _document(kind: str, number: int, raters: int, changes: dict[str, Any]) -> dict[str, Any]:
+    transition = kind == TRANSITION
+    question = "Given these materials and this action, is the outcome plausible?"
+    return {
+        "name": "Coffee study, round 1" if transition else "Coffee evidence",
+        "slug": f"study-{number}",
+        "kind": kind,
+        "question": question if transition else "Does this record suffice for the goal?",
+        "sources": [{"cast": "offline", "perturbation": "none", "count": 1}],
+        "ratings_per_item": raters,
+        "practice": 0,
+        "seed": 1,
+        **changes,
+    }
+
+
+def _items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
+    now = timezone.now()
+    context = {"goal": "Find out how much caffeine there is in the coffee.", "steps": [], "time": ""}
+    return [
+        Item.objects.create(
+            study=study, payload=p, payload_sha256=blinding.payload_digest(p), context=context, created_at=now
+        )
+        for p in payloads
+    ]
 
 
 def used_up() -> dict[str, Any]:

@@ -17,19 +17,26 @@ ALLOWED = {
     "simulation/pricing.py": ("simulation.providers.base",),
     "simulation/setups.py": ("simulation.providers",),
     "ratings/stats": ("ratings.stats",),
-    "ratings/blinding.py": (),
-    "ratings/planning.py": (),
-    "ratings/protocols.py": (),
-    "ratings/batches.py": ("ratings.blinding",),
+    "ratings/planning": ("ratings.planning",),
+    "ratings/naming.py": (),
+    "ratings/lanes.py": ("ratings.naming",),
+    "ratings/batches.py": ("ratings.lanes",),
+    "ratings/marking.py": ("ratings.batches", "ratings.lanes"),
+    "ratings/blinding.py": ("ratings.lanes", "ratings.marking", "ratings.naming"),
+    "ratings/balance.py": ("ratings.lanes", "ratings.naming", "simulation.lab.quantities", "simulation.lab.errors"),
+    "ratings/observing.py": ("ratings.batches", "ratings.marking"),
+    "ratings/screen.py": ("ratings.balance", "ratings.batches", "ratings.lanes", "ratings.marking", "ratings.observing"),
     "simulation/gym.py": ("simulation.lab", "simulation.offline"),
     "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
     "simulation": ("simulation",),
-    "wetbench_site": ("wetbench_site", "ratings.views.home"),
+    "wetbench_site": ("wetbench_site", "ratings.views"),
 }
 WITHOUT_DJANGO = (
     "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
     "simulation/providers", "simulation/llm", "simulation/pricing.py", "simulation/setups.py", "simulation/casting.py",
-    "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/blinding.py", "ratings/planning.py",
+    "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/planning",
+    "ratings/naming.py", "ratings/lanes.py", "ratings/batches.py", "ratings/marking.py", "ratings/blinding.py",
+    "ratings/balance.py", "ratings/observing.py", "ratings/screen.py",
 )  # fmt: skip
 
 

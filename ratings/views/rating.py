@@ -1,101 +1,172 @@
-"""The rater's journey: the guide, item after item, the last page."""
+"""The rater's journey: where to go on, item after item, each answer saved before the next one shows."""
 
 from typing import Any
 from uuid import UUID
 
 from django.http import HttpResponse
-from django.shortcuts import redirect, render
-from django.urls import URLPattern, path
-from django.views.decorators.http import require_http_methods, require_safe
-from django_htmx.http import HttpResponseClientRedirect
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from django_htmx.http import HttpResponseClientRedirect, push_url
 
-from ratings import access, answering, batches, blinding, serving, studies
-from ratings.models import Assignment
+from ratings import access, answering, practice, serving, studies
+from ratings.models import Assignment, Draft, Rater, Rating
+from ratings.views import rating_page
 from ratings.views.guards import RaterRequest, rater_page, seat_page
-from ratings.views.rating_form import RatingForm
+from ratings.views.rating_form import FIRST_STAGE, DraftForm, RatingForm, shown_again
 
 
 @seat_page
 @require_safe
 def next_item(request: RaterRequest) -> HttpResponse:
     """On to what this rater has to do now."""
-    if not request.rater.study.is_open:
-        return _page(request, "ratings/closed.html")
-    if request.rater.started_at is None:
-        return redirect("ratings:guide", request.rater.code)
-    assignment = serving.next_assignment(request.rater)
-    return redirect("ratings:rate", assignment.code) if assignment else redirect("ratings:done", request.rater.code)
+    seat = request.rater
+    if not seat.study.is_open or seat.withdrawn_at:
+        return rating_page.page(request, "ratings/closed.html")
+    if name := _before_rating(seat):
+        return redirect(f"ratings:{name}", seat.code)
+    if assignment := serving.next_assignment(seat):
+        return redirect("ratings:rate", assignment.code)
+    if until := serving.waiting(seat):
+        return rating_page.page(request, "ratings/waiting.html", {"until": until})
+    return redirect("ratings:done", seat.code)
+
+
+def _before_rating(seat: Rater) -> str:
+    """The page that has to come first: consent, the guide as it stands now, practice; "" when all that is done."""
+    if seat.consented_at is None:
+        return "agree"
+    if seat.guide_seen < seat.study.guide_version:
+        return "guide"
+    if practice.pending(seat):
+        return "practice"
+    return "guide" if seat.started_at is None else ""
 
 
 @rater_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def rate(request: RaterRequest, code: UUID) -> HttpResponse:
-    """One item: shown, or answered. An answer is written once; whoever comes again is told which stands."""
-    assignment = access.assignment_for(request.user, code)
-    request.rater = assignment.rater
-    if not request.rater.study.is_open:
-        return _onward("ratings:next", request.rater.code)
+    """One item: shown to be answered, answered, or shown with the answer that stands."""
+    place = access.assignment_for(request.user, code)
+    request.rater = place.rater
     if request.method == "POST":
-        return _save(request, assignment)
-    if hasattr(assignment, "rating"):
-        return _stands(request, assignment, 200)
-    serving.mark_opened(assignment)
-    return _card(request, assignment, RatingForm(request.rater.study))
+        return _save(request, place)
+    if not request.rater.study.is_open or _before_rating(request.rater):
+        return _elsewhere(request, "ratings:next")
+    return _show(request, place)
 
 
-def _save(request: RaterRequest, assignment: Assignment) -> HttpResponse:
-    form = RatingForm(request.rater.study, request.POST)
+def _show(request: RaterRequest, place: Assignment) -> HttpResponse:
+    standing = Rating.objects.filter(assignment=place).first()
+    if standing and not answering.may_correct(place):
+        return rating_page.stands(request, place, standing)
+    if not standing and not serving.mark_opened(place):
+        return _elsewhere(request, "ratings:next")
+    kept = standing or Draft.objects.filter(assignment=place).first()
+    form = RatingForm(request.rater.study, None, place, initial=shown_again(kept))
+    return rating_page.card(request, place, form, standing=standing)
+
+
+def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
+    form = RatingForm(request.rater.study, request.POST, place)
+    standing = Rating.objects.filter(assignment=place).first()
     if not form.is_valid():
-        stands = hasattr(assignment, "rating")
-        return _stands(request, assignment, 409) if stands else _card(request, assignment, form, 422)
+        return rating_page.card(request, place, form, 422, standing=standing)
     try:
-        result = answering.rate(assignment, **form.cleaned_data)
+        if form.cleaned_data["stage"] == FIRST_STAGE and not (form.answer.cannot_judge or standing):
+            return _save_first(request, place, form)
+        result = _rate(place, form)
     except studies.StudyClosed:
-        return _onward("ratings:next", request.rater.code)
+        answering.save_draft(place, form.answer)
+        return _elsewhere(request, "ratings:next")
     except studies.StudyError as error:
-        form.add_error(None, str(error))
-        return _card(request, assignment, form, 422)
-    if not (result.created or result.same):
-        assignment.refresh_from_db()
-        return _stands(request, assignment, 409)
+        return _refused(request, place, form, str(error))
+    if result.created or result.same:
+        return _onward(request)
+    return rating_page.stands(request, place, result.rating, form.answer, 422 if result.reused else 409)
+
+
+def _rate(place: Assignment, form: RatingForm) -> answering.RateResult:
+    answer, now = form.answer, timezone.now()
+    return answering.rate(
+        place,
+        answer.verdict,
+        answer.confidence,
+        form.cleaned_data["submission_id"],
+        now,
+        cannot_judge=answer.cannot_judge,
+        marks=answer.marks,
+        note=answer.note,
+        revision=form.cleaned_data["revision"] or 0,
+        timing=form.timing(_out_for(place, now)),
+        layout_shown=rating_page.layout_shown(place),
+        **form.how,
+    )
+
+
+def _save_first(request: RaterRequest, place: Assignment, form: RatingForm) -> HttpResponse:
+    """The answer before the balance sheet; the same item follows with it, and the rater answers again."""
+    answer, now = form.answer, timezone.now()
+    assert answer.verdict is not None and answer.confidence is not None
+    answering.first_look(
+        place,
+        answer.verdict,
+        answer.confidence,
+        form.cleaned_data["submission_id"],
+        now,
+        marks=answer.marks,
+        note=answer.note,
+        active_seconds=form.timing(_out_for(place, now)).active_seconds,
+    )
+    serving.extend_lease(place)
+    return _show(request, place) if request.htmx else _elsewhere(request, "ratings:rate", place.code)
+
+
+def _refused(request: RaterRequest, place: Assignment, form: RatingForm, why: str) -> HttpResponse:
+    """What was sent cannot be taken: where an answer stands it is shown beside what was sent, else the form is."""
+    if standing := Rating.objects.filter(assignment=place).first():
+        return rating_page.stands(request, place, standing, form.answer, 409)
+    form.add_error(None, why)
+    return rating_page.card(request, place, form, 422)
+
+
+def _onward(request: RaterRequest) -> HttpResponse:
+    """To the next item: htmx gets it with this very answer, other browsers are sent there."""
     following = serving.next_assignment(request.rater)
-    return _onward("ratings:rate", following.code) if following else _onward("ratings:done", request.rater.code)
+    if following is None:
+        return _elsewhere(request, "ratings:next")
+    if not request.htmx:
+        return _elsewhere(request, "ratings:rate", following.code)
+    return push_url(_show(request, following), reverse("ratings:rate", args=[following.code]))
 
 
-def _onward(name: str, *args: Any) -> HttpResponse:
-    """To another page after a POST: 303, which plain browsers and htmx both follow with a GET."""
-    response = redirect(name, *args)
-    response.status_code = 303
+def _elsewhere(request: RaterRequest, name: str, *args: Any) -> HttpResponse:
+    """Another page: after a POST with 303, which plain browsers follow with a GET; htmx loads it whole."""
+    where = reverse(name, args=args or [request.rater.code])
+    if request.htmx:
+        return HttpResponseClientRedirect(where)
+    response = redirect(where)
+    response.status_code = 303 if request.method == "POST" else 302
     return response
 
 
-def _card(request: RaterRequest, assignment: Assignment, form: RatingForm, status: int = 200) -> HttpResponse:
-    payload = assignment.item.payload
-    context: dict[str, Any] = {"code": assignment.code, "payload": payload, "form": form}
-    if payload["kind"] == "transition":
-        context["batches"], context["lanes"] = batches.batches(blinding.lanes(payload))
-    else:
-        context["steps"] = list(batches.record(payload["steps"]))
-    return _page(request, "ratings/rate.html", context, status, fragment="ratings/_rating_card.html")
+@rater_page
+@require_POST
+def draft(request: RaterRequest, code: UUID) -> HttpResponse:
+    """Keep what is chosen so far, for after a crash or on another computer. Nothing is said back."""
+    place = access.assignment_for(request.user, code)
+    if answering.save_draft(place, DraftForm(request.POST, place).answer):
+        serving.extend_lease(place)
+    return HttpResponse(status=204)
 
 
-def _stands(request: RaterRequest, assignment: Assignment, status: int) -> HttpResponse:
-    context = {"rating": assignment.rating}
-    return _page(request, "ratings/already_rated.html", context, status, fragment="ratings/_already_rated.html")
-
-
-def _page(
-    request: RaterRequest, page: str, context: dict[str, Any] | None = None, status: int = 200, fragment: str = ""
-) -> HttpResponse:
-    """The page, or for htmx its fragment (a page without one is loaded whole), with what every rater page shows: the study and how far this rater is."""
-    partial = bool(request.htmx) and not request.htmx.history_restore_request
-    if partial and not fragment:
-        return HttpResponseClientRedirect(request.path)
-    shared = {"study": request.rater.study, "progress": serving.progress(request.rater), "partial": partial}
-    return render(request, fragment if partial else page, {**shared, **(context or {})}, status=status)
+def _out_for(place: Assignment, now: Any) -> float:
+    return max((now - place.opened_at).total_seconds(), 0.0) if place.opened_at else 0.0
 
 
 urls: list[URLPattern] = [
     path("rate/study/<uuid:seat>/", next_item, name="next"),
     path("rate/<uuid:code>/", rate, name="rate"),
+    path("rate/<uuid:code>/draft/", draft, name="draft"),
 ]

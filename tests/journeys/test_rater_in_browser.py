@@ -1,22 +1,25 @@
 """A rater at work in a real browser."""
 
+import gzip
 import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Page, expect
-from rating_room import change_of_medium, link, open_study
+from playwright.sync_api import BrowserContext, Dialog, Page, Response, Route, expect
+from rating_room import change_of_medium, open_study, sign_in
 
-from ratings import blinding, studies
-from ratings.models import EVIDENCE, Rater, Rating, Study
+from ratings import blinding
+from ratings.models import EVIDENCE, TRANSITION, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 ITEM = re.compile(r"/rate/[0-9a-f-]{36}/$")
+DONE = re.compile(r"/rate/study/[0-9a-f-]{36}/done/$")
 NewContext = Callable[..., BrowserContext]
+PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
@@ -29,15 +32,13 @@ def rater() -> Rater:
     return open_study(items=5).raters.get(label="R01")
 
 
-def begin(page: Page, site: str, rater: Rater) -> None:
-    """Open the link and pass the guide, by keyboard."""
-    page.goto(site + link(rater))
-    for _ in range(10):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.innerText") == "Start rating":
-            break
-    page.keyboard.press("Enter")
+def begin(browser: BrowserContext, site: str, rater: Rater) -> Page:
+    """A page of this browser, signed in as this rater, at the item they have to rate now."""
+    sign_in(browser, site, rater)
+    page = browser.new_page()
+    page.goto(f"{site}/rate/study/{rater.code}/")
     page.wait_for_url(ITEM)
+    return page
 
 
 def press(page: Page, *keys: str) -> None:
@@ -49,83 +50,165 @@ def saved(page: Page) -> Any:
     return page.locator("#saved")
 
 
-def answers(rater: Rater) -> list[tuple[bool, int]]:
+def nth(rater: Rater, position: int = 1) -> Assignment:
+    return rater.assignments.get(position=position)
+
+
+def answers(rater: Rater) -> list[tuple[bool | None, int | None]]:
     ratings = Rating.objects.filter(assignment__rater=rater).order_by("assignment__position")
     return list(ratings.values_list("verdict", "confidence"))
 
 
-def test_five_items_are_rated_by_keyboard_alone(new_context: NewContext, site: str, rater: Rater) -> None:
+def end_session(browser: BrowserContext) -> None:
+    """As when it expired: the session is gone, everything else the browser holds is there."""
+    browser.clear_cookies(name="wb_session")
+
+
+def give_password(rater: Rater) -> str:
+    assert rater.user is not None
+    rater.user.set_password(PASSWORD)
+    rater.user.save()
+    return rater.user.username
+
+
+# ---------------------------------------------------------------- keyboard alone
+
+
+def test_five_items_by_keyboard_alone_with_all_that_can_happen(
+    new_context: NewContext, complaints: list[str], site: str
+) -> None:
+    """A mark, a correction, a lost session, a second tab and a dropped connection."""
+    rater = open_study(items=5, marks="always").raters.get(label="R01")
+    name = give_password(rater)
     browser = new_context()
-    page = browser.new_page()
-    begin(page, site, rater)
-    places = [page.url]
+    page = begin(browser, site, rater)
 
-    for done, keys in enumerate([("p", "4"), ("n", "5")], start=1):
-        press(page, *keys, "Enter")
-        expect(saved(page)).to_have_text(f"{done} saved. Nothing is lost if you leave.")
-        expect(page.locator("h1")).to_be_focused()
-        expect(page).to_have_title(f"Item {done + 1} of 5, WetBench")
-        places.append(page.url)
-    page.close()
+    # 1: with a mark on a row
+    wanted = next(key for key in blinding.mark_keys(nth(rater).item.payload) if key.endswith("Volume"))
+    for _ in range(60):
+        press(page, "j")
+        if page.evaluate("document.activeElement.value") == wanted:
+            break
+    press(page, "m", "n", "4", "Enter")
+    expect(saved(page)).to_contain_text("1 saved")
+    expect(page.locator("h1")).to_be_focused()
+    # a correction: back, another verdict, and on
+    press(page, "u")
+    expect(page).to_have_title("Changing an answer, WetBench")
+    press(page, "5", "Enter")
+    expect(page).to_have_title("Item 2 of 5, WetBench")
+    # 2: the session is lost
+    end_session(browser)
+    press(page, "p", "3", "Enter")
+    expect(page.locator("#sign-in input[name=username]")).to_be_focused()
+    page.keyboard.type(name)
+    press(page, "Tab")
+    page.keyboard.type(PASSWORD)
+    press(page, "Enter")
+    expect(saved(page)).to_contain_text("2 saved")
+    expect(page.locator("#sign-in")).to_be_hidden()
+    # 3: a second tab answers first
+    other = browser.new_page()
+    other.goto(page.url)
+    press(other, "p", "2", "Enter")
+    expect(saved(other)).to_contain_text("3 saved")
+    page.bring_to_front()
+    press(page, "n", "1", "Enter")
+    expect(page.locator("h1")).to_contain_text("Which answer shall stand?")
+    press(page, "Tab", "Enter")  # keep the saved one
+    expect(page).to_have_title("Item 4 of 5, WetBench")
+    # 4: the connection drops
+    browser.set_offline(True)
+    press(page, "n", "2", "Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Not saved yet.")
+    browser.set_offline(False)  # what waits is sent by itself
+    expect(saved(page)).to_contain_text("4 saved")
+    # 5: the last one
+    press(page, "x", "Enter")
+    page.wait_for_url(DONE)
 
-    page = browser.new_page()
-    page.goto(site + "/")
-    assert page.url == places[2]
-    assert len(set(places)) == 3
-    for done, keys in enumerate([("P", "1"), ("3", "n"), ("n", "p", "2")], start=3):
-        press(page, *keys, "Enter")
-        if done < 5:
-            expect(saved(page)).to_contain_text(f"{done} saved")
-    page.wait_for_url(site + "/rate/done/")
-
-    expect(page.locator("main")).to_contain_text("5 of 5 items are rated and saved")
-    assert answers(rater) == [(True, 4), (False, 5), (True, 1), (False, 3), (True, 2)]
+    assert answers(rater) == [(False, 5), (True, 3), (True, 2), (False, 2), (None, None)]
+    assert nth(rater).rating.marks == [wanted]
+    versions = RatingEvent.objects.filter(assignment=nth(rater)).values_list("revision", "confidence")
+    assert list(versions) == [(1, 4), (2, 5)]
+    assert forgive(complaints, "401") >= 1 and forgive(complaints, "409") == 1
+    forgive(complaints, "ERR_INTERNET_DISCONNECTED")
+    forgive(complaints, "htmx:")  # htmx names the events of a failed request
 
 
-def test_evidence_is_judged_with_s_and_n(new_page: Callable[..., Page], site: str) -> None:
+def test_three_keys_and_one_request_to_the_next_item(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(), site, rater)
+    first = page.url
+    asked: list[tuple[str, str]] = []
+    page.on("request", lambda request: asked.append((request.method, request.url)))
+
+    press(page, "p", "4", "Enter")
+    expect(saved(page)).to_contain_text("1 saved, last at")
+
+    assert [line for line in asked if not _beside(line[1])] == [("POST", first)]
+    assert page.url != first and page.url == f"{site}/rate/{nth(rater, 2).code}/"
+    expect(page).to_have_title("Item 2 of 5, WetBench")
+    assert re.search(r"last at \d\d:\d\d:\d\d$", saved(page).inner_text())
+
+
+def test_evidence_is_judged_with_s_and_n(new_context: NewContext, site: str) -> None:
     rater = open_study(EVIDENCE, items=2).raters.get(label="R01")
-    page = new_page()
-    begin(page, site, rater)
+    page = begin(new_context(), site, rater)
 
     press(page, "p", "s", "5", "Enter")
     expect(saved(page)).to_contain_text("1 saved")
     press(page, "n", "2", "Enter")
-    page.wait_for_url(site + "/rate/done/")
+    page.wait_for_url(DONE)
 
     assert answers(rater) == [(True, 5), (False, 2)]
 
 
-def test_keys_wait_while_the_guide_is_open_or_a_modifier_is_held(
-    new_page: Callable[..., Page], site: str, rater: Rater
+def test_keys_wait_while_the_guide_is_open_a_modifier_is_held_or_somebody_types(
+    new_context: NewContext, site: str, rater: Rater
 ) -> None:
-    page = new_page()
-    begin(page, site, rater)
+    page = begin(new_context(), site, rater)
 
     press(page, "?")
     expect(page.locator("#guide")).to_be_visible()
     press(page, "p", "4", "Escape")
     expect(page.locator("#guide")).to_be_hidden()
-    press(page, "Alt+n", "Control+4")
-
-    expect(page.locator("#verdict input:checked")).to_have_count(0)
-
-
-def test_single_keys_can_be_switched_off_and_stay_off(new_page: Callable[..., Page], site: str, rater: Rater) -> None:
-    page = new_page()
-    begin(page, site, rater)
-    press(page, "?")
-    page.get_by_label("Use these keys on this computer").uncheck()
+    press(page, "Alt+n", "Control+4", "c")
+    page.keyboard.type("pn45 xu?")
+    expect(page.locator("#note-text")).to_have_value("pn45 xu?")
     press(page, "Escape")
-    page.reload()
 
-    press(page, "p", "4")
-
+    expect(page.locator("#note-text")).to_be_hidden()
     expect(page.locator("#verdict input:checked")).to_have_count(0)
 
 
-def test_half_a_rating_is_named_where_it_is_missing(new_page: Callable[..., Page], site: str, rater: Rater) -> None:
-    page = new_page()
-    begin(page, site, rater)
+def test_single_keys_can_be_switched_off_for_good(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(), site, rater)
+    press(page, "?")
+    with page.expect_response("**/rate/keys/") as told:
+        page.get_by_label("Rate with single keys").uncheck()
+    assert told.value.status == 204
+
+    elsewhere = begin(new_context(), site, rater)
+    press(elsewhere, "p", "4", "x")
+
+    expect(elsewhere.locator("#verdict input:checked")).to_have_count(0)
+    expect(elsewhere.locator("#cannot-judge button")).to_be_hidden()
+
+
+def test_no_single_key_saves_or_says_cannot_judge(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(), site, rater)
+
+    for key in "abcdefghilmnopqrstvwxyz0123456789":
+        press(page, key, "Escape")
+
+    assert answers(rater) == []
+    press(page, "x", "Enter")
+    expect(saved(page)).to_contain_text("1 saved")
+    assert Rating.objects.get().cannot_judge
+
+
+def test_half_a_rating_is_named_where_it_is_missing(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(), site, rater)
 
     press(page, "n", "Enter")
 
@@ -137,9 +220,25 @@ def test_half_a_rating_is_named_where_it_is_missing(new_page: Callable[..., Page
     expect(saved(page)).to_contain_text("1 saved")
 
 
-def test_a_double_click_on_save_rates_one_item(new_page: Callable[..., Page], site: str, rater: Rater) -> None:
-    page = new_page()
-    begin(page, site, rater)
+def test_in_the_confirm_arm_the_balance_follows_the_first_answer(new_context: NewContext, site: str) -> None:
+    rater = open_study(items=3, layout="confirm").raters.get(label="R01")
+    page = begin(new_context(), site, rater)
+    expect(page.get_by_role("heading", name="Balance sheet")).to_have_count(0)
+
+    press(page, "p", "2", "Enter")
+    expect(page.get_by_role("heading", name="Balance sheet")).to_be_visible()
+    expect(page.locator("#verdict input:checked")).to_have_count(0)
+    press(page, "n", "5", "Enter")
+
+    expect(saved(page)).to_contain_text("1 saved")
+    assert (FirstLook.objects.get().verdict, answers(rater)) == (True, [(False, 5)])
+
+
+# ---------------------------------------------------------------- nothing lost, nothing twice
+
+
+def test_a_double_click_on_save_rates_one_item(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(), site, rater)
     press(page, "p", "4")
 
     page.get_by_role("button", name="Save and next").dblclick()
@@ -149,157 +248,305 @@ def test_a_double_click_on_save_rates_one_item(new_page: Callable[..., Page], si
     assert answers(rater) == [(True, 4)]
 
 
-def test_the_second_of_two_tabs_is_told_which_rating_stands(
+def test_the_second_of_two_tabs_is_asked_and_its_answer_can_take_the_place(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     browser = new_context()
-    one, two = browser.new_page(), browser.new_page()
-    begin(one, site, rater)
+    one = begin(browser, site, rater)
+    two = browser.new_page()
     two.goto(one.url)
     press(one, "p", "4", "Enter")
     expect(saved(one)).to_contain_text("1 saved")
 
-    press(two, "n", "1", "Enter")
-
-    expect(two.locator("h1")).to_have_text("You rated this item plausible, confidence 4; that stands")
-    two.get_by_role("link", name="Go on with item 2").click()
-    two.wait_for_url(one.url)
+    press(two, "n", "2", "Enter")
+    expect(two.locator("main")).to_contain_text("Plausible, confidence 4")
+    expect(two.locator("main")).to_contain_text("Not plausible, confidence 2")
     assert answers(rater) == [(True, 4)]
+    two.get_by_role("button", name="Save the new one instead").click()
+
+    two.wait_for_url(one.url)
+    assert answers(rater) == [(False, 2)]
+    assert list(RatingEvent.objects.values_list("revision", "verdict")) == [(1, True), (2, False)]
     assert forgive(complaints, "409") == 1
 
 
-def test_the_back_button_shows_the_rating_that_stands(new_page: Callable[..., Page], site: str, rater: Rater) -> None:
-    page = new_page()
-    begin(page, site, rater)
+def test_the_back_button_shows_the_answer_to_be_changed(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(), site, rater)
     press(page, "n", "2", "Enter")
     expect(saved(page)).to_contain_text("1 saved")
 
     page.go_back()
 
-    expect(page.locator("h1")).to_have_text("You rated this item not plausible, confidence 2; that stands")
+    expect(page.locator("main")).to_contain_text("You are changing your answer: not plausible, confidence 2")
+    expect(page.locator("#verdict input:checked")).to_have_count(2)
 
 
-def test_what_could_not_be_saved_is_kept_until_it_can(
+def test_an_answer_that_was_saved_but_never_confirmed_is_not_saved_twice(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
-    browser = new_context()
-    page = browser.new_page()
-    begin(page, site, rater)
-    browser.set_offline(True)
-    press(page, "n", "3", "Enter")
-    expect(page.get_by_role("alert")).to_contain_text("Not saved yet.")
-    expect(page.locator("#verdict input:checked")).to_have_count(2)
-    browser.set_offline(False)
+    page = begin(new_context(), site, rater)
+    cut: list[int] = []
 
-    page.get_by_role("button", name="Retry").click()
+    def lose_the_answer(route: Route) -> None:
+        if route.request.method == "POST" and not route.request.url.endswith("draft/") and not cut:
+            cut.append(route.fetch().status)
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/rate/**", lose_the_answer)
+    press(page, "n", "3", "Enter")
+
+    expect(saved(page)).to_contain_text("1 saved")  # sent again by itself, a second later
+    assert cut == [200]
+    assert answers(rater) == [(False, 3)] and RatingEvent.objects.count() == 1
+    forgive(complaints, "ERR_FAILED")
+    forgive(complaints, "htmx:")
+
+
+def test_a_server_that_is_down_is_tried_again_and_leaving_is_warned_about(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    page = begin(new_context(), site, rater)
+    down = True
+    page.route(ITEM, lambda route: route.fulfill(status=503) if down else route.continue_())
+    asked: list[str] = []
+
+    def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.on("dialog", stay)
+
+    press(page, "n", "3", "Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The server could not take it (error 503). Your answer is kept")
+    page.close(run_before_unload=True)
+    page.wait_for_timeout(500)
+    assert asked == ["beforeunload"]
+    down = False
 
     expect(saved(page)).to_contain_text("1 saved")
     assert answers(rater) == [(False, 3)]
-    assert forgive(complaints, "ERR_INTERNET_DISCONNECTED") >= 1
-    forgive(complaints, "htmx:")  # htmx names the events of a failed request
+    forgive(complaints, "503")
+    forgive(complaints, "htmx:")
 
 
-def test_who_was_signed_out_can_sign_in_elsewhere_and_retry(
+def test_who_was_signed_out_signs_in_elsewhere_and_the_answer_goes_through(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater
 ) -> None:
     browser = new_context()
-    page = browser.new_page()
-    begin(page, site, rater)
-    browser.clear_cookies()
+    page = begin(browser, site, rater)
+    browser.clear_cookies()  # the form's token is gone as well
     press(page, "p", "5", "Enter")
-    expect(page.get_by_role("alert")).to_contain_text("You are signed out.")
-    browser.new_page().goto(site + link_again(rater))
+    expect(page.locator("#sign-in")).to_be_visible()
+    expect(page.locator("#unsaved")).to_contain_text("Not saved yet.")
+    sign_in(browser, site, rater)
+    page.get_by_role("button", name="Not now").click()
 
-    page.get_by_role("button", name="Retry").click()
+    page.get_by_role("button", name="Try again").click()
 
     expect(saved(page)).to_contain_text("1 saved")
     assert answers(rater) == [(True, 5)]
     assert forgive(complaints, "403") + forgive(complaints, "401") >= 1
+    forgive(complaints, "htmx:")
+
+
+def test_a_wrong_password_keeps_the_dialog_and_the_answer(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    browser, name = new_context(), give_password(rater)
+    page = begin(browser, site, rater)
+    end_session(browser)
+    press(page, "p", "5", "Enter")
+    page.locator("#sign-in input[name=username]").fill(name)
+    page.locator("#sign-in input[name=password]").fill("wrong")
+    press(page, "Enter")
+    expect(page.locator("#sign-in")).to_contain_text("wrong")
+    check(page)
+
+    page.locator("#sign-in input[name=password]").fill(PASSWORD)
+    press(page, "Enter")
+
+    expect(saved(page)).to_contain_text("1 saved")
+    assert answers(rater) == [(True, 5)]
+    assert forgive(complaints, "401") >= 1 and forgive(complaints, "422") >= 1
+    forgive(complaints, "htmx:")
+
+
+def test_after_a_crash_what_was_chosen_is_there_again(new_context: NewContext, site: str) -> None:
+    rater = open_study(items=3, marks="always").raters.get(label="R01")
+    browser = new_context()
+    page = begin(browser, site, rater)
+    box = page.locator("input[name=marks]").nth(3)
+    with page.expect_response("**/draft/"):
+        press(page, "n")
+    with page.expect_response("**/draft/"):
+        box.check()
+    with page.expect_response("**/draft/"):
+        press(page, "c")
+        page.keyboard.type("The volume?")
+    key = box.get_attribute("value")
+    page.close()
+
+    again = browser.new_page()
+    again.goto(f"{site}/rate/study/{rater.code}/")
+
+    expect(again.locator("[name=verdict][value=no]")).to_be_checked()
+    expect(again.locator(f"input[name=marks][value='{key}']")).to_be_checked()
+    expect(again.locator("#note-text")).to_have_value("The volume?")
+    assert answers(rater) == [] and Draft.objects.count() == 1
+    press(again, "4", "Enter")
+    expect(saved(again)).to_contain_text("1 saved")
+    assert not Draft.objects.exists()
 
 
 def test_it_works_without_javascript(new_context: NewContext, complaints: list[str], site: str, rater: Rater) -> None:
-    page = new_context(java_script_enabled=False).new_page()
-    page.goto(site + link(rater))
-    page.get_by_role("button", name="Start rating").click()
+    page = begin(new_context(java_script_enabled=False), site, rater)
 
     page.locator("[name=verdict][value=no]").check()
     page.get_by_role("button", name="Save and next").click()
     expect(page.locator("#confidence-error")).to_have_text("Choose how confident you are, from 1 to 5.")
     expect(page.locator("[name=verdict][value=no]")).to_be_checked()
-    for number in range(1, 6):
+    for number in range(1, 5):
         page.locator("[name=verdict][value=no]").check()
         page.locator(f"[name=confidence][value='{number}']").check()
         page.get_by_role("button", name="Save and next").click()
+    page.locator("#note summary").click()
+    page.locator("#note-text").fill("not my field")
+    page.locator("#cannot-judge summary").click()
+    page.get_by_role("button", name="Save as").click()
 
-    expect(page).to_have_url(site + "/rate/done/")
-    assert answers(rater) == [(False, number) for number in range(1, 6)]
+    expect(page).to_have_url(DONE)
+    assert answers(rater) == [*((False, number) for number in range(1, 5)), (None, None)]
+    assert nth(rater, 5).rating.note == "not my field"
     assert forgive(complaints, "422") == 1
 
 
-def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_page: Callable[..., Page], site: str) -> None:
+# ---------------------------------------------------------------- pace
+
+
+def test_time_and_hand_are_measured_while_the_rater_is_at_work(
+    new_context: NewContext, site: str, rater: Rater
+) -> None:
+    page = begin(new_context(), site, rater)
+    page.wait_for_timeout(1200)
+    press(page, "p", "n")
+    page.wait_for_timeout(600)
+    press(page, "4", "Enter")
+    expect(saved(page)).to_contain_text("1 saved")
+    page.locator(".choice--yes").click()
+    page.locator(".scale .choice").nth(1).click()
+    page.get_by_role("button", name="Save and next").click()
+    expect(saved(page)).to_contain_text("2 saved")
+
+    first, second = nth(rater).rating, nth(rater, 2).rating
+    assert first.active_seconds is not None and first.first_verdict_seconds is not None
+    assert 1.7 <= first.active_seconds <= first.seconds
+    assert 1.1 <= first.first_verdict_seconds <= first.active_seconds - 0.5
+    assert (first.changes, first.hand, first.viewport, first.interface_version) == (1, "keys", "1440x900", "2")
+    assert (second.changes, second.hand) == (0, "pointer")
+    assert second.active_seconds is not None and second.active_seconds < 30
+
+
+def test_after_half_an_hour_a_break_is_proposed_and_can_be_declined(
+    new_context: NewContext, site: str, rater: Rater
+) -> None:
+    page = begin(new_context(), site, rater)
+    expect(page.locator("#break")).to_be_hidden()
+    page.evaluate("sinceBreak = 1800")
+
+    expect(page.locator("#break")).to_be_visible(timeout=15_000)
+    check(page)
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator("#break")).to_be_hidden()
+    press(page, "p", "4", "Enter")
+    expect(saved(page)).to_contain_text("1 saved")
+
+
+# ---------------------------------------------------------------- size, looks, access
+
+
+def test_the_first_load_and_the_next_item_are_small(new_context: NewContext, site: str, rater: Rater) -> None:
+    browser = new_context()
+    sign_in(browser, site, rater)
+    page = browser.new_page()
+    loaded: list[Response] = []
+    page.on("response", lambda response: loaded.append(response))
+    page.goto(f"{site}/rate/study/{rater.code}/", wait_until="networkidle")
+    first = sum(len(gzip.compress(response.body())) for response in loaded if response.status == 200)
+    loaded.clear()
+
+    press(page, "p", "4", "Enter")
+    expect(saved(page)).to_contain_text("1 saved")
+
+    assert first <= 150_000
+    following = [response for response in loaded if not _beside(response.url)]
+    assert [len(gzip.compress(response.body())) <= 10_000 for response in following] == [True]
+
+
+def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_context: NewContext, site: str) -> None:
     study = open_study(items=3)
     study.items.update(payload=blinding.blind_transition(change_of_medium()))
-    page = new_page(viewport=PHONE)
-    page.goto(site + link(study.raters.get(label="R01")))
-    page.get_by_role("button", name="Start rating").click()
-    page.wait_for_url(ITEM)
-    table = page.locator(".batch__table")
-    assert table.evaluate("table => table.scrollWidth") > PHONE["width"]
+    page = begin(new_context(viewport=PHONE), site, study.raters.get(label="R01"))
+
     check(page)
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1440", "390"])
-@pytest.mark.parametrize("kind", ["transition_plausibility", EVIDENCE])
-def test_every_page_is_accessible_and_fits_its_width(
-    new_page: Callable[..., Page], complaints: list[str], site: str, size: dict[str, int], kind: str
+@pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
+def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
+    new_context: NewContext, complaints: list[str], site: str, size: dict[str, int], kind: str
 ) -> None:
-    study = open_study(kind, items=3)
-    rater = study.raters.get(label="R01")
-    page = new_page(viewport=size)
-    page.goto(site + "/login/")
+    rater = open_study(kind, items=3, marks="always", layout="confirm", with_context=True).raters.get(label="R01")
+    browser = new_context(viewport=size)
+    page = begin(browser, site, rater)
+    other = browser.new_page()
+    other.goto(page.url)
     check(page)
-    page.goto(site + link(rater))
-    check(page)
-    page.get_by_role("button", name="Start rating").click()
-    page.wait_for_url(ITEM)
-    check(page)
-    press(page, "?")
-    check(page)
-    press(page, "Escape", "Enter")
-    check(page)
-    press(page, "n", "4")
-    check(page)
+    for keys in (["?"], ["Escape", "c"], ["Escape", "x"], ["Escape"]):
+        press(page, *keys)
+        check(page)
+    page.locator("h1").focus()
+    press(page, "n", "Enter")
+    check(page)  # half an answer
     rated = page.url
-    for done in range(3):
+    for done in range(1, 4):
         press(page, "n", "4", "Enter")
-        if done < 2:
-            expect(saved(page)).to_contain_text(f"{done + 1} saved")
+        if kind == TRANSITION:
+            expect(page.locator("main")).to_contain_text("Your first answer is kept")
             check(page)
-    page.wait_for_url(site + "/rate/done/")
-    check(page)
+            press(page, "n", "3", "Enter")
+        if done < 3:
+            expect(saved(page)).to_contain_text(f"{done} saved")
+    page.wait_for_url(DONE)
+    press(other, "p", "s", "1", "Enter")
+    expect(other.locator("h1")).to_contain_text("Which answer shall stand?")
+    check(other)
+    for status in ("paused", "closed"):
+        Study.objects.update(status=status)
+        page.goto(f"{site}/rate/study/{rater.code}/")
+        check(page)
+    Study.objects.update(status="open")
     page.goto(rated)
+    check(page)  # an answer that can be changed
+    Rater.objects.update(finished_at="2026-01-01T00:00:00Z")
+    page.goto(rated)
+    expect(page.locator("h1")).to_contain_text("Your answer to this item stands")
     check(page)
-    Study.objects.update(status="closed")
-    page.goto(site + "/rate/")
-    check(page)
-    page.goto(site + "/r/forged/")
-    check(page)
-    assert forgive(complaints, "404") == 1
+    assert forgive(complaints, "409") == 1
 
 
 def test_a_typical_item_fits_the_screen_with_the_verdict_in_view(
-    new_page: Callable[..., Page], site: str, rater: Rater
+    new_context: NewContext, site: str, rater: Rater
 ) -> None:
-    page = new_page(viewport=WIDE)
-    begin(page, site, rater)
+    page = begin(new_context(viewport=WIDE), site, rater)
 
     assert page.evaluate("document.documentElement.scrollHeight") == 900
     expect(page.get_by_role("button", name="Save and next")).to_be_in_viewport(ratio=1)
 
 
-def test_on_a_phone_the_bar_hides_no_content(new_page: Callable[..., Page], site: str, rater: Rater) -> None:
-    page = new_page(viewport=PHONE)
-    begin(page, site, rater)
+def test_on_a_phone_the_bar_hides_no_content(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(viewport=PHONE), site, rater)
     press(page, "n", "4")
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
 
@@ -330,14 +577,14 @@ def check(page: Page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("window.innerWidth"), page.url
 
 
+def _beside(url: str) -> bool:
+    """Drafts, which no item waits for, and the tab's icon, which browsers fetch when they like and keep."""
+    return url.endswith(("/draft/", "/mark.svg"))
+
+
 def forgive(complaints: list[str], words: str) -> int:
     """Take the console lines with these words away, because the test provoked them; how many there were."""
     provoked = [line for line in complaints if words in line]
     for line in provoked:
         complaints.remove(line)
     return len(provoked)
-
-
-def link_again(rater: Rater) -> str:
-    """What staff send a rater who lost their browser."""
-    return f"/r/{studies.invite(rater)}/"

@@ -1,4 +1,4 @@
-"""The rater's pages as a browser without scripts and as htmx get them."""
+"""The rating screen as a browser without scripts and as htmx get it."""
 
 import gzip
 import re
@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client, RequestFactory
-from django.views.defaults import server_error
-from rating_room import link, open_study, transition_payloads, used_up
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+from rating_room import open_study, transition_payloads
 
-from ratings import access, blinding, studies
-from ratings.models import EVIDENCE, Assignment, Rater, Rating, SignInLink, Study
+from ratings import answering, blinding, studies
+from ratings.answering import Answer
+from ratings.models import EVIDENCE, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
 
 HTMX = {"HX-Request": "true"}
 EITHER_WAY = pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
@@ -26,153 +29,157 @@ def study(db: None) -> Study:
 
 @pytest.fixture
 def rater(study: Study) -> Rater:
-    rater = study.raters.order_by("label").first()
-    assert rater is not None
-    studies.start(rater)
-    return rater
+    return study.raters.get(label="R01")
 
 
 @pytest.fixture
 def at_work(client: Client, rater: Rater) -> Client:
+    assert rater.user is not None
     client.force_login(rater.user)
     return client
 
 
-def first(rater: Rater) -> Assignment:
-    return rater.assignments.get(position=1)
+def nth(rater: Rater, position: int = 1) -> Assignment:
+    return rater.assignments.get(position=position)
 
 
 def address(assignment: Assignment) -> str:
     return f"/rate/{assignment.code}/"
 
 
-def answer(**changes: str) -> dict[str, str]:
-    return {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), **changes}
+def onward(rater: Rater) -> str:
+    return f"/rate/study/{rater.code}/"
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    return {"verdict": "yes", "confidence": "4", "submission_id": str(uuid.uuid4()), "revision": "0", **changes}
+
+
+def page_of(client: Client, assignment: Assignment, **headers: Any) -> str:
+    return client.get(address(assignment), **headers).content.decode()
 
 
 def without_token(html: str) -> str:
     return re.sub(r'value="[A-Za-z0-9]{64}"|"X-CSRFToken": "[A-Za-z0-9]{64}"', "", html)
 
 
-# ---------------------------------------------------------------- links
+def hidden(html: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', html)
+    assert found
+    return found[1]
 
 
-def test_a_personal_link_signs_the_browser_in_and_leads_to_the_guide(client: Client, study: Study) -> None:
-    opened = client.get(link(study.raters.get(label="R01")), follow=True)
-
-    assert [where for where, _ in opened.redirect_chain] == ["/rate/", "/rate/guide/"]
-    assert opened.context["user"].username == "study-1-rater-1"
-    assert "Start rating" in opened.content.decode()
+# ---------------------------------------------------------------- where to go on
 
 
-def test_reading_the_guide_leads_to_the_first_item(client: Client, study: Study) -> None:
-    rater = study.raters.get(label="R01")
-    client.get(link(rater))
-
-    started = client.post("/rate/guide/", follow=True)
-
-    assert started.redirect_chain == [("/rate/", 303), (address(first(rater)), 302)]
+def test_who_has_read_and_practised_goes_to_the_first_item(at_work: Client, rater: Rater) -> None:
+    assert at_work.get(onward(rater)).headers["Location"] == address(nth(rater))
 
 
-@pytest.mark.parametrize("path", ["/r/", "/sign-in/"])
-def test_a_forged_link_is_a_plain_404(client: Client, db: None, path: str) -> None:
-    forged = client.get(f"{path}{'x' * 43}/")
+@pytest.mark.parametrize(
+    ("missing", "where"),
+    [
+        ({"consented_at": None}, "agree/"),
+        ({"guide_seen": 0}, "guide/"),
+        ({"practised_at": None}, "practice/"),
+        ({"started_at": None}, "guide/"),
+    ],
+)
+def test_consent_guide_and_practice_come_first(
+    at_work: Client, rater: Rater, missing: dict[str, Any], where: str
+) -> None:
+    rater.study.protocol["practice"] = 2
+    rater.study.save()
+    Rater.objects.filter(pk=rater.pk).update(**missing)
 
-    assert forged.status_code == 404
-    assert without_token(forged.content.decode()) == without_token(client.get("/nowhere/").content.decode())
-
-
-def test_an_admin_link_is_no_rater_link(client: Client, db: None) -> None:
-    token = access.make_link(User.objects.create(username="admin", is_staff=True), "admin")
-
-    assert client.get(f"/r/{token}/").status_code == 404
-
-
-def test_an_admin_link_leads_staff_to_the_studies(client: Client, db: None) -> None:
-    token = access.make_link(User.objects.create(username="admin", is_staff=True), "admin")
-
-    opened = client.get(f"/sign-in/{token}/", follow=True)
-
-    assert [where for where, _ in opened.redirect_chain] == ["/", "/studies/"]
+    assert at_work.get(onward(rater)).headers["Location"] == onward(rater) + where
+    assert at_work.get(address(nth(rater))).headers["Location"] == onward(rater)
 
 
-def test_a_link_that_rating_began_with_opens_in_no_other_browser(client: Client, study: Study) -> None:
-    rater = study.raters.get(label="R01")
-    personal = link(rater)
-    client.get(personal)
-    client.post("/rate/guide/")
+def test_a_newer_guide_is_shown_before_the_next_item(at_work: Client, rater: Rater) -> None:
+    Study.objects.update(guide_version=2)
 
-    elsewhere = Client().get(personal)
-
-    assert elsewhere.status_code == 410
-    assert "Ask the person who invited you for a new link" in elsewhere.content.decode()
-    assert client.get(personal).headers["Location"] == "/rate/"  # the browser signed in goes straight on
+    assert at_work.get(onward(rater)).headers["Location"] == onward(rater) + "guide/"
 
 
-def test_an_expired_link_says_to_ask_for_a_new_one(client: Client, study: Study) -> None:
-    personal = link(study.raters.get(label="R01"))
-    SignInLink.objects.update(expires_at="2020-01-01T00:00:00Z")
+def test_after_the_last_item_comes_the_last_page(at_work: Client, rater: Rater) -> None:
+    for assignment in rater.assignments.all():
+        last = at_work.post(address(assignment), answer(), follow=True)
 
-    expired = client.get(personal)
-
-    assert expired.status_code == 410
-    assert "expired" in expired.content.decode()
+    assert last.redirect_chain == [(onward(rater), 303), (onward(rater) + "done/", 302)]
 
 
-def test_a_newer_link_takes_the_place_of_an_older_one(client: Client, study: Study) -> None:
-    rater = study.raters.get(label="R01")
-    older, newer = link(rater), link(rater)
+@pytest.mark.parametrize(("status", "said"), [("paused", "This study is paused"), ("closed", "This study is closed")])
+def test_a_study_that_takes_no_ratings_says_so(at_work: Client, rater: Rater, status: str, said: str) -> None:
+    Study.objects.update(status=status)
 
-    assert client.get(older).status_code == 410
-    assert client.get(newer).status_code == 302
+    assert said in at_work.get(onward(rater)).content.decode()
+    assert at_work.get(onward(rater), headers=HTMX).headers["HX-Redirect"] == onward(rater)
+    assert at_work.get(address(nth(rater))).headers["Location"] == onward(rater)
 
 
-# ---------------------------------------------------------------- who may see what
+def test_who_has_withdrawn_is_told_so_and_gets_no_item(at_work: Client, rater: Rater) -> None:
+    Rater.objects.filter(pk=rater.pk).update(withdrawn_at=timezone.now())
+
+    assert "You have withdrawn" in at_work.get(onward(rater)).content.decode()
+    assert at_work.get(address(nth(rater))).status_code == 404
+
+
+# ---------------------------------------------------------------- who may
 
 
 def test_strangers_are_sent_to_sign_in_and_htmx_is_told_so(client: Client, rater: Rater) -> None:
-    place = address(first(rater))
+    place = address(nth(rater))
 
     assert client.get(place).headers["Location"] == f"/login/?next={place}"
-    assert client.post(place, answer(), headers=HTMX).status_code == 401
-    assert not Rating.objects.exists()
+    for path in (place, place + "draft/"):
+        assert client.post(path, answer(), headers=HTMX).status_code == 401
+    assert not Rating.objects.exists() and not Draft.objects.exists()
 
 
 def test_another_raters_item_does_not_exist(at_work: Client, study: Study) -> None:
-    foreign = first(study.raters.get(label="R02"))
+    foreign = nth(study.raters.get(label="R02"))
 
     for asked in (at_work.get, at_work.post):
         theirs, nobodys = asked(address(foreign)), asked(f"/rate/{uuid.uuid4()}/")
         assert theirs.status_code == nobodys.status_code == 404
         assert theirs.content == nobodys.content
+    assert at_work.post(address(foreign) + "draft/", answer()).status_code == 404
+    assert at_work.get(onward(foreign.rater)).status_code == 404
 
 
-def test_staff_without_a_seat_get_404(client: Client, study: Study) -> None:
+def test_who_holds_no_seat_gets_404(client: Client, study: Study) -> None:
     client.force_login(User.objects.create(username="admin", is_staff=True))
 
-    for path in ("/rate/", "/rate/guide/", "/rate/done/", address(first(study.raters.get(label="R01")))):
+    for path in (address(nth(study.raters.get(label="R01"))), onward(study.raters.get(label="R01"))):
         assert client.get(path).status_code == 404
 
 
-def test_the_start_page_sends_each_to_their_work(client: Client, rater: Rater) -> None:
-    assert client.get("/").headers["Location"] == "/login/"
-    client.force_login(rater.user)
-    assert client.get("/").headers["Location"] == "/rate/"
-    client.force_login(User.objects.create(username="nobody"))
-    assert "no study for you" in client.get("/").content.decode()
+# ---------------------------------------------------------------- answering
 
 
-# ---------------------------------------------------------------- rating
-
-
-@EITHER_WAY
-def test_an_answer_is_saved_before_the_next_item_shows(at_work: Client, rater: Rater, headers: dict[str, str]) -> None:
-    saved = at_work.post(address(first(rater)), answer(verdict="no", confidence="2"), headers=headers)
+def test_an_answer_is_saved_and_a_plain_browser_sent_to_the_next_item(at_work: Client, rater: Rater) -> None:
+    saved = at_work.post(address(nth(rater)), answer(verdict="no", confidence="2"))
 
     rating = Rating.objects.get()
     assert (rating.verdict, rating.confidence) == (False, 2)
-    assert saved.status_code == 303
-    assert saved.headers["Location"] == address(rater.assignments.get(position=2))
+    assert (saved.status_code, saved.headers["Location"]) == (303, address(nth(rater, 2)))
+
+
+def test_htmx_gets_the_next_item_with_the_answer_to_the_post(at_work: Client, rater: Rater) -> None:
+    saved = at_work.post(address(nth(rater)), answer(), headers=HTMX)
+
+    card = saved.content.decode()
+    assert (saved.status_code, saved.headers["HX-Push-Url"]) == (200, address(nth(rater, 2)))
+    assert f'hx-post="{address(nth(rater, 2))}"' in card and "1 saved, last at" in card
+    assert nth(rater, 2).opened_at is not None
+
+
+def test_after_the_last_item_htmx_loads_the_last_page(at_work: Client, rater: Rater) -> None:
+    for assignment in rater.assignments.all():
+        last = at_work.post(address(assignment), answer(), headers=HTMX)
+
+    assert last.headers["HX-Redirect"] == onward(rater)
 
 
 @EITHER_WAY
@@ -182,6 +189,7 @@ def test_an_answer_is_saved_before_the_next_item_shows(at_work: Client, rater: R
         ({"verdict": "no", "confidence": ""}, "Choose how confident you are", 'value="no" data-key="n" checked'),
         ({"verdict": "", "confidence": "5"}, "Choose Plausible or Not plausible.", 'aria-label="5, very high" checked'),
         ({"verdict": "yes", "confidence": "6"}, "Choose how confident you are", 'value="yes" data-key="p" checked'),
+        ({"verdict": "maybe", "note": "unsure"}, "Choose Plausible or Not plausible.", ">unsure</textarea>"),
     ],
 )
 def test_half_a_rating_comes_back_with_what_was_chosen(
@@ -189,12 +197,12 @@ def test_half_a_rating_comes_back_with_what_was_chosen(
 ) -> None:
     sent = answer(**given)
 
-    back = at_work.post(address(first(rater)), sent, headers=headers)
+    back = at_work.post(address(nth(rater)), sent, headers=headers)
 
     page = back.content.decode()
     assert back.status_code == 422
     assert f">{asked_for}" in page  # the message itself; the same words stand ready in data-missing
-    assert kept in page and page.count(" checked") == 1 + page.count('id="keys-on" checked')
+    assert kept in page
     assert sent["submission_id"] in page
     assert not Rating.objects.exists()
 
@@ -203,38 +211,42 @@ def test_half_a_rating_comes_back_with_what_was_chosen(
 def test_the_same_form_sent_twice_just_goes_on(at_work: Client, rater: Rater, headers: dict[str, str]) -> None:
     form = answer()
 
-    once = at_work.post(address(first(rater)), form, headers=headers)
-    again = at_work.post(address(first(rater)), form, headers=headers)
+    once = at_work.post(address(nth(rater)), form, headers=headers)
+    again = at_work.post(address(nth(rater)), form, headers=headers)
 
-    assert (again.status_code, again.headers["Location"]) == (once.status_code, once.headers["Location"])
+    where = "HX-Push-Url" if headers else "Location"
+    assert (again.status_code, again.headers[where]) == (once.status_code, once.headers[where])
     assert Rating.objects.count() == 1
 
 
-@EITHER_WAY
-def test_a_second_answer_is_told_which_rating_stands(at_work: Client, rater: Rater, headers: dict[str, str]) -> None:
-    at_work.post(address(first(rater)), answer(verdict="yes", confidence="4"))
+def test_cannot_judge_needs_neither_verdict_nor_confidence(at_work: Client, rater: Rater) -> None:
+    form = {"cannot_judge": "1", "verdict": "yes", "note": "virology", "submission_id": str(uuid.uuid4())}
 
-    second = at_work.post(address(first(rater)), answer(verdict="no", confidence="1"), headers=headers)
-
-    assert second.status_code == 409
-    assert "You rated this item plausible, confidence 4; that stands" in second.content.decode()
-    assert Rating.objects.get().verdict is True
+    assert at_work.post(address(nth(rater)), form).status_code == 303
+    rating = Rating.objects.get()
+    assert (rating.verdict, rating.confidence, rating.cannot_judge, rating.note) == (None, None, True, "virology")
 
 
-def test_opening_a_rated_item_tells_the_rating(at_work: Client, rater: Rater) -> None:
-    at_work.post(address(first(rater)), answer())
+@pytest.mark.parametrize("note", ["x" * 2001, "a\0b"])
+def test_a_note_that_cannot_be_kept_is_refused_with_the_reason(at_work: Client, rater: Rater, note: str) -> None:
+    back = at_work.post(address(nth(rater)), answer(note=note))
 
-    page = at_work.get(address(first(rater)))
+    assert back.status_code == 422
+    assert 'id="unsaved" role="alert">' in back.content.decode()  # not hidden
+    assert not Rating.objects.exists()
 
-    assert page.status_code == 200
-    assert "You rated this item plausible, confidence 4; that stands" in page.content.decode()
+
+def test_a_note_keeps_its_lines_and_shows_what_would_hide_or_turn_text(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer(note="pH 7\r\nnot\u202e 4\x1b"))
+
+    assert Rating.objects.get().note == "pH 7\nnot\ufffd 4\ufffd"
 
 
 def test_a_form_of_another_item_is_refused_and_gets_a_new_id(at_work: Client, rater: Rater) -> None:
     form = answer()
-    at_work.post(address(first(rater)), form)
+    at_work.post(address(nth(rater)), form)
 
-    replayed = at_work.post(address(rater.assignments.get(position=2)), form)
+    replayed = at_work.post(address(nth(rater, 2)), form)
 
     assert replayed.status_code == 422
     assert "sent before for another item" in replayed.content.decode()
@@ -242,37 +254,299 @@ def test_a_form_of_another_item_is_refused_and_gets_a_new_id(at_work: Client, ra
     assert Rating.objects.count() == 1
 
 
-def test_after_the_last_item_comes_the_last_page(at_work: Client, rater: Rater) -> None:
-    for assignment in rater.assignments.all():
-        last = at_work.post(address(assignment), answer(), follow=True)
+def test_a_form_without_its_token_saves_nothing(rater: Rater) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    assert rater.user is not None
+    strict.force_login(rater.user)
 
-    assert last.redirect_chain == [("/rate/done/", 303)]
-    assert "3 of 3 items are rated and saved" in last.content.decode()
-
-
-def test_the_last_page_is_not_for_those_with_items_left(at_work: Client, rater: Rater) -> None:
-    assert at_work.get("/rate/done/").headers["Location"] == "/rate/"
+    assert strict.post(address(nth(rater)), answer()).status_code == 403
+    assert not Rating.objects.exists()
 
 
 @EITHER_WAY
-def test_a_closed_study_takes_no_rating_and_says_so(at_work: Client, rater: Rater, headers: dict[str, str]) -> None:
-    at_work.post(address(first(rater)), answer())
-    studies.close(rater.study)
+def test_what_a_paused_study_cannot_take_is_kept_as_a_draft(
+    at_work: Client, rater: Rater, headers: dict[str, str]
+) -> None:
+    studies.pause(rater.study)
 
-    sent = at_work.post(address(rater.assignments.get(position=2)), answer(), headers=headers)
+    sent = at_work.post(address(nth(rater)), answer(note="wait"), headers=headers)
 
-    assert (sent.status_code, sent.headers["Location"]) == (303, "/rate/")
-    assert "This study is closed" in at_work.get("/rate/").content.decode()
-    assert at_work.get("/rate/", headers=HTMX).headers["HX-Redirect"] == "/rate/"
-    assert Rating.objects.count() == 1
+    assert sent.headers["HX-Redirect" if headers else "Location"] == onward(rater)
+    assert not Rating.objects.exists()
+    studies.resume(rater.study)
+    assert ">wait</textarea>" in page_of(at_work, nth(rater))
+
+
+# ---------------------------------------------------------------- two tabs, corrections
+
+
+@EITHER_WAY
+def test_another_answer_from_a_second_tab_is_asked_about_and_can_take_the_place(
+    at_work: Client, rater: Rater, headers: dict[str, str]
+) -> None:
+    at_work.post(address(nth(rater)), answer(verdict="yes", confidence="4"))
+
+    second = at_work.post(address(nth(rater)), answer(verdict="no", confidence="1", note="b"), headers=headers)
+
+    page = second.content.decode()
+    assert second.status_code == 409
+    assert "Which answer shall stand?" in page and "Plausible</strong>, confidence 4" in page
+    assert "Not plausible</strong>, confidence 1" in page
+    assert Rating.objects.get().verdict is True  # until somebody decides
+
+    again = {name: hidden(page, name) for name in ("verdict", "confidence", "note", "submission_id", "revision")}
+    assert at_work.post(address(nth(rater)), again).status_code == 303
+    rating = Rating.objects.get()
+    assert (rating.verdict, rating.confidence, rating.note, rating.revision) == (False, 1, "b", 2)
+    assert RatingEvent.objects.count() == 2
+
+
+def test_a_form_used_for_another_answer_before_is_refused_and_asked_about(at_work: Client, rater: Rater) -> None:
+    form = answer()
+    at_work.post(address(nth(rater)), form)
+
+    other = at_work.post(address(nth(rater)), {**form, "verdict": "no"})
+
+    assert other.status_code == 422
+    assert "Which answer shall stand?" in other.content.decode()
+    assert form["submission_id"] not in other.content.decode()
+
+
+def test_the_last_answer_comes_back_filled_in_and_can_be_changed(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer(note="first"))
+
+    page = page_of(at_work, nth(rater))
+
+    assert 'value="yes" data-key="p" checked' in page and 'value="4" data-key="4"' in page and ">first<" in page
+    assert hidden(page, "revision") == "1" and "You are changing your answer" in page
+    changed = answer(verdict="no", revision="1", submission_id=hidden(page, "submission_id"))
+    assert at_work.post(address(nth(rater)), changed).headers["Location"] == address(nth(rater, 2))
+    assert [event.verdict for event in RatingEvent.objects.all()] == [True, False]
+
+
+def test_the_way_to_the_previous_answer_is_on_the_page(at_work: Client, rater: Rater) -> None:
+    assert 'id="previous"' not in page_of(at_work, nth(rater))
+    at_work.post(address(nth(rater)), answer())
+
+    assert f'id="previous" href="{address(nth(rater))}"' in page_of(at_work, nth(rater, 2))
+
+
+def test_an_answer_before_the_last_one_stands(at_work: Client, rater: Rater) -> None:
+    for position in (1, 2):
+        at_work.post(address(nth(rater, position)), answer())
+
+    page = page_of(at_work, nth(rater, 1))
+    sent = at_work.post(address(nth(rater, 1)), answer(verdict="no", revision="1"))
+
+    assert "Your answer to this item stands: plausible, confidence 4" in page and "<form class" not in page
+    assert sent.status_code == 409 and "was not saved" in sent.content.decode()
+    assert not Rating.objects.filter(verdict=False).exists()
+
+
+def test_once_all_is_rated_any_answer_can_be_changed_until_finish(at_work: Client, rater: Rater) -> None:
+    for assignment in rater.assignments.all():
+        at_work.post(address(assignment), answer())
+
+    changed = at_work.post(address(nth(rater)), answer(verdict="no", revision="1"))
+    assert (changed.status_code, changed.headers["Location"]) == (303, onward(rater))
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
+
+    assert "You have finished" in page_of(at_work, nth(rater))
+
+
+# ---------------------------------------------------------------- drafts
+
+
+def test_what_was_chosen_and_not_saved_is_there_again(at_work: Client, rater: Rater) -> None:
+    form = answer(verdict="no", confidence="", note="half")
+
+    assert at_work.post(address(nth(rater)) + "draft/", form).status_code == 204
+
+    page = page_of(at_work, nth(rater))
+    assert 'value="no" data-key="n" checked' in page and ">half</textarea>" in page
+    assert not Rating.objects.exists()
+
+
+def test_a_draft_is_never_refused(at_work: Client, rater: Rater) -> None:
+    nonsense = {"verdict": "perhaps", "confidence": "9", "marks": "no/such", "note": "x" * 5000 + "\0"}
+
+    assert at_work.post(address(nth(rater)) + "draft/", nonsense).status_code == 204
+    kept = Draft.objects.get()
+    assert (kept.verdict, kept.confidence, kept.marks, len(kept.note)) == (None, None, [], 2000)
+
+
+def test_a_draft_takes_a_post_alone(at_work: Client, rater: Rater) -> None:
+    assert at_work.get(address(nth(rater)) + "draft/").status_code in (404, 405)
+
+
+# ---------------------------------------------------------------- the arms
+
+
+def marked_study(marks: str) -> Rater:
+    return open_study(items=3, marks=marks).raters.get(label="R01")
+
+
+def first_key(place: Assignment) -> str:
+    return blinding.mark_keys(place.item.payload)[0]
+
+
+@pytest.mark.parametrize(
+    ("marks", "verdict", "kept"),
+    [("always", "yes", True), ("if_not_plausible", "no", True), ("if_not_plausible", "yes", False)],
+)
+def test_marked_rows_are_kept_where_the_arm_asks_for_them(
+    client: Client, db: None, marks: str, verdict: str, kept: bool
+) -> None:
+    rater = marked_study(marks)
+    assert rater.user is not None
+    client.force_login(rater.user)
+    key = first_key(nth(rater))
+
+    client.post(address(nth(rater)), answer(verdict=verdict, marks=[key, key]))
+
+    assert Rating.objects.get().marks == ([key] if kept else [])
+
+
+def test_a_mark_on_a_row_that_is_not_there_is_refused(client: Client, db: None) -> None:
+    rater = marked_study("always")
+    assert rater.user is not None
+    client.force_login(rater.user)
+
+    back = client.post(address(nth(rater)), answer(marks=["Z:no such row"]))
+
+    assert back.status_code == 422 and "not part of this item" in back.content.decode()
+
+
+def test_where_marks_are_off_nothing_can_be_marked(at_work: Client, rater: Rater) -> None:
+    assert at_work.post(address(nth(rater)), answer(marks=[first_key(nth(rater))])).status_code == 422
+    assert 'name="marks"' not in page_of(at_work, nth(rater))
+
+
+@pytest.fixture
+def asked_twice(client: Client, db: None) -> Rater:
+    rater = open_study(items=3, layout="confirm").raters.get(label="R01")
+    assert rater.user is not None
+    client.force_login(rater.user)
+    return rater
+
+
+@EITHER_WAY
+def test_in_the_confirm_arm_the_same_item_comes_again_and_both_answers_are_kept(
+    client: Client, asked_twice: Rater, headers: dict[str, str]
+) -> None:
+    place = nth(asked_twice)
+    before = page_of(client, place)
+    assert hidden(before, "stage") == "first"
+
+    sent = client.post(address(place), answer(verdict="yes", stage="first", note="hm"), headers=headers)
+    after = sent.content.decode() if headers else page_of(client, place)
+
+    assert (FirstLook.objects.get().verdict, Rating.objects.exists()) == (True, False)
+    assert hidden(after, "stage") == "final" and "Your first answer is kept: <strong>plausible, confidence 4" in after
+    assert 'data-key="p" checked' not in after and ">hm</textarea>" in after  # asked afresh, the note stays
+    assert hidden(after, "submission_id") != hidden(before, "submission_id")
+
+    client.post(address(place), answer(verdict="no", confidence="5", stage="final"), headers=headers)
+    assert (FirstLook.objects.get().verdict, Rating.objects.get().verdict) == (True, False)
+    assert Rating.objects.get().layout_shown == "confirm"
+
+
+def test_the_first_form_sent_again_does_not_become_the_final_answer(client: Client, asked_twice: Rater) -> None:
+    form = answer(stage="first")
+    for _ in range(2):
+        client.post(address(nth(asked_twice)), form)
+
+    assert FirstLook.objects.count() == 1 and not Rating.objects.exists()
+
+
+def test_cannot_judge_ends_the_confirm_arm_at_the_first_look(client: Client, asked_twice: Rater) -> None:
+    client.post(address(nth(asked_twice)), {"cannot_judge": "1", "stage": "first", "submission_id": str(uuid.uuid4())})
+
+    assert Rating.objects.get().cannot_judge and not FirstLook.objects.exists()
+
+
+def test_where_lineage_is_not_certain_the_confirm_arm_asks_once(client: Client, asked_twice: Rater) -> None:
+    item = nth(asked_twice).item
+    item.payload["lineage"] = False
+    item.save()
+
+    assert hidden(page_of(client, nth(asked_twice)), "stage") == "final"
+    client.post(address(nth(asked_twice)), answer(stage="final"))
+    assert Rating.objects.get().layout_shown == "plain"
+
+
+def test_evidence_is_asked_about_once_in_every_arm(client: Client, db: None) -> None:
+    rater = open_study(EVIDENCE, items=2, layout="confirm").raters.get(label="R01")
+    assert rater.user is not None
+    client.force_login(rater.user)
+
+    page = page_of(client, nth(rater))
+
+    assert hidden(page, "stage") == "final"
+    assert 'data-key="s"' in page and 'data-key="p"' not in page
+
+
+# ---------------------------------------------------------------- what is stored beside the answer
+
+
+def test_time_hand_window_and_versions_are_stored(at_work: Client, rater: Rater) -> None:
+    page_of(at_work, nth(rater))
+    Assignment.objects.filter(pk=nth(rater).pk).update(opened_at=timezone.now() - timedelta(seconds=60))
+
+    at_work.post(
+        address(nth(rater)),
+        answer(
+            active_seconds="41.5", first_verdict_seconds="12.0", changes="2", hand="keys", viewport="1440x900",
+            interface="2",
+        ),
+    )  # fmt: skip
+
+    saved = Rating.objects.get()
+    assert 60 <= saved.seconds < 90
+    assert (saved.active_seconds, saved.first_verdict_seconds, saved.changes) == (41.5, 12.0, 2)
+    assert (saved.hand, saved.viewport, saved.interface_version) == ("keys", "1440x900", "2")
+    assert (saved.guide_version, saved.layout_shown) == (1, "aligned")
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"active_seconds": "1e9", "first_verdict_seconds": "1e9"}, (10.0, 10.0)),  # no longer than it was out
+        ({"active_seconds": "5", "first_verdict_seconds": "8"}, (5.0, 5.0)),
+        ({"active_seconds": "-3", "first_verdict_seconds": "nan"}, (0.0, None)),
+        ({"active_seconds": "soon", "first_verdict_seconds": "inf"}, (None, None)),
+        ({}, (None, None)),  # no scripts
+    ],
+)
+def test_what_the_browser_claims_is_held_to_what_can_be(
+    at_work: Client, rater: Rater, sent: dict[str, str], kept: tuple[float | None, float | None]
+) -> None:
+    Assignment.objects.filter(pk=nth(rater).pk).update(opened_at=timezone.now() - timedelta(seconds=10))
+
+    at_work.post(address(nth(rater)), answer(**sent, hand="foot", viewport="huge", interface="<b>", changes="many"))
+
+    saved = Rating.objects.get()
+    assert (saved.active_seconds, saved.first_verdict_seconds) == (
+        pytest.approx(kept[0], abs=1) if kept[0] is not None else None,
+        pytest.approx(kept[1], abs=1) if kept[1] is not None else None,
+    )
+    assert (saved.hand, saved.viewport, saved.interface_version, saved.changes) == ("", "", "", 0)
+
+
+def test_a_second_look_does_not_start_the_clock_again(at_work: Client, rater: Rater) -> None:
+    page_of(at_work, nth(rater))
+    shown_at = nth(rater).opened_at
+    page_of(at_work, nth(rater))
+
+    assert nth(rater).opened_at == shown_at is not None
 
 
 # ---------------------------------------------------------------- what the pages hold
 
 
 def test_htmx_gets_the_card_and_the_progress_alone(at_work: Client, rater: Rater) -> None:
-    page = at_work.get(address(first(rater))).content.decode()
-    fragment = at_work.get(address(first(rater)), headers=HTMX).content.decode()
+    page = page_of(at_work, nth(rater))
+    fragment = page_of(at_work, nth(rater), headers=HTMX)
 
     assert "<html" in page and "<html" not in fragment
     for html in (page, fragment):
@@ -281,127 +555,29 @@ def test_htmx_gets_the_card_and_the_progress_alone(at_work: Client, rater: Rater
 
 
 def test_the_next_item_costs_less_than_ten_kilobytes(at_work: Client, rater: Rater) -> None:
-    fragment = at_work.get(address(first(rater)), headers=HTMX).content
+    fragment = at_work.post(address(nth(rater)), answer(), headers=HTMX).content
 
     assert len(gzip.compress(fragment)) < 10_000
 
 
-def test_nothing_is_chosen_beforehand(at_work: Client, rater: Rater) -> None:
-    page = at_work.get(address(first(rater)), headers=HTMX).content.decode()
+@pytest.mark.parametrize("marks", ["off", "always"])
+def test_nothing_is_chosen_beforehand(client: Client, db: None, marks: str) -> None:
+    rater = marked_study(marks)
+    assert rater.user is not None
+    client.force_login(rater.user)
 
-    assert " checked" not in page
+    assert " checked" not in page_of(client, nth(rater), headers=HTMX)
 
 
-@pytest.mark.parametrize("path", ["/rate/", "/rate/guide/", "/rate/done/", "item"])
+@pytest.mark.parametrize("path", ["next", "item"])
 def test_no_cache_keeps_a_raters_page(at_work: Client, rater: Rater, path: str) -> None:
-    response = at_work.get(address(first(rater)) if path == "item" else path)
+    response = at_work.get(address(nth(rater)) if path == "item" else onward(rater))
 
     assert response.headers["Cache-Control"] == "no-store"
     assert "ETag" not in response.headers
 
 
-def test_what_changed_is_marked_and_what_stayed_is_printed_once(at_work: Client, rater: Rater) -> None:
-    page = at_work.get(address(first(rater)), headers=HTMX).content.decode()
-
-    # 50 mL less 50 µL
-    assert '<span class="vh">changed to </span><strong>49.95 mL</strong> <span class="diff">−0.05 mL</span>' in page
-    assert page.count("dark brown, slightly cloudy") == 1
-
-
-def test_used_up_material_and_rejected_action_are_said(at_work: Client, rater: Rater) -> None:
-    refused = rater.assignments.get(position=3)
-    consumed = first(rater)
-    consumed.item.payload = blinding.blind_transition(used_up())
-    consumed.item.save()
-
-    assert "Action rejected:" in at_work.get(address(refused)).content.decode()
-    assert "<strong>used up</strong>" in at_work.get(address(consumed)).content.decode()
-
-
-def test_a_new_name_is_marked_as_a_change(at_work: Client, rater: Rater) -> None:
-    page = at_work.get(address(first(rater))).content.decode()
-    assert '<th scope="row">Name</th>' not in page
-
-    item = first(rater).item
-    item.payload["after"][0]["name"] = "Brewed tea"
-    item.save()
-
-    page = at_work.get(address(first(rater))).content.decode()
-    assert '<span class="vh">changed to </span><strong>Brewed tea</strong>' in page
-
-
-def test_many_materials_alike_are_shown_as_one_table(at_work: Client, rater: Rater) -> None:
-    item = first(rater).item
-    vials = [{**item.payload["after"][1], "ref": ref, "name": f"Vial {ref}"} for ref in "DEF"]
-    item.payload["after"] = [item.payload["after"][0], *vials]
-    item.save()
-
-    page = at_work.get(address(first(rater))).content.decode()
-
-    assert "3 materials with the same properties" in page
-    assert page.count("pale brown, clear") == 1
-    assert all(f"Vial {ref}" in page for ref in "DEF")
-
-
-def test_a_record_may_be_empty(client: Client, db: None) -> None:
-    rater = open_study(EVIDENCE, items=2).raters.get(label="R01")
-    studies.start(rater)
-    client.force_login(rater.user)
-
-    page = client.get(address(first(rater))).content.decode()
-
-    assert "Nothing was done." in page and 'data-key="s"' in page and 'data-key="p"' not in page
-
-
-def test_a_record_leads_to_its_observations_and_folds_away_what_a_step_left_alone(client: Client, db: None) -> None:
-    rater = open_study(EVIDENCE, items=2).raters.get(label="R01")
-    studies.start(rater)
-    client.force_login(rater.user)
-    item = first(rater).item
-    tea = {
-        "ref": "A", "name": "Tea", "properties": [["Volume", "10 mL"]], "condition": "on ice",
-        "availability": "can be used further", "continues": "",
-    }  # fmt: skip
-    seen = {"type": "visual", "description": "Tea", "value": "brown"}
-    step = {"time": "after 0 min", "action": {"name": "Mix", "parameters": []}, "materials": [], "rejected": ""}
-    item.payload["steps"] = [
-        step | {"number": 1, "made": [tea], "observations": []},
-        step | {"number": 2, "made": [tea | {"properties": [["Volume", "9 mL"]]}], "observations": [seen, seen]},
-    ]
-    item.save()
-
-    page = client.get(address(first(rater))).content.decode()
-    steps = page[page.index('id="step-1"') :]
-
-    assert '<a href="#step-2"><strong>2</strong>' in page and 'href="#step-1"' not in page
-    new, _, folded = steps[steps.index('id="step-2"') :].partition("<details>")
-    assert "9 mL" in new and "on ice" not in new and "on ice" in folded
-    assert "<details>" not in steps[: steps.index('id="step-2"')]
-
-
-def test_many_materials_that_read_alike_are_a_list_of_names(at_work: Client, rater: Rater) -> None:
-    item = first(rater).item
-    vials = [{**item.payload["after"][1], "ref": ref, "name": f"Vial {ref}"} for ref in "DEF"]
-    item.payload["after"] = [item.payload["after"][0], *vials]
-    item.save()
-
-    page = at_work.get(address(first(rater))).content.decode()
-
-    names = page[page.index('<ul class="batch__names">') :].partition("</ul>")[0]
-    assert all(f"Vial {ref}" in names for ref in "DEF") and "batch__table" not in page
-
-
-def test_text_of_a_model_is_shown_as_text(at_work: Client, rater: Rater) -> None:
-    item = first(rater).item
-    item.payload["action"]["name"] = "<script>alert(1)</script>"
-    item.save()
-
-    page = at_work.get(address(first(rater))).content.decode()
-
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page and "<script>alert" not in page
-
-
-@pytest.mark.parametrize("headers", [{}, HTMX], ids=["plain", "htmx"])
+@EITHER_WAY
 def test_pages_differ_by_what_the_item_shows_and_by_nothing_else(
     at_work: Client, rater: Rater, headers: dict[str, str]
 ) -> None:
@@ -411,49 +587,50 @@ def test_pages_differ_by_what_the_item_shows_and_by_nothing_else(
         body = re.sub(r'(name="submission_id" value=")[0-9a-f-]{36}', r"\1", body)
         return body, {k: v for k, v in response.headers.items() if k != "Content-Length"}
 
-    one, other = rater.assignments.get(position=1), rater.assignments.get(position=2)
+    one, other = nth(rater, 1), nth(rater, 2)
     other.item.payload = {**one.item.payload}
     other.item.save()
 
     assert shown(one) == shown(other)
 
 
+def test_text_of_a_model_and_of_a_rater_is_shown_as_text(at_work: Client, rater: Rater) -> None:
+    item = nth(rater).item
+    item.payload["action"]["name"] = "<script>alert(1)</script>"
+    item.save()
+    at_work.post(address(nth(rater)), answer(note="</textarea><script>alert(2)</script>"))
+
+    page = page_of(at_work, nth(rater))
+
+    assert "&lt;script&gt;alert(1)" in page and "&lt;script&gt;alert(2)" in page and "<script>alert" not in page
+
+
 def test_reasoning_and_barcodes_stay_behind(at_work: Client, rater: Rater) -> None:
     for assignment in rater.assignments.all():
-        page = at_work.get(address(assignment)).content.decode()
+        page = page_of(at_work, assignment)
         assert "SECRET" not in page and "MAT-" not in page
 
 
-# ---------------------------------------------------------------- when things go wrong
-
-
-def test_the_error_pages_need_no_database(client: Client, rf: RequestFactory) -> None:
-    assert "There is no such page" in client.get("/nowhere/").content.decode()
-    assert "Something failed on our side" in server_error(rf.get("/")).content.decode()
-
-
-def test_a_form_without_its_token_says_what_to_do(rater: Rater) -> None:
-    strict = Client(enforce_csrf_checks=True)
-    strict.force_login(rater.user)
-
-    refused = strict.post(address(first(rater)), answer())
-
-    assert refused.status_code == 403
-    assert "This form was out of date" in refused.content.decode()
-    assert not Rating.objects.exists()
+def test_a_page_takes_the_same_queries_for_a_short_and_a_long_study(client: Client, db: None) -> None:
+    counts = []
+    for items in (4, 12):
+        rater = open_study(items=items).raters.get(label="R01")
+        assert rater.user is not None
+        client.force_login(rater.user)
+        with CaptureQueriesContext(connection) as asked:
+            client.post(address(nth(rater)), answer(), headers=HTMX)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
 
 
 def test_the_payloads_of_these_tests_differ() -> None:
     assert len({blinding.payload_digest(p) for p in transition_payloads(5)}) == 5
 
 
-def test_seconds_run_from_the_first_showing(at_work: Client, rater: Rater) -> None:
-    at_work.get(address(first(rater)))
-    shown_at = first(rater).opened_at
-    assert shown_at is not None
-    Assignment.objects.filter(pk=first(rater).pk).update(opened_at=shown_at - timedelta(seconds=30))
-    at_work.get(address(first(rater)))  # a second look does not start the clock again
+def test_a_late_answer_and_its_draft_do_not_meet(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer())
 
-    at_work.post(address(first(rater)), answer())
+    at_work.post(address(nth(rater)) + "draft/", answer(verdict="no"))  # sent before, arrived after
 
-    assert 30 <= Rating.objects.get().seconds < 60
+    assert not Draft.objects.exists()
+    assert answering.said(Rating.objects.get()) == Answer(True, 4)

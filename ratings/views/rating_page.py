@@ -1,0 +1,97 @@
+"""What the rating screen shows: the item with its form, the answer that stands, and how far the rater is."""
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django_htmx.http import HttpResponseClientRedirect
+
+from ratings import answering, screen, serving
+from ratings.answering import Answer
+from ratings.models import Assignment, FirstLook, RaterProfile, Rating
+from ratings.views.guards import RaterRequest
+from ratings.views.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
+
+
+def card(
+    request: RaterRequest, place: Assignment, form: RatingForm, status: int = 200, standing: Rating | None = None
+) -> HttpResponse:
+    """The item with its form. In the confirm arm first without the balance sheet, then with it and the first answer."""
+    shown = _item(place, FINAL_STAGE, form.marked)
+    look = FirstLook.objects.filter(assignment=place).first() if shown["two_stage"] else None
+    stage = FIRST_STAGE if shown["two_stage"] and not (look or standing) else FINAL_STAGE
+    context = {
+        "code": place.code,
+        "form": form,
+        "action": reverse("ratings:rate", args=[place.code]),
+        "stage": stage,
+        "look": look,
+        "standing": standing,
+        "interface": INTERFACE,
+        **(shown if stage == FINAL_STAGE else _item(place, stage, form.marked)),
+    }
+    return page(request, "ratings/rate.html", context, status, fragment="ratings/_rating_card.html")
+
+
+def stands(
+    request: RaterRequest, place: Assignment, standing: Rating, yours: Answer | None = None, status: int = 200
+) -> HttpResponse:
+    """The answer that stands; beside it what was sent, with the question whether it shall take its place."""
+    context = {
+        "code": place.code,
+        "rating": standing,
+        "yours": yours,
+        "may_correct": answering.may_correct(place),
+        "submission_id": uuid.uuid4(),
+        "interface": INTERFACE,
+    }
+    return page(request, "ratings/already_rated.html", context, status, fragment="ratings/_already_rated.html")
+
+
+def page(
+    request: RaterRequest, name: str, context: dict[str, Any] | None = None, status: int = 200, fragment: str = ""
+) -> HttpResponse:
+    """The page, or for htmx its fragment (a page without one is loaded whole), with what every rater page shows."""
+    partial = bool(request.htmx) and not request.htmx.history_restore_request
+    if partial and not fragment:
+        return HttpResponseClientRedirect(request.path)
+    shared = _shared(request, partial)
+    if not partial:
+        shared["single_keys"] = _single_keys(request)
+    return render(request, fragment if partial else name, {**shared, **(context or {})}, status=status)
+
+
+def layout_shown(place: Assignment) -> str:
+    """The layout this item really gets: plain where nobody knows what became of what."""
+    return str(_item(place, FINAL_STAGE, [])["layout_shown"])
+
+
+def _item(place: Assignment, stage: str, marked: list[str]) -> dict[str, Any]:
+    item = place.item
+    arm: dict[str, Any] = {"layout": place.layout, "with_context": place.with_context, "marks": place.marks}
+    return dict(screen.view(item.payload, item.context, **arm, marked=marked, stage=stage))
+
+
+def _shared(request: RaterRequest, partial: bool) -> dict[str, Any]:
+    seat = request.rater
+    previous = serving.previous_assignment(seat)
+    return {
+        "seat": seat,
+        "study": seat.study,
+        "progress": serving.progress(seat),
+        "partial": partial,
+        "previous": previous,
+        "saved_at": _saved_at(previous),
+    }
+
+
+def _saved_at(previous: Assignment | None) -> datetime | None:
+    return (previous.rating.revised_at or previous.rating.submitted_at) if previous else None
+
+
+def _single_keys(request: RaterRequest) -> bool:
+    profile = RaterProfile.objects.filter(user_id=request.user.pk).only("single_keys").first()
+    return profile is None or profile.single_keys

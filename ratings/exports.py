@@ -1,28 +1,36 @@
 """Ratings as CSV: the same rows the study's page is computed from, streamed."""
 
 import csv
+import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from django.contrib.auth.models import User
 
-from ratings import reports, studies
+from ratings import studies
 from ratings.models import Study
+from ratings.rows import BlindRow, blind_rows, rating_rows
 
 COLUMNS = (
     "study", "item", "pair", "rater", "verdict", "confidence", "source", "perturbation", "truth", "experiment",
-    "action", "opened_at", "submitted_at", "seconds", "position", "simulated",
+    "action", "opened_at", "submitted_at", "seconds", "position", "simulated", "occasion", "surplus", "cannot_judge",
+    "layout", "layout_shown", "context", "marks", "marked", "localised", "first_verdict", "first_confidence",
+    "revision", "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version",
+    "interface_version", "imported", "note", "counts",
 )  # fmt: skip
-SEALED = ("pair", "source", "perturbation", "truth", "experiment", "action")
-NUMBERS = ("verdict", "confidence", "truth", "seconds", "position", "simulated")
+SEALED = ("pair", "source", "perturbation", "truth", "experiment", "action", "localised")
 
 Cells = Mapping[str, object]
 
 
 def rows(study: Study, blinded: bool) -> Iterator[Cells]:
-    """One row per rating under COLUMNS; truths are 1 and 0. SealedError unless blinded or the study is unblinded."""
-    found: Iterable[reports.BlindRow | reports.RatingRow]
-    found = reports.blind_rows(study) if blinded else reports.rating_rows(study)
+    """One row per rating under COLUMNS; truths are 1 and 0. SealedError unless blinded or the study is unblinded.
+
+    Those that count nowhere are there too: `counts` is 1 where the reports have it, `cannot_judge` 1 where no rate does.
+    """
+    found: Iterable[BlindRow] = blind_rows(study) if blinded else rating_rows(study)
     return (_cells(study, row) for row in found)
 
 
@@ -40,11 +48,16 @@ class _Echo:
         return line
 
 
-def _lines(cells: Iterable[Cells]) -> Iterator[str]:
+def table_lines(columns: Sequence[str], cells: Iterable[Iterable[Any]]) -> Iterator[str]:
+    """Any table line by line, header first, in the same writing: text made safe, truths as 1 and 0."""
     writer = csv.writer(_Echo())
-    yield writer.writerow(COLUMNS)
+    yield writer.writerow(columns)
     for row in cells:
-        yield writer.writerow([row[name] if name in NUMBERS else plain(str(row[name])) for name in COLUMNS])
+        yield writer.writerow([plain(cell) if isinstance(cell, str) else cell for cell in map(_cell, row)])
+
+
+def _lines(cells: Iterable[Cells]) -> Iterator[str]:
+    return table_lines(COLUMNS, ([row[name] for name in COLUMNS] for row in cells))
 
 
 def plain(text: str) -> str:
@@ -55,20 +68,29 @@ def plain(text: str) -> str:
 _RISKY = ("=", "+", "-", "@", "|", "\0", "\t", "\r", "\n", "'")
 
 
-def _cells(study: Study, row: reports.BlindRow | reports.RatingRow) -> Cells:
-    given = row._asdict()
-    sealed = {name: given.get(name, "") for name in SEALED}
-    return {
-        "study": study.slug,
-        "item": row.item,
-        "rater": row.rater,
-        "verdict": int(row.verdict),
-        "confidence": row.confidence,
-        **sealed,
-        "truth": "" if sealed["truth"] in (None, "") else int(sealed["truth"]),
-        "opened_at": row.opened_at.isoformat(),
-        "submitted_at": row.submitted_at.isoformat(),
-        "seconds": f"{row.seconds:.3f}",
-        "position": row.position,
-        "simulated": int(row.simulated),
-    }
+def _cells(study: Study, row: BlindRow) -> Cells:
+    plain_ones = {name: _cell(getattr(row, name, "")) for name in COLUMNS if name != "study"}
+    elsewhere = dict.fromkeys(_UNKNOWN_ELSEWHERE, "") if row.imported else {}
+    seconds = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
+    return {"study": study.slug, **plain_ones, **elsewhere, "seconds": seconds}
+
+
+# How ratings that were collected elsewhere were shown and taken is not known.
+_UNKNOWN_ELSEWHERE = ("layout", "layout_shown", "context", "marks", "changes", "guide_version")
+
+
+def _cell(value: Any) -> object:
+    """A value as a cell holds it: truths as 1 and 0, unknown as nothing, a list in JSON."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return int(value)
+        case float():
+            return f"{value:.3f}"
+        case datetime():
+            return value.isoformat()
+        case list():
+            return json.dumps(value, ensure_ascii=False)
+        case _:
+            return value

@@ -1,169 +1,275 @@
-"""The form of a study document. It writes the same document that a file would hold."""
+"""The four steps of the builder. Each form writes its own part of a study document, which is checked as a whole."""
 
-import json
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 from django import forms
-from django.core.files.uploadedfile import UploadedFile
 
-from ratings import pool, studies
-from ratings.protocols import ProtocolError, StudyProtocol
-from simulation.models import PERTURBATIONS, Experiment
+from ratings import pool, protocols, studies
+from ratings.choices import WORDS
+from ratings.protocol_problems import (
+    DESIGNS,
+    EVIDENCE,
+    KINDS,
+    LAYOUTS,
+    LIMITS,
+    LONGEST,
+    MARKS,
+    MOST_REPEATS,
+    PERTURBATIONS,
+    STOPS,
+)  # fmt: skip
+from ratings.protocols import StudyProtocol
+from simulation.models import Experiment
 
-_MAX_DOCUMENT = 200_000
+
+class Option(NamedTuple):
+    """One choice with a sentence about it, for `_study_options.html`."""
+
+    value: str
+    name: str
+    why: str
+    chosen: bool
 
 
 class SourceRow(NamedTuple):
-    """One line of the source table: how many items of this cast and perturbation are wanted."""
+    """One cell of the source table: how many items of this cast and perturbation are wanted."""
 
     cast: str
     perturbation: str
     field: forms.BoundField
 
 
-class StudyForm(forms.Form):
-    """A study by hand. `protocol` holds the checked document once the form is valid."""
+def _pick(key: str, values: Sequence[str], many: bool = False, **kwargs: Any) -> forms.ChoiceField:
+    choices = [(value, WORDS[key][value].name) for value in values]
+    if many:
+        return forms.MultipleChoiceField(choices=choices, widget=forms.CheckboxSelectMultiple, **kwargs)
+    return forms.ChoiceField(choices=choices, widget=forms.RadioSelect, **kwargs)
 
-    name = forms.CharField(max_length=120, help_text="Raters see it: let it name no source.")
-    slug = forms.CharField(
-        max_length=80, required=False, label="Short name", help_text="For the address. Empty: made from the name."
-    )
-    kind = forms.ChoiceField(
-        choices=[
-            ("transition_plausibility", "Transition plausibility: is this outcome plausible?"),
-            ("evidence_sufficiency", "Evidence sufficiency: does the record suffice for the goal?"),
-        ],
-        widget=forms.RadioSelect,
-        initial="transition_plausibility",
-    )
-    question = forms.CharField(max_length=300, required=False, help_text="Empty: the standing question of the kind.")
-    experiments = forms.MultipleChoiceField(
-        widget=forms.CheckboxSelectMultiple, error_messages={"required": "Choose at least one experiment."}
-    )
-    ratings_per_item = forms.IntegerField(min_value=1, max_value=50, initial=3, help_text="1 to 50.")
-    raters = forms.IntegerField(
-        min_value=1, max_value=200, required=False, help_text="1 to 200. Empty: as few as will do."
-    )
-    seed = forms.IntegerField(
-        min_value=0, max_value=2**53, required=False, help_text="Draws items and orders. Empty: one is drawn."
-    )
-    guide = forms.CharField(
-        max_length=5000,
-        required=False,
-        widget=forms.Textarea(attrs={"rows": 4}),
-        label="Instructions of your own",
-        help_text="Shown to raters with the standing ones.",
-    )
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.protocol: StudyProtocol | None = None
-        experiments = list(Experiment.objects.values_list("slug", "name"))
-        self._known = [slug for slug, _ in experiments]
-        field = self.fields["experiments"]
-        assert isinstance(field, forms.MultipleChoiceField)
-        field.choices = experiments
-        field.initial = self._known
-        field.help_text = "" if experiments else "None is loaded yet: run python manage.py load_lab."
-        self._casts = pool.stocked_casts()
-        for cast in self._casts:
-            for perturbation, _ in PERTURBATIONS:
-                self.fields[_count_name(cast, str(perturbation))] = _count_field(cast, str(perturbation))
+def _whole(key: str, **kwargs: Any) -> forms.IntegerField:
+    low, high = LIMITS[key]
+    return forms.IntegerField(min_value=low, max_value=high, **kwargs)
 
-    def source_rows(self) -> Iterator[SourceRow]:
-        for cast in self._casts:
-            for perturbation, _ in PERTURBATIONS:
-                yield SourceRow(cast, str(perturbation), self[_count_name(cast, str(perturbation))])
+
+def _text(key: str, rows: int = 0, **kwargs: Any) -> forms.CharField:
+    widget = forms.Textarea(attrs={"rows": rows}) if rows else forms.TextInput()
+    return forms.CharField(max_length=LONGEST[key], required=False, widget=widget, **kwargs)
+
+
+class StepForm(forms.Form):
+    """A step over the document as it stands. Once valid, `document` has this step's part in it."""
+
+    part: ClassVar[tuple[str, ...]] = ()
+    explained: ClassVar[tuple[str, ...]] = ()  # fields whose every choice is shown with a sentence
+
+    def __init__(self, *args: Any, document: Mapping[str, Any], **kwargs: Any) -> None:
+        self.document = dict(document)
+        super().__init__(*args, **{**kwargs, "initial": self.read(self.document)})
+
+    def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Initial values of the fields."""
+        return {key: document[key] for key in self.part if key in document}
+
+    def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        """This step's part of the document; what is None is left out of it."""
+        return {key: cleaned[key] for key in self.part}
+
+    def place(self, problem: str) -> str | None:
+        """The field of this form that a problem of the document belongs to."""
+        name = problem.partition(":")[0]
+        return name if name in self.fields else None
+
+    @property
+    def options(self) -> dict[str, list[Option]]:
+        return {name: list(self._options(name)) for name in self.explained}
+
+    def _options(self, name: str) -> Iterator[Option]:
+        value = self[name].value()
+        chosen = [str(one) for one in value] if isinstance(value, list | tuple) else [str(value)]
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)
+        for key, said in list(field.choices):  # type: ignore[arg-type]
+            yield Option(str(key), str(said), WORDS[name][str(key)].why, str(key) in chosen)
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         if not self.errors:
-            try:
-                self.protocol = studies.read_protocol(self._document(cleaned))
-            except ProtocolError as error:
-                self.add_problems(error.problems)
+            merged = {**self.document, **self.write(cleaned)}
+            self.document = {key: value for key, value in merged.items() if value is not None}
+            self.add_problems(studies.problems_of(self.document))
         return cleaned
 
-    def _document(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        """The document as a file would hold it; a source of which none is wanted is left out."""
-        chosen = cleaned["experiments"]
-        document = {
-            "name": cleaned["name"],
-            "slug": cleaned["slug"],
-            "kind": cleaned["kind"],
-            "question": cleaned["question"],
-            "sources": self._sources(cleaned),
-            "experiments": "all" if set(chosen) == set(self._known) else chosen,
-            "ratings_per_item": cleaned["ratings_per_item"],
-            "raters": cleaned["raters"],
+    def add_problems(self, problems: Sequence[str]) -> None:
+        """Put each problem of this step's part beside its field; those of other steps are told where they belong."""
+        for problem in problems:
+            if (field := self.place(problem)) is not None:
+                self.add_error(field, problem.partition(": ")[2])
+
+    @property
+    def protocol(self) -> StudyProtocol:
+        return protocols.stored(self.document)
+
+
+class QuestionForm(StepForm):
+    """Step 1: what is asked, and what raters are told."""
+
+    part = ("name", "slug", "kind", "question", "guide", "consent", "contact")
+    explained = ("kind",)
+
+    name = forms.CharField(max_length=120, help_text="Raters see it: let it name no source.")
+    slug = _text("slug", label="Short name", help_text="For the address. Empty: made from the name.")
+    kind = _pick("kind", KINDS, initial=KINDS[0])
+    question = _text("question", help_text="Empty: the standing question of the kind.")
+    guide = _text("guide", 6, label="Instructions of your own", help_text="Shown to raters with the standing ones. They can be changed while the study runs; each rating keeps the version its rater had read.")  # fmt: skip
+    consent = _text("consent", 4, label="Consent text", help_text="What raters agree to before they begin. Empty: the standing text.")  # fmt: skip
+    contact = _text("contact", help_text="Whom raters can ask: a name and an e-mail address.")
+
+    def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        """Browsers send line breaks as two characters; the document has one."""
+        return {key: value.replace("\r\n", "\n") for key, value in super().write(cleaned).items()}
+
+
+class ItemsForm(StepForm):
+    """Step 2: how many items of which sources, from which experiments and actions."""
+
+    part = ("sources", "experiments", "actions", "vetting", "seed")
+    explained = ("vetting",)
+
+    experiments = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, required=False)
+    actions = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, required=False)
+    vetting = _pick("vetting", ("rules", "person"), label="Who checks planted errors")
+    seed = _whole("seed", required=False, help_text="Draws items and orders: the same seed, the same study. Empty: one is drawn.")  # fmt: skip
+
+    def __init__(self, *args: Any, document: Mapping[str, Any], **kwargs: Any) -> None:
+        asked = [source["cast"] for source in document["sources"]]
+        self._wrongs = ("none",) if document.get("kind") == EVIDENCE else PERTURBATIONS
+        self._casts = list(dict.fromkeys([*pool.stocked_casts(), *asked]))
+        super().__init__(*args, document=document, **kwargs)
+        self._offer("experiments", list(Experiment.objects.values_list("slug", "name")))
+        self._offer("actions", [(name, name) for name in studies.known_actions()])
+        for cast in self._casts:
+            for perturbation in self._wrongs:
+                self.fields[_count_name(cast, perturbation)] = _count_field(cast, perturbation)
+
+    def _offer(self, name: str, choices: list[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.MultipleChoiceField)
+        field.choices = choices
+        field.help_text = "None ticked: all of them." if choices else "None is loaded yet: run manage.py load_lab."
+
+    def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        counts = {_count_name(s["cast"], s.get("perturbation", "none")): s["count"] for s in document["sources"]}
+        chosen = {key: [] if document.get(key, "all") == "all" else document[key] for key in ("experiments", "actions")}
+        return {**counts, **chosen, "vetting": document.get("vetting", "rules"), "seed": document["seed"]}
+
+    def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "sources": [
+                {"cast": row.cast, "perturbation": row.perturbation, "count": n}
+                for row in self.source_rows()
+                if (n := cleaned.get(row.field.name))
+            ],
+            "experiments": _all_or(cleaned["experiments"], self.fields["experiments"]),
+            "actions": _all_or(cleaned["actions"], self.fields["actions"]),
+            "vetting": cleaned["vetting"],
             "seed": secrets.randbelow(2**31) if cleaned["seed"] is None else cleaned["seed"],
-            "guide": cleaned["guide"],
         }
-        return {key: value for key, value in document.items() if value not in ("", None)}
 
-    def _sources(self, cleaned: Mapping[str, Any]) -> list[dict[str, Any]]:
-        rows = [(row, cleaned.get(row.field.name)) for row in self.source_rows()]
-        return [{"cast": row.cast, "perturbation": row.perturbation, "count": n} for row, n in rows if n]
+    def source_rows(self) -> Iterator[SourceRow]:
+        for cast in self._casts:
+            for perturbation in self._wrongs:
+                yield SourceRow(cast, perturbation, self[_count_name(cast, perturbation)])
 
-    def add_problems(self, problems: Sequence[str]) -> None:
-        """Put each problem of the document beside the field it names."""
-        wanted = [row.field.name for row in self.source_rows() if self.cleaned_data.get(row.field.name)]
-        for problem in problems:
-            place, _, said = problem.partition(": ")
-            if place.startswith("sources["):
-                self.add_error(wanted[int(place[8 : place.index("]")])], said)
-            elif place == "sources":
-                self.add_error(None, "Say how many items you want of at least one source.")
-            else:
-                self.add_error(*((place, said) if place in self.fields else (None, problem)))
+    def place(self, problem: str) -> str | None:
+        name = problem.partition(":")[0]
+        if not name.startswith("sources["):
+            return super().place(problem)
+        asked = self.document["sources"][int(name[8 : name.index("]")])]
+        return _count_name(asked["cast"], asked["perturbation"])
 
 
-class DocumentForm(forms.Form):
-    """A study as a document, pasted or sent as a file. `protocol` holds it once the form is valid."""
+class RatersForm(StepForm):
+    """Step 3: who rates how much, how they are readied, and when it ends."""
 
-    file = forms.FileField(required=False, label="File", max_length=200)
-    text = forms.CharField(
-        required=False,
-        label="Text",
-        max_length=_MAX_DOCUMENT,
-        widget=forms.Textarea(attrs={"spellcheck": "false"}),
-    )
+    part = (
+        "design", "ratings_per_item", "raters", "items_per_rater", "lease_minutes", "practice", "repeats",
+        "repeat_distance", "stop", "stop_ratings", "deadline", "withdrawal", "feedback",
+    )  # fmt: skip
+    explained = ("design", "stop", "withdrawal")
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.protocol: StudyProtocol | None = None
+    design = _pick("design", DESIGNS, initial="balanced")
+    ratings_per_item = _whole("ratings_per_item", label="Ratings per item", initial=3, help_text="By so many different raters. Two are enough to measure agreement, three break ties.")  # fmt: skip
+    raters = _whole("raters", required=False, help_text="Seats made at opening; more can be added later. Empty: as few as will do.")  # fmt: skip
+    items_per_rater = _whole("items_per_rater", required=False, label="Items per rater, at most", help_text="Empty: no limit.")  # fmt: skip
+    lease_minutes = _whole("lease_minutes", required=False, label="Minutes an item is kept", help_text="Pool only: an item shown and not rated goes to others after this. What is rated late is still kept.")  # fmt: skip
+    practice = _whole("practice", label="Practice items", help_text="Before the first item, with the answers explained. 3 teach the scale; 0 for none.")  # fmt: skip
+    repeats = forms.IntegerField(min_value=0, max_value=int(100 * MOST_REPEATS), required=False, label="Shown again, in per cent", help_text="A share of each rater's own items comes a second time, to see whether raters agree with themselves. Nothing else reads the second answers.")  # fmt: skip
+    repeat_distance = _whole("repeat_distance", required=False, label="Items in between, at least")
+    stop = _pick("stop", STOPS, label="Complete when")
+    stop_ratings = _whole("stop_ratings", required=False, label="That number of ratings")
+    deadline = forms.DateField(required=False, widget=forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}), help_text="Raters are told. Nothing closes by itself.")  # fmt: skip
+    withdrawal = _pick("withdrawal", ("keep", "drop"), label="When a rater withdraws")
+    feedback = forms.BooleanField(required=False, label="Show raters their own result once the study is unblinded")
 
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        place = "file" if cleaned.get("file") else "text"
-        if self.errors:
-            return cleaned
-        if not (cleaned.get("file") or cleaned.get("text")):
-            raise forms.ValidationError("Choose a file or paste its text.")
-        try:
-            self.protocol = studies.read_protocol(json.loads(_written(cleaned)))
-        except ProtocolError as error:
-            self.add_problems(error.problems)
-        except (ValueError, RecursionError) as error:
-            self.add_error(place, f"This is not a study document in JSON: {str(error)[:200]}")
-        return cleaned
+    def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        standing = protocols.stored({**document, "sources": []}).to_json()
+        values = {key: standing.get(key) for key in self.part}
+        return {**values, "repeats": round(100 * standing["repeats"])}
 
-    def add_problems(self, problems: Sequence[str]) -> None:
-        """Put all problems beside what they were sent in."""
-        for problem in problems:
-            self.add_error("file" if self.files else "text", problem)
+    def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        plain = super().write(cleaned)
+        deadline = cleaned["deadline"]
+        return {
+            **plain,
+            "repeats": (cleaned["repeats"] or 0) / 100,
+            "deadline": deadline.isoformat() if deadline else None,
+            "stop_ratings": plain["stop_ratings"] if plain["stop"] == "ratings" else None,
+        }
 
 
-def _written(cleaned: Mapping[str, Any]) -> str:
-    sent = cleaned.get("file")
-    if not isinstance(sent, UploadedFile):
-        return cleaned.get("text") or ""
-    if sent.size is None or sent.size > _MAX_DOCUMENT:
-        raise ValueError(f"the file is longer than {_MAX_DOCUMENT} bytes")
-    content: bytes = sent.read()
-    return content.decode("utf-8")
+class ScreenForm(StepForm):
+    """Step 4: what raters see; several of a list are compared by chance, rater by rater or item by item."""
+
+    part = ("display",)
+    explained = ("layouts", "context", "marks", "by")
+
+    layouts = _pick("layouts", LAYOUTS, many=True, label="Layout")
+    context = _pick("context", ("off", "on"), many=True, label="Goal and earlier steps")
+    marks = _pick("marks", MARKS, many=True, label="Marking the rows that look wrong")
+    by = _pick("by", ("rater", "item"), label="Where several are ticked, chance decides")
+
+    def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        display = protocols.stored({**document, "sources": []}).display
+        context = ["on" if one else "off" for one in display.context]
+        return {"layouts": list(display.layouts), "context": context, "marks": list(display.marks), "by": display.by}
+
+    def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        context = [one == "on" for one in cleaned["context"]]
+        plain = {key: cleaned[key] for key in ("layouts", "marks", "by")}
+        return {"display": {**plain, "context": context}}
+
+    def place(self, problem: str) -> str | None:
+        return super().place(problem.removeprefix("display."))
+
+
+class GuideForm(forms.Form):
+    """New instructions for a study that runs."""
+
+    guide = _text("guide", 14, label="Instructions of your own", help_text="Shown with the standing ones. Every rater is shown the new version before their next item.")  # fmt: skip
+
+
+def blank() -> dict[str, Any]:
+    """What a document starts from, before the first step is filled in."""
+    return {"sources": [], "ratings_per_item": 3, "seed": secrets.randbelow(2**31)}
+
+
+def _all_or(chosen: list[str], field: forms.Field) -> list[str] | str:
+    """ "all" where none or every one of the choices is ticked: those that are added later then count as well."""
+    assert isinstance(field, forms.MultipleChoiceField)
+    every: Collection[Any] = list(field.choices)  # type: ignore[arg-type]
+    return chosen if 0 < len(chosen) < len(every) else "all"
 
 
 def _count_name(cast: str, perturbation: str) -> str:

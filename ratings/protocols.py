@@ -1,28 +1,21 @@
-"""The study document: read strictly, every problem named with its field, its value and what is allowed."""
+"""The study document: what a study is to be, frozen when it opens. `protocol_problems` says what may stand in it."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-KINDS = ("transition_plausibility", "evidence_sufficiency")
-PERTURBATIONS = ("none", "obvious", "subtle")
-FIELDS = (
-    "name", "slug", "kind", "question", "sources", "experiments", "actions", "design", "ratings_per_item", "raters",
-    "items_per_rater", "lease_minutes", "display", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
-    "deadline", "withdrawal", "feedback", "vetting", "consent", "contact", "seed", "guide",
-)  # fmt: skip
-QUESTIONS = {
-    "transition_plausibility": "Could these results have come from this action in a real laboratory?",
-    "evidence_sufficiency": "Is what was done and measured enough to say that the goal has been reached?",
-}
+from ratings import protocol_problems
+from ratings.protocol_problems import EVIDENCE, FIELDS, KINDS, MOST_RATERS, PERTURBATIONS, TRANSITION, Known, slug_of
 
-_RESERVED = ("new",)  # the address of the page that makes studies
-_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-MOST_RATERS = 200
-_LIMITS = {"ratings_per_item": (1, 50), "raters": (1, MOST_RATERS), "seed": (0, 2**53), "count": (1, 5000)}
+__all__ = [
+    "FIELDS", "KINDS", "MOST_RATERS", "PERTURBATIONS", "QUESTIONS", "Display", "ProtocolError", "SourceRequest",
+    "StudyProtocol", "guide_problems", "problems", "read", "slug_of", "stored",
+]  # fmt: skip
+QUESTIONS = {
+    TRANSITION: "Could these results have come from this action in a real laboratory?",
+    EVIDENCE: "Is what was done and measured enough to say that the goal has been reached?",
+}
 
 
 class ProtocolError(ValueError):
@@ -129,19 +122,32 @@ class StudyProtocol:
         }
 
 
-def read(data: Any, casts: Collection[str], experiments: Collection[str]) -> StudyProtocol:
-    """The protocol from its JSON, given the casts and experiments that exist. ProtocolError lists all problems."""
+def read(
+    data: Any, casts: Collection[str], experiments: Collection[str], actions: Collection[str] = ()
+) -> StudyProtocol:
+    """The protocol from its JSON, given what this laboratory has. ProtocolError lists all problems."""
     if not isinstance(data, Mapping):
         raise ProtocolError(["the document must be a JSON object"])
-    if problems := _problems(data, casts, experiments):
-        raise ProtocolError(problems)
+    if found := problems(data, casts, experiments, actions):
+        raise ProtocolError(found)
     return stored(data)
+
+
+def problems(
+    data: Mapping[str, Any], casts: Collection[str], experiments: Collection[str], actions: Collection[str] = ()
+) -> list[str]:
+    """Everything that is wrong with the document; each problem starts with its field."""
+    return protocol_problems.problems(data, Known(casts, experiments, actions))
+
+
+def guide_problems(text: Any) -> list[str]:
+    """What is wrong with a study's own instructions."""
+    return protocol_problems.text_problems("guide", text)
 
 
 def stored(data: Mapping[str, Any]) -> StudyProtocol:
     """The protocol of a study whose document was read before: checked against nothing, what is left out is standing."""
     chosen, actions = data.get("experiments", "all"), data.get("actions", "all")
-    display = data.get("display", {})
     plain = {name: data[name] for name in _PLAIN if name in data}
     return StudyProtocol(
         name=data["name"].strip(),
@@ -155,9 +161,19 @@ def stored(data: Mapping[str, Any]) -> StudyProtocol:
         raters=data.get("raters"),
         seed=data["seed"],
         guide=data.get("guide", ""),
-        display=Display(**{name: tuple(value) if name != "by" else value for name, value in display.items()}),
+        display=_display(data.get("display", {})),
         deadline=date.fromisoformat(data["deadline"]) if data.get("deadline") else None,
         **plain,
+    )
+
+
+def _display(data: Mapping[str, Any]) -> Display:
+    standing = Display()
+    return Display(
+        layouts=tuple(data.get("layouts", standing.layouts)),
+        context=tuple(data.get("context", standing.context)),
+        marks=tuple(data.get("marks", standing.marks)),
+        by=data.get("by", standing.by),
     )
 
 
@@ -165,103 +181,3 @@ _PLAIN = (
     "design", "items_per_rater", "lease_minutes", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
     "withdrawal", "feedback", "vetting", "consent", "contact",
 )  # fmt: skip
-
-
-def slug_of(name: str) -> str:
-    """The name in small letters, digits and hyphens; "" if nothing of it is left."""
-    return "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:80].strip("-")
-
-
-def _problems(data: Mapping[str, Any], casts: Collection[str], experiments: Collection[str]) -> list[str]:
-    problems = [f"{key}: unknown field; known fields: {', '.join(FIELDS)}" for key in data if key not in FIELDS]
-    problems += _text_problems(data)
-    if data.get("kind") not in KINDS:
-        problems.append(f"kind: is {_shown(data.get('kind'))}; allowed: {', '.join(KINDS)}")
-    problems += _number_problem(data, "ratings_per_item") + _number_problem(data, "seed")
-    if data.get("raters") is not None:
-        problems += _number_problem(data, "raters") or _too_few_raters(data)
-    return problems + _experiment_problems(data, experiments) + _source_problems(data, casts)
-
-
-def _text_problems(data: Mapping[str, Any]) -> list[str]:
-    problems = []
-    name = data.get("name")
-    if not isinstance(name, str) or not name.strip() or len(name) > 120:
-        problems.append(f"name: is {_shown(name)}; it must be text of 1 to 120 characters")
-    elif _UNSTORABLE.search(name):
-        problems.append(f"name: is {_shown(name)}; it must not contain NUL or half a surrogate pair")
-    elif slug_of(name) in _RESERVED and not data.get("slug"):
-        problems.append(f"slug: {slug_of(name)!r} is taken by a page of this site; give another one")
-    elif not data.get("slug") and not slug_of(name):
-        problems.append("slug: the name has no letters to make one of; give one in small letters, digits and hyphens")
-    for key, longest in (("slug", 80), ("question", 300), ("guide", 5000)):
-        value = data.get(key, "")
-        if not isinstance(value, str) or len(value) > longest:
-            problems.append(f"{key}: is {_shown(value)}; it must be text of at most {longest} characters")
-        elif key == "slug" and value and not _SLUG.fullmatch(value):
-            problems.append(f"slug: is {_shown(value)}; it must be small letters and digits with single hyphens")
-        elif key == "slug" and value in _RESERVED:
-            problems.append(f"slug: {value!r} is taken by a page of this site; give another one")
-        elif _UNSTORABLE.search(value):
-            problems.append(f"{key}: must not contain the character NUL or half a surrogate pair")
-    return problems
-
-
-def _number_problem(data: Mapping[str, Any], key: str, place: str = "") -> list[str]:
-    value, (low, high) = data.get(key), _LIMITS[key]
-    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-        return []
-    return [f"{place}{key}: is {_shown(value)}; it must be a whole number from {low} to {high}"]
-
-
-def _too_few_raters(data: Mapping[str, Any]) -> list[str]:
-    wanted = data.get("ratings_per_item")
-    if isinstance(wanted, int) and data["raters"] < wanted:
-        return [f"raters: is {data['raters']}; {wanted} ratings per item need at least {wanted} raters"]
-    return []
-
-
-def _experiment_problems(data: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    chosen = data.get("experiments", "all")
-    if chosen == "all":
-        return []
-    if not isinstance(chosen, list) or not chosen:
-        return [f'experiments: is {_shown(chosen)}; it must be "all" or a list of: {_listed(known)}']
-    unknown = [slug for slug in chosen if not isinstance(slug, str) or slug not in known]
-    return [f"experiments: {_shown(slug)} is not known; known experiments: {_listed(known)}" for slug in unknown]
-
-
-def _source_problems(data: Mapping[str, Any], casts: Collection[str]) -> list[str]:
-    sources = data.get("sources")
-    if not isinstance(sources, list) or not sources or not all(isinstance(s, Mapping) for s in sources):
-        return ['sources: must be a list of {"cast", "perturbation", "count"}, at least one']
-    problems: list[str] = []
-    seen: set[tuple[Any, Any]] = set()
-    for number, source in enumerate(sources):
-        place = f"sources[{number}]."
-        problems += _one_source(source, place, str(data.get("kind")), casts)
-        key = (repr(source.get("cast")), repr(source.get("perturbation", "none")))
-        if key in seen:
-            problems.append(f"{place}cast: the same cast and perturbation stand there twice")
-        seen.add(key)
-    return problems
-
-
-def _one_source(source: Mapping[str, Any], place: str, kind: str, casts: Collection[str]) -> list[str]:
-    allowed = ("cast", "perturbation", "count")
-    problems = [f"{place}{key}: unknown field; known: {', '.join(allowed)}" for key in source if key not in allowed]
-    cast, perturbation = source.get("cast"), source.get("perturbation", "none")
-    if not isinstance(cast, str) or cast not in casts:
-        problems.append(f"{place}cast: {_shown(cast)} is not known; known casts: {_listed(casts)}")
-    possible = PERTURBATIONS if kind != "evidence_sufficiency" else ("none",)
-    if perturbation not in possible:
-        problems.append(f"{place}perturbation: is {_shown(perturbation)}; allowed: {', '.join(possible)}")
-    return problems + _number_problem(source, "count", place)
-
-
-def _shown(value: Any) -> str:
-    return repr(value)[:80]
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(sorted(names)) or "none yet"

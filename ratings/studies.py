@@ -1,5 +1,6 @@
-"""The write side of a study: create, open, invite, rate, close, unblind. Each is one transaction."""
+"""The life of a study: draft, open, paused, closed, unblinded. Each move is one transaction and one line in the log."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -10,10 +11,11 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import opening, pool, protocols
-from ratings.models import GuideVersion, Study, StudyEvent
+from ratings import opening, pool, protocols, stopping
+from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
+from simulation.models import CatalogueEntry
 
 Actor = User | None
 
@@ -38,32 +40,29 @@ def find(name: str) -> Study:
 
 
 def read_protocol(data: Any) -> StudyProtocol:
-    """A study document checked against the casts and experiments of this laboratory; else ProtocolError."""
-    return protocols.read(data, pool.known_casts(), pool.known_experiments())
+    """A study document checked against the casts, experiments and actions of this laboratory; else ProtocolError."""
+    return protocols.read(data, pool.known_casts(), pool.known_experiments(), known_actions())
 
 
-def pool_report(protocol: StudyProtocol) -> list[Stock]:
+def problems_of(document: Mapping[str, Any]) -> list[str]:
+    """What keeps this document from opening here and now, the items apart; [] when it can."""
+    return protocols.problems(document, pool.known_casts(), pool.known_experiments(), known_actions())
+
+
+def known_actions() -> list[str]:
+    """The actions an item may show: those that do something at the bench."""
+    return list(CatalogueEntry.objects.exclude(kind="control").order_by("name").values_list("name", flat=True))
+
+
+def pool_report(protocol: StudyProtocol, study: Study | None = None) -> list[Stock]:
     """For each source how many items the study wants and how many the pool holds."""
-    return pool.stock(protocol)
+    return pool.stock(protocol, study)
 
 
 @transaction.atomic
 def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
     """A draft. A slug that is taken is a ProtocolError, also if another request takes it at this moment."""
-    study, created = Study.objects.get_or_create(
-        slug=protocol.slug,
-        defaults={
-            "name": protocol.name,
-            "kind": protocol.kind,
-            "question": protocol.question,
-            "protocol": protocol.to_json(),
-            "seed": protocol.seed,
-            "ratings_per_item": protocol.ratings_per_item,
-            "guide": protocol.guide,
-            "deadline": protocol.deadline,
-            "created_by": by,
-        },
-    )
+    study, created = Study.objects.get_or_create(slug=protocol.slug, defaults={**_columns(protocol), "created_by": by})
     if not created:
         raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
     GuideVersion.objects.create(study=study, number=1, text=protocol.guide, by=by)
@@ -72,44 +71,116 @@ def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
 
 
 @transaction.atomic
+def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: str = "") -> Study:
+    """The draft as this document has it; the address may change with it. Whoever writes last wins, and is logged."""
+    row = _locked(study, "edited", "draft")
+    if Study.objects.exclude(pk=row.pk).filter(slug=protocol.slug).exists():
+        raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
+    Study.objects.filter(pk=row.pk).update(slug=protocol.slug, **_columns(protocol))
+    GuideVersion.objects.filter(study=row, number=1).update(text=protocol.guide, by=by, at=timezone.now())
+    log(row, "edited", by, part)
+    row.refresh_from_db()
+    return row
+
+
+@transaction.atomic
+def delete_draft(study: Study) -> None:
+    """Nobody was ever asked anything: nothing is kept, its log neither."""
+    row = _locked(study, "deleted", "draft")
+    row.events.all().delete()
+    row.delete()
+
+
+@transaction.atomic
+def duplicate(study: Study, by: Actor = None) -> Study:
+    """A new draft with the same document and the same imported items, and nobody's ratings. Its seed is the same."""
+    document = {**study.protocol, **_free_name(study), "guide": study.guide}
+    copy = create_study(protocols.stored(document), by)
+    imported = list(study.imported_items.all())
+    for row in imported:
+        row.pk, row._state.adding, row.study, row.by = None, True, copy, by
+    ImportedItem.objects.bulk_create(imported, batch_size=500)
+    log(copy, "duplicated", by, f"from {study.slug}")
+    return copy
+
+
+@transaction.atomic
 def open_study(study: Study, raters: int | None = None, by: Actor = None) -> None:
     """Choose the items, freeze them blinded, make the seats and say who rates what. PlanError if it cannot be done."""
-    study = _locked(study, "open", needs="draft")
+    study = _locked(study, "opened", "draft")
     protocol = read_protocol(study.protocol)
+    if not (protocol.sources or study.imported_items.exists()):
+        raise StudyError(f"{study.name} has no items: name a source, or import items")
+    if protocol.design == "crossed" and raters not in (None, protocol.ratings_per_item):
+        raise StudyError(
+            f"In a crossed design everybody rates everything: {protocol.ratings_per_item} raters, not {raters}"
+        )
     filled = opening.fill(study, protocol, raters or protocol.raters)
     study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
-    _move(
-        study,
-        "open",
-        by,
-        f"{filled.items} item{'s' * (filled.items != 1)}, {filled.seats} rater{'s' * (filled.seats != 1)}",
-        opened_at=timezone.now(),
-    )
+    _move(study, "open", "opened", by, f"{_many(filled.items, 'item')}, {_many(filled.seats, 'rater')}",
+          opened_at=timezone.now())  # fmt: skip
+
+
+@transaction.atomic
+def pause(study: Study, by: Actor = None) -> None:
+    """Take no ratings for a while; raters are told so, and nothing they did is lost."""
+    _move(_locked(study, "paused", "open"), "paused", "paused", by)
+
+
+@transaction.atomic
+def resume(study: Study, by: Actor = None) -> None:
+    """Take ratings again after a pause."""
+    _move(_locked(study, "resumed", "paused"), "open", "resumed", by)
 
 
 @transaction.atomic
 def close(study: Study, by: Actor = None) -> None:
     """No more ratings; those given stay sealed."""
-    _move(_locked(study, "close", needs="open"), "closed", by, closed_at=timezone.now())
+    _move(_locked(study, "closed", "open", "paused"), "closed", "closed", by, closed_at=timezone.now())
 
 
 @transaction.atomic
 def reopen(study: Study, by: Actor = None) -> None:
     """Take ratings again; not once anyone may have seen where the items came from."""
-    _move(_locked(study, "reopen", needs="closed"), "open", by, event="reopened", closed_at=None)
+    _move(_locked(study, "reopened", "closed"), "open", "reopened", by, closed_at=None)
 
 
 @transaction.atomic
 def unblind(study: Study, by: Actor) -> None:
-    """Break the seal, for good: an open study is closed first. Doing it again changes nothing."""
-    study = Study.objects.select_for_update().get(pk=study.pk)
-    if study.is_unblinded:
+    """Break the seal of a closed study, for good. Doing it again changes nothing."""
+    if Study.objects.select_for_update().get(pk=study.pk).is_unblinded:
         return
-    if study.is_open:
+    _move(_locked(study, "unblinded", "closed"), "unblinded", "unblinded", by, unblinded_at=timezone.now())
+
+
+@transaction.atomic
+def close_and_unblind(study: Study, by: Actor) -> None:
+    """Both moves at once, each logged: for commands, where nobody can be asked in between."""
+    if Study.objects.select_for_update().get(pk=study.pk).status in ("open", "paused"):
         close(study, by)
-        study.refresh_from_db()
-    _move(_locked(study, "unblind", needs="closed"), "unblinded", by, unblinded_at=timezone.now())
+    unblind(study, by)
+
+
+@transaction.atomic
+def revise_guide(study: Study, text: str, by: Actor = None) -> int:
+    """New instructions while raters rate: another version, shown to each before their next item. Returns its number."""
+    row = _locked(study, "given new instructions", "open", "paused")
+    text = text.replace("\r\n", "\n")  # as browsers send line breaks
+    if problems := protocols.guide_problems(text):
+        raise ProtocolError(problems)
+    if text == row.guide:
+        return row.guide_version
+    number = row.guide_version + 1
+    Study.objects.filter(pk=row.pk).update(guide=text, guide_version=number)
+    GuideVersion.objects.create(study=row, number=number, text=text, by=by)
+    log(row, "guide", by, f"version {number}")
+    return number
+
+
+def stop_met(study: Study) -> bool:
+    """Whether the study's stop rule is met; until then every number of it is an interim one."""
+    return stopping.look(study).met
 
 
 def log(study: Study, kind: str, by: Actor = None, detail: str = "") -> None:
@@ -117,19 +188,41 @@ def log(study: Study, kind: str, by: Actor = None, detail: str = "") -> None:
     StudyEvent.objects.create(study=study, kind=kind, by=by, detail=detail[:300])
 
 
-def _locked(study: Study, verb: str, needs: str) -> Study:
+def _columns(protocol: StudyProtocol) -> dict[str, Any]:
+    """What the row of a draft repeats of its document."""
+    return {
+        "name": protocol.name,
+        "kind": protocol.kind,
+        "question": protocol.question,
+        "protocol": protocol.to_json(),
+        "seed": protocol.seed,
+        "ratings_per_item": protocol.ratings_per_item,
+        "guide": protocol.guide,
+        "deadline": protocol.deadline,
+    }
+
+
+def _free_name(study: Study) -> dict[str, str]:
+    """The name and slug of a copy: "-copy", or the first "-copy-2", "-copy-3" ... that is free."""
+    taken = set(Study.objects.values_list("slug", flat=True))
+    ends = ["copy", *(f"copy-{number}" for number in range(2, len(taken) + 3))]
+    end = next(end for end in ends if f"{study.slug[:68]}-{end}" not in taken)
+    return {"slug": f"{study.slug[:68]}-{end}", "name": f"{study.name[:105]} ({end.replace('-', ' ')})"}
+
+
+def _locked(study: Study, done: str, *needs: str) -> Study:
     row = Study.objects.select_for_update().get(pk=study.pk)
-    if row.status != needs:
-        raise StudyError(f"{row.name} is {row.status}; only a study that is {needs} can be {_PAST[verb]}")
+    if row.status not in needs:
+        raise StudyError(f"{row.name} is {row.status}; only a study that is {' or '.join(needs)} can be {done}")
     return row
 
 
-_PAST = {"open": "opened", "close": "closed", "reopen": "reopened", "unblind": "unblinded"}
-_EVENTS = {"open": "opened", "closed": "closed", "unblinded": "unblinded"}
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' * (number != 1)}"
 
 
-def _move(study: Study, status: str, by: Actor, detail: str = "", event: str = "", **times: datetime | None) -> None:
+def _move(study: Study, status: str, event: str, by: Actor, detail: str = "", **times: datetime | None) -> None:
     if not study.may_become(status):
         raise StudyError(f"{study.name} is {study.status} and cannot become {status}")
     Study.objects.filter(pk=study.pk).update(status=status, **times)
-    log(study, event or _EVENTS[status], by, detail)
+    log(study, event, by, detail)

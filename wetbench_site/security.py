@@ -1,5 +1,6 @@
-"""What holds for every response: the content security policy, and signing in first."""
+"""What holds for every response: the content security policy, nothing unseen in pages, and signing in first."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,24 @@ def content_security_policy(
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)
         response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+        return response
+
+    return middleware
+
+
+# Control characters, and what turns or hides text: a page shows that something stood there, and lets it do nothing.
+_UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+def seen_as_written(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
+    """On every page the last word about signs that cannot be seen; those who store or show text clean it before."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
+            text = response.content.decode(response.charset)
+            if _UNSEEN.search(text):
+                response.content = _UNSEEN.sub("\ufffd", text)
         return response
 
     return middleware

@@ -70,8 +70,10 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "wetbench_site.security.seen_as_written",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "wetbench_site.access_table.AccessTable",
     "wetbench_site.security.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
@@ -132,12 +134,23 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 
+# Raters sign in by name or e-mail address; most have no password and come by a link.
+AUTHENTICATION_BACKENDS = ["ratings.signing_in.NameOrEmail"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
+    for name, options in (
+        ("MinimumLengthValidator", {"min_length": 12}),
+        ("CommonPasswordValidator", {}),
+        ("UserAttributeSimilarityValidator", {}),
+    )
+]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 SESSION_COOKIE_AGE = 7 * 24 * 3600
 SESSION_COOKIE_NAME = "wb_session"
 CSRF_COOKIE_NAME = "wb_csrf"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = env_flag("WETBENCH_HTTPS", False)
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_CONTENT_TYPE_NOSNIFF = True
@@ -145,6 +158,18 @@ X_FRAME_OPTIONS = "DENY"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 500
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+
+# Mail is printed to the console until a server is named.
+SITE_URL = env_text("WETBENCH_URL", "")  # where the site is, for links in letters; else as a request came in
+EMAIL_HOST = env_text("EMAIL_HOST", "")
+EMAIL_BACKEND = f"django.core.mail.backends.{'smtp' if EMAIL_HOST else 'console'}.EmailBackend"
+EMAIL_PORT = int(env_number("EMAIL_PORT", 587))
+EMAIL_HOST_USER = env_text("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = env_text("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_SSL = env_flag("EMAIL_USE_SSL", False)
+EMAIL_USE_TLS = env_flag("EMAIL_USE_TLS", not EMAIL_USE_SSL)
+EMAIL_TIMEOUT = env_number("EMAIL_TIMEOUT", 20)
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = env_text("EMAIL_FROM", "WetBench <wetbench@localhost>")
 
 # No broker named: `manage.py work` plays everything in its own threads, from the same rows.
 CELERY_BROKER_URL = env_text("CELERY_BROKER_URL", "")

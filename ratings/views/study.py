@@ -1,93 +1,141 @@
-"""Studies for staff: list, make, open, invite, close, unblind."""
+"""The list of studies, and the moves of one: open, pause, resume, close, reopen, unblind; and new instructions."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import access, studies
+from ratings import access, reauth, studies
+from ratings.forms import GuideForm
 from ratings.models import Study
+from ratings.models.answers import FIRST
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
-from simulation.access import StaffRequest, staff_only
+from ratings.views.guards import Guarded, StudyRequest, staff_or_member, study_page
 
 
-@staff_only
+@staff_or_member
 @require_safe
-def study_list(request: StaffRequest) -> HttpResponse:
-    return render(request, "ratings/studies.html", {"studies": counted()})
+def study_list(request: StudyRequest) -> HttpResponse:
+    """The studies this user has a role in. Staff may make new ones."""
+    own = counted(access.studies_of(request.user))
+    return render(request, "ratings/studies.html", {"studies": own, "may_make": request.user.is_staff})
 
 
-def counted() -> QuerySet[Study]:
-    """Studies with the numbers that a list shows."""
+def counted(rows: QuerySet[Study] | None = None) -> QuerySet[Study]:
+    """Studies with the numbers that a list shows; only what counts is counted."""
+    live = Q(items__assignments__occasion=FIRST, items__assignments__released_at__isnull=True)
+    live &= Q(items__assignments__surplus=False, items__assignments__rater__dropped=False)
+    rows = Study.objects.all() if rows is None else Study.objects.filter(pk__in=rows.order_by().values("pk"))
     return (
-        Study.objects.defer("protocol")
+        rows.defer("protocol")
         .annotate(
             n_items=Count("items", distinct=True),
-            wanted=Count("items__assignments", distinct=True),
-            given=Count("items__assignments__rating", distinct=True),
+            wanted=F("n_items") * F("ratings_per_item"),
+            given=Count("items__assignments__rating", distinct=True, filter=live),
             simulated=Count(
-                "items__assignments__rating", distinct=True, filter=Q(items__assignments__rater__simulated=True)
+                "items__assignments__rating", distinct=True, filter=live & Q(items__assignments__rater__simulated=True)
             ),
         )
         .order_by("-created_at", "-pk")
     )
 
 
-@staff_only
-@require_POST
-def open_study(request: StaffRequest, slug: str) -> HttpResponse:
-    said = "The study is open. Make a link for each rater below and send it."
-    return _done(request, slug, lambda study: studies.open_study(study, by=request.user), said)
+def _mover(move: Callable[[Study, Any], object], said: str) -> Guarded:
+    """A view that does one move and goes back to the study's page, which says what became of it."""
+
+    @study_page("admin")
+    @require_POST
+    def moved(request: StudyRequest) -> HttpResponse:
+        try:
+            move(request.study, request.user)
+        except ProtocolError as error:
+            messages.error(request, f"The document cannot be opened: {'; '.join(error.problems)}")
+        except (StudyError, PlanError) as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, said)
+        return redirect("ratings:study", slug=request.study.slug)
+
+    return moved
 
 
-@staff_only
-@require_POST
-def close_study(request: StaffRequest, slug: str) -> HttpResponse:
-    said = "The study is closed. The ratings stay sealed until it is unblinded."
-    return _done(request, slug, lambda study: studies.close(study, request.user), said)
-
-
-@staff_only
-@require_POST
-def reopen_study(request: StaffRequest, slug: str) -> HttpResponse:
-    return _done(request, slug, lambda study: studies.reopen(study, request.user), "The study takes ratings again.")
-
-
-@staff_only
+@study_page("admin")
 @require_http_methods(["GET", "HEAD", "POST"])
-def unblind_study(request: StaffRequest, slug: str) -> HttpResponse:
-    """Asks first: it cannot be undone."""
-    study = access.study_for(request.user, slug)
-    if request.method == "POST":
-        return _done(request, slug, lambda one: studies.unblind(one, request.user), "The study is unblinded.")
-    if study.is_unblinded or study.status == "draft":
-        return redirect("ratings:study", slug=slug)
-    context = {"study": counted().get(pk=study.pk)}
-    return render(request, "ratings/study_unblind.html", context)
+def unblind_study(request: StudyRequest) -> HttpResponse:
+    """Asks first, and for the password once more: it cannot be undone."""
+    study = request.study
+    if study.status != "closed":
+        if not study.is_unblinded:
+            messages.error(request, "Close the study first: only a closed study can be unblinded.")
+        return redirect("ratings:study", slug=study.slug)
+    if request.method == "POST" and reauth.confirmed(request, request.POST.get("password", "")):
+        studies.unblind(study, request.user)
+        messages.success(request, "The study is unblinded.")
+        return redirect("ratings:study", slug=study.slug)
+    refused = request.method == "POST"
+    context = {
+        "study": counted().get(pk=study.pk),
+        "needs_password": reauth.needs_password(request),
+        "refused": refused,
+        "stop_met": studies.stop_met(study),
+    }
+    return render(request, "ratings/study_unblind.html", context, status=422 if refused else 200)
 
 
-def _done(request: StaffRequest, slug: str, verb: Any, said: str) -> HttpResponse:
-    """Do it and go back to the study's page, which says what became of it."""
-    study = access.study_for(request.user, slug)
-    try:
-        verb(study)
-    except (StudyError, PlanError, ProtocolError) as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, said)
-    return redirect("ratings:study", slug=slug)
+@study_page("admin")
+@require_http_methods(["GET", "HEAD", "POST"])
+def study_guide(request: StudyRequest) -> HttpResponse:
+    """The study's own instructions in all their versions; new ones while it runs."""
+    study = request.study
+    form = GuideForm(request.POST if request.method == "POST" else None, initial={"guide": study.guide})
+    if form.is_valid():
+        try:
+            number = studies.revise_guide(study, form.cleaned_data["guide"], request.user)
+        except ProtocolError as error:
+            form.add_error("guide", error.problems[0].partition(": ")[2])
+        except StudyError as error:
+            form.add_error(None, str(error))
+        else:
+            messages.success(request, f"Raters are shown version {number} of the instructions.")
+            return redirect("ratings:study_guide", slug=study.slug)
+    context = {"study": study, "form": form, "guides": study.guides.select_related("by").order_by("-number")}
+    return render(request, "ratings/study_guide.html", context, status=422 if form.errors else 200)
+
+
+def _open(study: Study, by: Any) -> None:
+    studies.open_study(study, by=by)
 
 
 urls: list[URLPattern] = [
     path("studies/", study_list, name="studies"),
-    path("studies/<slug:slug>/open/", open_study, name="open_study"),
-    path("studies/<slug:slug>/close/", close_study, name="close_study"),
-    path("studies/<slug:slug>/reopen/", reopen_study, name="reopen_study"),
+    path("studies/<slug:slug>/open/", _mover(_open, "The study is open. Invite its raters."), name="open_study"),
+    path(
+        "studies/<slug:slug>/pause/",
+        _mover(studies.pause, "The study is paused: raters are told so, and nothing they did is lost."),
+        name="pause_study",
+    ),
+    path(
+        "studies/<slug:slug>/resume/",
+        _mover(studies.resume, "The study takes ratings again."),
+        name="resume_study",
+    ),
+    path(
+        "studies/<slug:slug>/close/",
+        _mover(studies.close, "The study is closed. The ratings stay sealed until it is unblinded."),
+        name="close_study",
+    ),
+    path(
+        "studies/<slug:slug>/reopen/",
+        _mover(studies.reopen, "The study takes ratings again."),
+        name="reopen_study",
+    ),
     path("studies/<slug:slug>/unblind/", unblind_study, name="unblind_study"),
+    path("studies/<slug:slug>/guide/", study_guide, name="study_guide"),
 ]

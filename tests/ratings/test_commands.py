@@ -8,8 +8,7 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.core.management import CommandError, call_command
 
-from ratings import access, studies
-from ratings.access import Door
+from ratings import access, joining, seating, studies
 from ratings.models import Rating, Study
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +52,8 @@ def test_the_links_printed_open_the_door(document) -> None:
     call("create_study", document, "--open")
     link = call("rater_link", "small-study", "R01", "--url", "https://lab.example/").strip()
     assert link.startswith("https://lab.example/r/")
-    assert access.open_link(link.split("/")[-2], AnonymousUser(), "rater").door == Door.WELCOME
+    found = joining.find(link.split("/")[-2])
+    assert joining.accept(found, AnonymousUser(), joining.Joining()).label == "R01"
 
 
 def test_a_sign_in_link_lets_staff_in(admin_user) -> None:
@@ -116,7 +116,7 @@ def test_a_wrong_sensitivity_is_refused_before_any_seat_is_taken(document) -> No
     call("create_study", document, "--open")
     said = refused("simulate_raters", "small-study", "--raters", 2, "--seed", 1, "--sensitivity-subtle", 1.5)
     assert said == (2, "subtle is 1.5; it must be from 0.001 to 0.999")
-    assert len(studies.free_seats(Study.objects.get())) == 6
+    assert len(seating.free_seats(Study.objects.get())) == 6
 
 
 def test_a_document_nested_without_end_is_no_document(tmp_path: Path) -> None:
@@ -131,3 +131,34 @@ def test_seats_are_one_to_two_hundred(document, number: int) -> None:
     code, said = refused("create_study", document, "--open", "--raters", number)
     assert code == 2 and "a number of seats from 1 to 200" in said
     assert not Study.objects.exists()
+
+
+def test_a_study_without_items_opens_by_no_command(document) -> None:
+    document.write_text(json.dumps(factories.protocol(sources=[])))
+    code, said = refused("create_study", document, "--open")
+    assert (code, said) == (1, "Nothing was made: Small study has no items: name a source, or import items")
+    assert not Study.objects.exists()
+
+
+def test_a_crossed_study_opens_with_its_own_number_of_raters_alone(document) -> None:
+    document.write_text(json.dumps(factories.protocol(design="crossed")))
+    code, said = refused("create_study", document, "--open", "--raters", 3)
+    assert code == 1 and said.endswith("everybody rates everything: 2 raters, not 3")
+    assert call("create_study", document, "--open", "--raters", 2).count("/r/") == 2
+
+
+@pytest.mark.parametrize("status", ["open", "paused", "closed"])
+def test_the_command_closes_what_still_runs_before_it_unblinds(document, admin_user, status) -> None:
+    call("create_study", document, "--open")
+    study = Study.objects.get()
+    if status != "open":
+        {"paused": studies.pause, "closed": studies.close}[status](study)
+    call("unblind", "small-study", "--by", admin_user.username)
+    call("unblind", "small-study", "--by", admin_user.username)
+    assert list(study.events.values_list("kind", flat=True))[-2:] == ["closed", "unblinded"]
+
+
+def test_a_draft_is_unblinded_by_no_command(document, admin_user) -> None:
+    call("create_study", document)
+    said = refused("unblind", "small-study", "--by", admin_user.username)
+    assert said == (2, "Small study is draft; only a study that is closed can be unblinded")

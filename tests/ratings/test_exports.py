@@ -1,5 +1,7 @@
 import csv
 import io
+import json
+import zipfile
 
 import factories
 import pytest
@@ -7,8 +9,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ratings import exports, studies
+from ratings.codebook import MEANINGS
 from ratings.exports import COLUMNS, SEALED, csv_lines, plain
-from ratings.models import ItemSource, Study
+from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
 from ratings.reports import SealedError
 
 pytestmark = pytest.mark.both_databases
@@ -28,7 +31,7 @@ def table(study: Study, blinded: bool) -> list[dict[str, str]]:
 
 
 def unblinded(study: Study, by: object) -> Study:
-    studies.unblind(study, by)
+    studies.close_and_unblind(study, by)
     study.refresh_from_db()
     return study
 
@@ -104,3 +107,116 @@ def test_a_risky_text_gets_one_apostrophe(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "offline", "1", "a=b", " x", "–1"])
 def test_a_harmless_text_stays_as_it_is(text: str) -> None:
     assert plain(text) == text
+
+
+def test_the_codebook_says_what_every_column_means_and_which_are_sealed() -> None:
+    assert tuple(MEANINGS) == COLUMNS
+    assert tuple(name for name, meaning in MEANINGS.items() if "(sealed)" in meaning) == SEALED
+
+
+def test_old_columns_keep_their_names_and_places() -> None:
+    assert COLUMNS[:16] == (
+        "study", "item", "pair", "rater", "verdict", "confidence", "source", "perturbation", "truth", "experiment",
+        "action", "opened_at", "submitted_at", "seconds", "position", "simulated",
+    )  # fmt: skip
+
+
+def test_what_counts_nowhere_is_in_the_file_and_says_so(study) -> None:
+    surplus, again, unsure, dropped = Rating.objects.order_by("pk")[:4]
+    Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
+    Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
+    Rating.objects.filter(pk=unsure.pk).update(verdict=None, confidence=None, cannot_judge=True)
+    found = {row["item"] + row["rater"]: row for row in table(study, blinded=True)}
+
+    def cells(rating: Rating, *names: str) -> list[str]:
+        place = rating.assignment
+        return [found[str(place.item.code) + place.rater.label][name] for name in names]
+
+    assert cells(surplus, "counts", "surplus", "occasion") == ["0", "1", "1"]
+    assert cells(again, "counts", "surplus", "occasion") == ["0", "0", "2"]
+    assert cells(unsure, "counts", "cannot_judge", "verdict", "confidence") == ["1", "1", "", ""]
+    rater = dropped.assignment.rater
+    Rater.objects.filter(pk=rater.pk).update(withdrawn_at=rater.study.opened_at, dropped=True)
+    assert rater.label not in {row["rater"] for row in table(study, blinded=True)}
+
+
+def test_raters_are_in_the_order_of_their_numbers(db) -> None:
+    factories.pool(20)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 12}]
+    study = factories.open_study(raters=12, sources=sources, ratings_per_item=12, design="crossed")
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    labels = [row["rater"] for row in table(study, blinded=True)][:12]
+    assert labels == [f"R{number:02}" for number in range(1, 13)]
+
+
+def test_notes_marks_and_times_are_as_they_were_given(study) -> None:
+    rating = Rating.objects.first()
+    Rating.objects.filter(pk=rating.pk).update(
+        note="+1, said: “=2”\nand more", marks=["A:Volume", "missing"], active_seconds=1.5, hand="keys"
+    )
+    (row,) = [row for row in table(study, blinded=True) if row["note"]]
+    assert row["note"] == "'+1, said: “=2”\nand more"
+    assert json.loads(row["marked"]) == ["A:Volume", "missing"]
+    assert (row["active_seconds"], row["first_verdict_seconds"], row["hand"]) == ("1.500", "", "keys")
+
+
+def test_a_ticked_row_is_scored_where_the_place_of_the_error_is_known(study, admin_user) -> None:
+    ItemSource.objects.update(target=["A:Volume", "A/row"])
+    one, other, third, fourth = Rating.objects.order_by("pk")[:4]
+    Assignment.objects.filter(rating__in=[one, other, third]).update(marks="always")
+    Rating.objects.filter(pk=one.pk).update(marks=["A/row", "missing"], verdict=False)
+    Rating.objects.filter(pk=other.pk).update(marks=["B:Volume"], verdict=False)
+    Rating.objects.filter(pk=third.pk).update(marks=["A/row"], verdict=True)
+    before = table(study, blinded=True)
+    assert {row["localised"] for row in before} == {""}
+    found = {row["item"] + row["rater"]: row["localised"] for row in table(unblinded(study, admin_user), blinded=False)}
+
+    def localised(rating: Rating) -> str:
+        return found[str(rating.assignment.item.code) + rating.assignment.rater.label]
+
+    assert [localised(rating) for rating in (one, other, third, fourth)] == ["1", "0", "0", ""]
+
+
+def files(answer) -> dict[str, str]:
+    with zipfile.ZipFile(io.BytesIO(b"".join(answer.streaming_content))) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def test_the_pack_holds_ratings_versions_codebook_protocol_and_certificate(study, admin_client) -> None:
+    BlindingAudit.objects.create(study=study, passed=True, report={"leaks": []}, sha256="5" * 64)
+    answer = admin_client.get(f"/studies/{study.slug}/study.zip")
+    assert answer["Content-Disposition"] == 'attachment; filename="small-study-study-blinded.zip"'
+    found = files(answer)
+    assert sorted(found) == [
+        "README.txt", "certificate.json", "codebook.csv", "protocol.json", "ratings.csv", "versions.csv",
+    ]  # fmt: skip
+    assert list(csv.DictReader(io.StringIO(found["ratings.csv"]))) == table(study, blinded=True)
+    assert len(list(csv.DictReader(io.StringIO(found["versions.csv"])))) == 20
+    certificate = json.loads(found["certificate.json"])
+    assert (certificate["passed"], certificate["sha256"]) == (True, "5" * 64)
+    # Three obvious and three subtle errors among ten items.
+    assert "planted error: 60%" in found["README.txt"]
+    assert "Layouts: aligned 100%." in found["README.txt"]
+    assert study.events.filter(kind="exported").count() == 2  # this pack, and the table above
+
+
+def test_before_unblinding_nothing_in_the_pack_reads_the_sources(study, admin_client) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        found = files(admin_client.get(f"/studies/{study.slug}/study.zip"))
+    assert not any(ItemSource._meta.db_table in query["sql"] for query in asked.captured_queries)
+    assert "The sealed columns are empty." in found["README.txt"]
+
+
+def test_a_certificate_exists_once_there_was_an_audit(study, admin_client) -> None:
+    address = f"/studies/{study.slug}/certificate.json"
+    assert admin_client.get(address).status_code == 404
+    BlindingAudit.objects.create(study=study, passed=False, report={"leaks": ["x"]}, sha256="5" * 64)
+    found = json.loads(admin_client.get(address).content)
+    assert (found["study"], found["passed"], found["report"]) == (study.slug, False, {"leaks": ["x"]})
+
+
+def test_asking_for_the_head_of_an_export_is_no_export(study, admin_client) -> None:
+    for name in ("ratings.csv", "study.zip"):
+        assert admin_client.head(f"/studies/{study.slug}/{name}").status_code == 200
+    assert not study.events.filter(kind="exported").exists()

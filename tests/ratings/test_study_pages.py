@@ -22,15 +22,31 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def staff(client: Client) -> Client:
-    client.force_login(User.objects.create_user("ada", is_staff=True))
+def ada() -> User:
+    return User.objects.create_user("ada", password="enough-of-ada", is_staff=True)
+
+
+@pytest.fixture
+def staff(client: Client, ada: User) -> Client:
+    client.force_login(ada)
     return client
 
 
 @pytest.fixture
-def study() -> Study:
+def study(ada: User) -> Study:
     factories.pool()
-    return factories.open_study()
+    return owned(factories.open_study(), ada)
+
+
+def owned(study: Study, by: User) -> Study:
+    """The study as if this user had made it."""
+    Study.objects.filter(pk=study.pk).update(created_by=by)
+    study.refresh_from_db()
+    return study
+
+
+def drafted(by: User, **changes: Any) -> Study:
+    return studies.create_study(studies.read_protocol(factories.protocol(**changes)), by)
 
 
 def text(answer: Any) -> str:
@@ -42,118 +58,69 @@ def at(name: str, study: Study, *more: str) -> str:
 
 
 def unblinded(study: Study) -> Study:
-    studies.unblind(study, User.objects.create_user("eve", is_staff=True))
+    studies.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
     return study
 
 
-def filled(**changes: Any) -> dict[str, Any]:
-    """The form for what `factories.protocol` says as a document."""
-    return {
-        "by": "form", "do": "create", "name": "Small study", "kind": "transition_plausibility",
-        "count-offline-none": 4, "count-offline-obvious": 3, "count-offline-subtle": 3,
-        "experiments": ["caffeine", "zebrafish"], "ratings_per_item": 2, "seed": 7, **changes,
-    }  # fmt: skip
+MOVES = ("open_study", "pause_study", "resume_study", "close_study", "reopen_study")
+PAGES = ("unblind_study", "study_guide", "matrix", "preview", "delete_study")
 
 
 def addresses(study: Study) -> list[str]:
-    named = ("study", "open_study", "close_study", "reopen_study", "unblind_study", "ratings_csv", "protocol_json")
+    named = ("study", "ratings_csv", "protocol_json", "duplicate", *MOVES, *PAGES)
     own = [at(name, study) for name in named]
-    return [reverse("ratings:studies"), reverse("ratings:new_study"), *own, at("make_link", study, "R01")]
+    return [reverse("ratings:new_study"), at("build", study, "items"), *own]
 
 
 def test_strangers_are_sent_to_sign_in_and_raters_find_no_page(client: Client, study: Study) -> None:
-    rater = study.raters.all()[0]
     for address in addresses(study):
         assert client.get(address).status_code == client.post(address).status_code == 302
-    client.force_login(rater.user)
-    for address in addresses(study):
-        assert client.get(address).status_code == client.post(address).status_code == 404
+    client.force_login(factories.seat(study).user)
+    for address in [*addresses(study), reverse("ratings:studies")]:
+        assert {client.get(address).status_code, client.post(address).status_code} <= {404, 405}, address
+    study.refresh_from_db()
+    assert study.is_open
+
+
+def test_staff_without_a_role_in_a_study_do_not_find_it(study: Study, client: Client) -> None:
+    client.force_login(User.objects.create_user("other", is_staff=True))
+    for address in addresses(study)[1:]:
+        assert {client.get(address).status_code, client.post(address).status_code} <= {404, 405}, address
+    assert "Small study" not in text(client.get(reverse("ratings:studies")))
+    assert client.get(reverse("ratings:new_study")).status_code == 200
+
+
+def test_an_analyst_reads_the_results_and_runs_nothing(study: Study, client: Client) -> None:
+    ana = User.objects.create_user("ana")
+    study.members.create(user=ana, role="analyst")
+    client.force_login(ana)
+    assert "Small study" in text(client.get(reverse("ratings:studies")))
+    assert "New study" not in text(client.get(reverse("ratings:studies")))
+    page = text(client.get(at("study", study)))
+    assert "Results are sealed" in page
+    for word in ("Pause", "Duplicate", "Instructions", "Who rates what"):
+        assert f">{word}<" not in page
+    for name in (*MOVES, *PAGES, "duplicate"):
+        assert {client.get(at(name, study)).status_code, client.post(at(name, study)).status_code} <= {404, 405}
+    assert client.get(reverse("ratings:new_study")).status_code == 404
     study.refresh_from_db()
     assert study.is_open
 
 
 def test_what_changes_a_study_answers_no_get(staff: Client, study: Study) -> None:
-    for name in ("open_study", "close_study", "reopen_study"):
+    for name in (*MOVES, "duplicate"):
         assert staff.get(at(name, study)).status_code == 405
-    assert staff.get(at("make_link", study, "R01")).status_code == 405
-    assert staff.get(at("unblind_study", study)).status_code == 200
     study.refresh_from_db()
     assert study.is_open
+    assert Study.objects.count() == 1
 
 
-def test_the_form_and_the_document_make_the_same_study(staff: Client) -> None:
-    factories.pool()
-    staff.post(reverse("ratings:new_study"), filled(slug="by-form"))
-    document = json.dumps(factories.protocol(slug="by-text"))
-    staff.post(reverse("ratings:new_study"), {"by": "document", "do": "create", "text": document})
-    sent = SimpleUploadedFile("study.json", document.replace("by-text", "by-file").encode())
-    staff.post(reverse("ratings:new_study"), {"by": "document", "do": "create", "file": sent})
-    made = [{**row.protocol, "slug": ""} for row in Study.objects.all()]
-    assert len(made) == 3
-    assert made[0] == made[1] == made[2]
-    assert set(Study.objects.values_list("created_by__username", flat=True)) == {"ada"}
-
-
-def test_the_newest_study_stands_first(staff: Client) -> None:
+def test_the_newest_study_stands_first(staff: Client, ada: User) -> None:
     for slug in ("first", "second", "third"):
-        studies.create_study(studies.read_protocol({**factories.protocol(slug=slug), "experiments": "all"}))
-    assert [one.slug for one in staff.get(reverse("ratings:studies")).context["studies"]] == [
-        "third",
-        "second",
-        "first",
-    ]
-
-
-def test_the_form_says_how_much_there_is_of_each_source(staff: Client) -> None:
-    factories.pool(10)
-    factories.evidence_pool(3, cast="offline-lapses")
-    cells = dict(staff.get(reverse("ratings:new_study")).context["rows"])
-    # two episodes were submitted in the pool of ten, but no classifier judged them
-    assert [(one.outcomes, one.records) for one in cells["offline"]] == [(10, 0), (10, None), (10, None)]
-    assert [(one.outcomes, one.records) for one in cells["offline-random"]] == [(0, 0), (0, None), (0, None)]
-    assert cells["offline-lapses"][0].records == 3
-
-
-def test_checking_says_what_the_pool_holds_and_makes_nothing(staff: Client) -> None:
-    factories.pool(10)
-    answer = staff.post(reverse("ratings:new_study"), filled(do="check", **{"count-offline-subtle": 400}))
-    assert answer.status_code == 200
-    assert "too few" in text(answer)
-    assert [(one.source.count, one.have) for one in answer.context["stock"]] == [(4, 10), (3, 10), (400, 10)]
-    assert not Study.objects.exists()
-
-
-@pytest.mark.parametrize(
-    ("wrong", "field", "said"),
-    [
-        ({"name": ""}, "name", "This field is required"),
-        ({"slug": "Not a Slug"}, "slug", "small letters and digits"),
-        ({"ratings_per_item": 0}, "ratings_per_item", "greater than or equal to 1"),
-        ({"raters": 1}, "raters", "need at least 2 raters"),
-        ({"kind": "evidence_sufficiency"}, "count-offline-obvious", "allowed: none"),
-        ({"experiments": []}, "experiments", "Choose at least one experiment."),
-    ],
-)
-def test_a_wrong_form_names_each_field_and_keeps_what_was_written(
-    staff: Client, wrong: dict[str, Any], field: str, said: str
-) -> None:
-    factories.pool()
-    answer = staff.post(reverse("ratings:new_study"), filled(**{"guide": "Kept words", **wrong}))
-    assert answer.status_code == 422
-    assert said in " ".join(answer.context["form"].errors[field])
-    assert "Kept words" in text(answer)
-    assert not Study.objects.exists()
-
-
-def test_a_form_without_any_item_and_a_taken_slug_are_refused(staff: Client, study: Study) -> None:
-    none = {f"count-offline-{wrong}": "" for wrong in ("none", "obvious", "subtle")}
-    answer = staff.post(reverse("ratings:new_study"), filled(slug="other", **none))
-    assert answer.status_code == 422
-    assert "how many items you want" in text(answer)
-    answer = staff.post(reverse("ratings:new_study"), filled(slug=study.slug))
-    assert answer.status_code == 422
-    assert "is the slug of another study" in text(answer)
+        drafted(ada, slug=slug)
+    listed = [one.slug for one in staff.get(reverse("ratings:studies")).context["studies"]]
+    assert listed == ["third", "second", "first"]
 
 
 @pytest.mark.parametrize(
@@ -178,76 +145,128 @@ def test_a_file_that_is_no_text_is_refused(staff: Client) -> None:
     assert answer.status_code == 422
 
 
-def test_a_draft_shows_need_and_have_and_opens(staff: Client) -> None:
+def test_a_draft_shows_need_and_have_and_opens(staff: Client, ada: User) -> None:
     factories.pool(4)
-    study = studies.create_study(studies.read_protocol(factories.protocol()))
+    study = drafted(ada)
     page = text(staff.get(at("study", study)))
     assert "Draft" in page
-    assert "too few" not in page
+    assert f'hx-get="{at("stock", study)}"' in page
+    table = text(staff.get(at("stock", study)))
+    assert table.count(">enough<") == 3
+    assert table in text(staff.get(at("study", study) + "?counted=1"))
     answer = staff.post(at("open_study", study), follow=True)
-    assert "Make a link for each rater" in text(answer)
+    assert "The study is open." in text(answer)
     assert "Collecting" in text(answer)
     again = staff.post(at("open_study", study), follow=True)
     assert "only a study that is draft can be opened" in text(again)
+    assert staff.get(at("stock", study)).status_code == 204
 
 
-def test_a_draft_that_the_pool_cannot_fill_offers_no_opening_and_says_why(staff: Client) -> None:
+def test_a_draft_that_the_pool_cannot_fill_offers_no_opening_and_says_why(staff: Client, ada: User) -> None:
     factories.pool(2)
-    study = studies.create_study(studies.read_protocol(factories.protocol()))
-    page = text(staff.get(at("study", study)))
-    assert "The pool is too small." in page
-    assert re.search(r"<button[^>]*disabled[^>]*>Open the study", page)
+    study = drafted(ada)
+    for address in (at("stock", study), at("study", study) + "?counted=1"):
+        assert "The pool is too small." in text(staff.get(address))
     answer = staff.post(at("open_study", study), follow=True)
     assert "the pool holds 2" in text(answer)
 
 
-def test_a_link_shows_once_signs_its_rater_in_and_is_kept_nowhere(staff: Client, study: Study, client: Client) -> None:
-    answer = staff.post(at("make_link", study, "R02"))
-    link = re.findall(r'value="(http[^"]+)"', text(answer))[0]
-    token = link.rstrip("/").rsplit("/", 1)[1]
-    assert answer["Cache-Control"].startswith("max-age=0, no-cache, no-store")
-    assert token not in text(staff.get(at("study", study)))
-    stranger = Client()
-    stranger.get(reverse("ratings:rater_link", args=[token]))
-    assert stranger.session["_auth_user_id"] == str(study.raters.get(label="R02").user_id)
-
-
-def test_no_link_is_made_for_unknown_or_simulated_raters(staff: Client, study: Study) -> None:
-    study.raters.filter(label="R02").update(simulated=True)
-    for label, said in (("R99", "has no rater"), ("R02", "is a simulated rater")):
-        assert said in text(staff.post(at("make_link", study, label), follow=True))
-    assert "Make link" in text(staff.get(at("study", study)))
-
-
 def test_until_it_is_unblinded_the_page_tells_nothing_of_sources_or_answers(staff: Client, study: Study) -> None:
-    for rater in study.raters.all():
-        factories.rate_all(rater)
+    all_rated(study)
     for verb in (None, "close_study"):
         page = text(staff.post(at(verb, study), follow=True) if verb else staff.get(at("study", study)))
         assert "Results are sealed" in page
         assert "20 of 20" in page
         assert '<svg class="chart' not in page
-        assert not re.search(r"Wilson|κ|AUC|\d ?%", page)
+        assert not re.search(r"Wilson|κ|AUC", page)
 
 
-def test_closing_reopening_and_unblinding_each_say_what_became_of_it(staff: Client, study: Study) -> None:
-    assert "is closed" in text(staff.post(at("close_study", study), follow=True))
-    assert "takes ratings again" in text(staff.post(at("reopen_study", study), follow=True))
-    asked = text(staff.get(at("unblind_study", study)))
-    assert "It cannot be undone" in asked
-    assert "0 of 20 have been given" in asked
-    assert "is unblinded" in text(staff.post(at("unblind_study", study), follow=True))
+def test_every_move_says_what_became_of_it_and_is_logged(staff: Client, study: Study) -> None:
+    said = {
+        "pause_study": "is paused", "resume_study": "takes ratings again", "close_study": "is closed",
+        "reopen_study": "takes ratings again",
+    }  # fmt: skip
+    for name, words in said.items():
+        assert words in text(staff.post(at(name, study), follow=True))
+    staff.post(at("close_study", study))
+    staff.post(at("unblind_study", study), {"password": "enough-of-ada"})
     refused = text(staff.post(at("reopen_study", study), follow=True))
     assert "only a study that is closed can be reopened" in refused
-    assert staff.get(at("unblind_study", study)).status_code == 302
     assert list(study.events.values_list("kind", flat=True)) == [
-        "created",
-        "opened",
-        "closed",
-        "reopened",
-        "closed",
-        "unblinded",
+        "created", "opened", "paused", "resumed", "closed", "reopened", "closed", "unblinded",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("moves", "offered"),
+    [
+        ((), {"Pause", "Close", "Duplicate"}),
+        ((studies.pause,), {"Resume", "Close", "Duplicate"}),
+        ((studies.close,), {"Reopen", "Unblind", "Duplicate"}),
+        ((studies.close, studies.unblind), {"Duplicate"}),
+    ],
+)
+def test_the_page_offers_the_legal_moves_and_no_other(
+    staff: Client, study: Study, ada: User, moves: tuple[Any, ...], offered: set[str]
+) -> None:
+    for move in moves:
+        move(study, ada)
+    page = text(staff.get(at("study", study)))
+    words = {"Open the study", "Pause", "Resume", "Close", "Reopen", "Unblind", "Duplicate", "Delete"}
+    assert {word for word in words if re.search(rf'class="btn[^>]*>{word}<', page)} == offered
+
+
+def test_only_a_closed_study_is_unblinded_and_only_by_someone_who_gives_their_password(
+    staff: Client, study: Study
+) -> None:
+    early = staff.post(at("unblind_study", study), {"password": "enough-of-ada"}, follow=True)
+    assert "Close the study first" in text(early)
+    staff.post(at("close_study", study))
+    asked = text(staff.get(at("unblind_study", study)))
+    assert "It cannot be undone" in asked
+    assert "0 of 20 ratings have been given" in asked
+    assert "stop rule is not met" in asked
+    for wrong in ({}, {"password": ""}, {"password": "enough of ada"}):
+        answer = staff.post(at("unblind_study", study), wrong)
+        assert answer.status_code == 422
+        assert "That is not your password." in text(answer)
+    study.refresh_from_db()
+    assert study.status == "closed"
+    answer = staff.post(at("unblind_study", study), {"password": "enough-of-ada"}, follow=True)
+    assert "The study is unblinded." in text(answer)
+    assert study.events.get(kind="unblinded").by.username == "ada"
+    assert staff.get(at("unblind_study", study)).status_code == 302
+
+
+def test_the_page_says_interim_until_the_stop_rule_is_met(staff: Client, study: Study) -> None:
+    assert "20 ratings to go." in text(staff.get(at("study", study)))
+    all_rated(study)
+    assert "Interim" not in text(staff.get(at("study", study)))
+
+
+def test_results_unblinded_too_early_are_called_interim_for_good(staff: Client, study: Study) -> None:
+    factories.rate_all(factories.seat(study, "R01"))
+    page = text(staff.get(at("study", unblinded(study))))
+    assert "these are no final results" in page
+
+
+def test_new_instructions_are_a_new_version_and_the_old_ones_stay(staff: Client, study: Study) -> None:
+    answer = staff.post(at("study_guide", study), {"guide": "Mind the units."}, follow=True)
+    assert "version 2" in text(answer)
+    study.refresh_from_db()
+    assert (study.guide, study.guide_version) == ("Mind the units.", 2)
+    assert list(study.guides.values_list("number", "text", "by__username")) == [
+        (1, "", None),
+        (2, "Mind the units.", "ada"),
     ]
+    assert study.protocol["guide"] == ""
+    staff.post(at("study_guide", study), {"guide": "Mind the units."})
+    assert study.guides.count() == 2
+    assert staff.post(at("study_guide", study), {"guide": "x" * 5001}).status_code == 422
+    staff.post(at("close_study", study))
+    late = staff.post(at("study_guide", study), {"guide": "Later."})
+    assert late.status_code == 422
+    assert "only a study that is open or paused" in text(late)
 
 
 def test_the_chart_the_table_and_the_summary_say_the_same_numbers(staff: Client, study: Study) -> None:
@@ -273,7 +292,7 @@ def test_the_chart_the_table_and_the_summary_say_the_same_numbers(staff: Client,
 
 
 def all_rated(study: Study) -> list[Rating]:
-    for rater in study.raters.all():
+    for rater in factories.seat_all(study):
         factories.rate_all(rater)
     return list(Rating.objects.order_by("assignment__item__code", "assignment__rater__label"))
 
@@ -295,12 +314,11 @@ def test_simulated_ratings_are_named_as_such_wherever_they_show(staff: Client, s
     assert f"{given} simulated" in text(staff.get(reverse("ratings:studies")))
 
 
-def test_a_study_of_evidence_shows_raters_against_the_classifier(staff: Client) -> None:
+def test_a_study_of_evidence_shows_raters_against_the_classifier(staff: Client, ada: User) -> None:
     factories.evidence_pool()
-    study = studies.create_study(studies.read_protocol(factories.evidence_protocol()))
+    study = studies.create_study(studies.read_protocol(factories.evidence_protocol()), ada)
     studies.open_study(study)
-    for rater in study.raters.all():
-        factories.rate_all(rater)
+    all_rated(study)
     page = text(staff.get(at("study", unblinded(study))))
     assert "Sufficiency by source" in page
     assert "offline/checklist" in page
@@ -330,39 +348,48 @@ def test_the_protocol_comes_back_as_the_document_it_was(staff: Client, study: St
 
 
 def test_an_unknown_study_is_a_plain_404(staff: Client) -> None:
-    for name in ("study", "unblind_study", "ratings_csv", "protocol_json"):
+    for name in ("study", "ratings_csv", "protocol_json", *PAGES):
         assert staff.get(reverse(f"ratings:{name}", args=["nowhere"])).status_code == 404
 
 
-def test_hostile_names_are_shown_as_text(staff: Client) -> None:
+def test_hostile_names_are_shown_as_text(staff: Client, ada: User) -> None:
     factories.pool()
-    study = factories.open_study(name="<script>alert(1)</script>", slug="hostile", question="<img src=x>")
-    for address in (at("study", study), reverse("ratings:studies"), at("unblind_study", study)):
+    study = owned(factories.open_study(name="<script>alert(1)</script>", slug="hostile", question="<img src=x>"), ada)
+    draft = drafted(ada, name="<script>alert(2)</script>", slug="draft", guide="<script>alert(3)</script>")
+    pages = [at(name, draft) for name in ("study", "matrix", "preview", "delete_study")]
+    pages += [at("build", draft, step) for step in ("question", "items", "raters", "screen")]
+    studies.close(study)
+    for name in ("study", "matrix", "preview", "study_guide", "unblind_study"):
+        pages.append(at(name, study))
+    for address in (*pages, reverse("ratings:studies")):
         page = text(staff.get(address))
         assert "&lt;script&gt;" in page
         assert "<script>alert" not in page
 
 
-def test_lists_and_reports_take_as_many_queries_for_twenty_rows_as_for_ten(staff: Client) -> None:
+def test_lists_and_reports_take_as_many_queries_for_twenty_rows_as_for_ten(staff: Client, ada: User) -> None:
     factories.pool(40)
     few, many = (
-        factories.open_study(
-            name=str(n), slug=f"s{n}", sources=[{"cast": "offline", "perturbation": "none", "count": n}]
+        owned(
+            factories.open_study(
+                name=str(n), slug=f"s{n}", sources=[{"cast": "offline", "perturbation": "none", "count": n}]
+            ),
+            ada,
         )
         for n in (10, 20)
     )
     for study in (few, many):
         all_rated(study)
-    assert queries(staff, at("study", few)) == queries(staff, at("study", many))
+    for page in ("study", "matrix", "preview"):
+        assert queries(staff, at(page, few)) == queries(staff, at(page, many))
     unblinded(few)
-    studies.unblind(many, User.objects.get(username="eve"))
+    studies.close_and_unblind(many, User.objects.get(username="eve"))
     assert queries(staff, at("study", few)) == queries(staff, at("study", many))
-    studies.read_protocol(factories.protocol())
     for number in range(8):
-        studies.create_study(studies.read_protocol(factories.protocol(slug=f"d{number}")))
+        drafted(ada, slug=f"d{number}")
     ten = queries(staff, reverse("ratings:studies"))
     for number in range(8, 18):
-        studies.create_study(studies.read_protocol(factories.protocol(slug=f"d{number}")))
+        drafted(ada, slug=f"d{number}")
     assert queries(staff, reverse("ratings:studies")) == ten
 
 

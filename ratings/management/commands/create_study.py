@@ -8,6 +8,7 @@ from django.db import transaction
 from ratings import inviting, protocols, studies
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
+from ratings.studies import StudyError
 
 
 class Command(BaseCommand):
@@ -29,7 +30,7 @@ class Command(BaseCommand):
             self._make(_document(options["protocol"]), options)
         except ProtocolError as error:
             raise CommandError(f"{options['protocol']}:\n{error}", returncode=2) from error
-        except PlanError as error:
+        except (PlanError, StudyError) as error:
             raise CommandError(f"Nothing was made: {error}", returncode=1) from error
 
     @transaction.atomic

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import inviting, studies
+from ratings import inviting, mailing, studies
 
 
 class Command(BaseCommand):
@@ -11,11 +11,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
         parser.add_argument("label", metavar="LABEL", help="the seat, for example R01")
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is")
+        parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             token = inviting.invite_seat(studies.find(options["study"]), options["label"])
         except studies.StudyError as error:
             raise CommandError(str(error), returncode=2) from error
-        self.stdout.write(f"{options['url'].rstrip('/')}/r/{token}/")
+        self.stdout.write(mailing.link(token, mailing.address_of(site=options["url"])))

@@ -21,7 +21,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no staff user {options['by']!r}. Known: {known}", returncode=2)
         try:
             study = studies.find(options["study"])
-            studies.unblind(study, user)
+            studies.close_and_unblind(study, user)
         except studies.StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{study.slug} is unblinded")

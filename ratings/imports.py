@@ -1,0 +1,147 @@
+"""Items from elsewhere, taken into a study from a file of one JSON object a line: all of them or none."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from ratings import import_items, import_lines, imported, protocols, quarantine, seating
+from ratings.import_lines import Problem
+from ratings.models import ImportedItem, Item, Study
+from ratings.studies import StudyError, log
+
+MOST_PROBLEMS = 1_000
+INTO = ("draft", "open", "paused")
+
+
+class ImportRefused(ValueError):  # noqa: N818  # what a file is told, not a fault
+    """Nothing was imported; `problems` says everything that is wrong with the file."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a file holds. With any problem nothing of it can be imported."""
+
+    items: tuple[ImportedItem, ...]
+    problems: tuple[Problem, ...]
+
+    @property
+    def sources(self) -> list[tuple[str, str, bool | None, int]]:
+        """(source, error type, truth, how many), by name."""
+        count = Counter((item.label, item.perturbation, item.truth) for item in self.items)
+        return sorted(((*what, n) for what, n in count.items()), key=lambda line: (line[0], line[1], str(line[2])))
+
+    @property
+    def located(self) -> int:
+        """Items whose error has a known place."""
+        return sum(bool(item.target) for item in self.items)
+
+    @property
+    def plain(self) -> int:
+        """Transitions that will be shown as plain lists: which output goes on from which input is not certain."""
+        return sum(item.payload.get("lineage") is False for item in self.items)
+
+    @property
+    def held(self) -> int:
+        """Items with words that might give them away: they need a decision before the study can use them."""
+        return sum(bool(quarantine.reasons(item.payload, item.context)) for item in self.items)
+
+
+def check(study: Study, stream: BinaryIO) -> Checked:
+    """The dry run: everything `take` would do, and nothing written."""
+    if study.status not in INTO:
+        raise StudyError(f"{study.name} is {study.status}; items are imported into a study that is a draft or open")
+    items, problems = _read(study, stream)
+    problems += _met_before(study, items)
+    if not study.is_draft:
+        problems += _giving_away(items)
+    shown = sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]
+    return Checked(tuple(items.values()), tuple(shown))
+
+
+@transaction.atomic
+def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
+    """Import the file: a draft keeps its items until it opens, an open study deals them out behind what was served."""
+    study = Study.objects.select_for_update().get(pk=study.pk)
+    checked = check(study, stream)
+    if checked.problems:
+        raise ImportRefused(checked.problems)
+    for item in checked.items:
+        item.by = by
+    rows = ImportedItem.objects.bulk_create(checked.items, batch_size=200)
+    count = f"{len(rows)} item{'s' * (len(rows) != 1)}"
+    log(study, "items imported", by, f"{count}: {', '.join(sorted({row.label for row in rows}))}")
+    if not study.is_draft:
+        seating.add_items(study, imported.candidates(rows), by)
+    return checked
+
+
+@transaction.atomic
+def remove_all(study: Study, by: User | None = None) -> int:
+    """Take every imported item out of a draft again."""
+    study = Study.objects.select_for_update().get(pk=study.pk)
+    if not study.is_draft:
+        raise StudyError(f"{study.name} is {study.status}; imported items can be removed from a draft alone")
+    count, _ = study.imported_items.all().delete()
+    log(study, "items imported", by, f"all {count} removed")
+    return count
+
+
+def _read(study: Study, stream: BinaryIO) -> tuple[dict[int, ImportedItem], list[Problem]]:
+    protocol = protocols.stored(study.protocol)
+    items: dict[int, ImportedItem] = {}
+    problems: list[Problem] = []
+    for number, data in import_lines.objects(stream):
+        if isinstance(data, Problem):
+            problems.append(data)
+        elif item := import_items.read(data, study, protocol, import_lines.noting(problems, number)):
+            items[number] = item
+        if len(problems) > MOST_PROBLEMS:
+            problems.append(Problem(10**9, "", "more problems than can be told; the lines behind were not read"))
+            break
+    return items, problems + _twice(items)
+
+
+def _twice(items: dict[int, ImportedItem]) -> list[Problem]:
+    """Lines with the id of another, and lines that no rater could tell from another."""
+    keys: dict[str, int] = {}
+    looks: dict[str, int] = {}
+    problems = []
+    for number, item in items.items():
+        if (first := keys.setdefault(item.key, number)) != number:
+            problems.append(Problem(number, "id", f"{item.key[:60]!r} is the id of line {first} as well"))
+        elif (first := looks.setdefault(item.payload_sha256, number)) != number:
+            problems.append(
+                Problem(number, "", f"raters could not tell it from line {first}: both would look the same")
+            )
+    return problems
+
+
+def _met_before(study: Study, items: dict[int, ImportedItem]) -> list[Problem]:
+    """Lines whose id or looks the study has already."""
+    keys = set(study.imported_items.values_list("key", flat=True))
+    looks = set(study.imported_items.values_list("payload_sha256", flat=True))
+    looks |= set(Item.objects.filter(study=study).values_list("payload_sha256", flat=True))
+    problems = []
+    for number, item in items.items():
+        if item.key in keys:
+            problems.append(Problem(number, "id", f"{item.key[:60]!r} has been imported into this study before"))
+        elif item.payload_sha256 in looks:
+            problems.append(Problem(number, "", "the study holds an item that looks exactly the same"))
+    return problems
+
+
+def _giving_away(items: dict[int, ImportedItem]) -> list[Problem]:
+    """An open study takes nothing that a person would have to decide about first."""
+    return [
+        Problem(number, place, f"might give it away: {said}; import it into a draft, where this can be decided")
+        for number, item in items.items()
+        for place, said in quarantine.reasons(item.payload, item.context)
+    ]

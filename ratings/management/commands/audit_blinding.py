@@ -1,0 +1,58 @@
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import auditing, studies
+from ratings.auditing import AuditError
+from ratings.models import BlindingAudit, Study
+
+
+class Command(BaseCommand):
+    help = "Look at all that a study's raters are sent, and fail, naming the leak, if anything tells where items came from."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("study", nargs="?", metavar="STUDY", help="slug or code")
+        parser.add_argument("--all", action="store_true", help="every study that has been opened")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if bool(options["study"]) == options["all"]:
+            raise CommandError("Name one study, or --all", returncode=2)
+        audits = [self._audit(study) for study in self._studies(options)]
+        if failed := [audit.study.slug for audit in audits if not audit.passed]:
+            raise CommandError(f"Blinding leaks in: {', '.join(failed)}", returncode=1)
+
+    def _studies(self, options: dict[str, Any]) -> list[Study]:
+        if options["all"]:
+            opened = list(Study.objects.exclude(status="draft").filter(items__isnull=False).distinct().order_by("pk"))
+            if not opened:
+                raise CommandError("No study has been opened yet", returncode=2)
+            return opened
+        try:
+            return [studies.find(options["study"])]
+        except studies.StudyError as error:
+            raise CommandError(str(error), returncode=2) from error
+
+    def _audit(self, study: Study) -> BlindingAudit:
+        try:
+            audit = auditing.run(study, progress=self._show)
+        except AuditError as error:
+            raise CommandError(str(error), returncode=2) from error
+        self.stdout.write("\n".join(_lines(audit)))
+        return audit
+
+    def _show(self, done: int, of: int) -> None:
+        if sys.stderr.isatty():
+            self.stderr.write(f"\rrater {done} of {of}", ending="\n" if done == of else "")
+
+
+def _lines(audit: BlindingAudit) -> list[str]:
+    report = audit.report
+    head = f"{audit.study.slug}: {report['items']} items, {report['raters']} raters, {report['assignments']} assignments"
+    lines = [f"{head}: {'blinding holds' if audit.passed else 'BLINDING LEAKS'}"]
+    for check in report["checks"]:
+        mark = "skipped" if check["skipped"] else "ok" if check["passed"] else "LEAK"
+        lines.append(f"  {mark:8}{check['name']}: {check['skipped'] or str(check['looked_at']) + ' looked at'}")
+        lines += [f"          {leak['where']}: {leak['what']}" for leak in check["leaks"]]
+    lines += [f"  known   {tell}" for tell in report["known_tells"]]
+    return [*lines, f"  certificate {audit.sha256}"]

@@ -1,0 +1,45 @@
+"""python manage.py import_items STUDY FILE.jsonl [--dry-run]"""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import imports, studies
+from ratings.imports import Checked, ImportRefused
+from ratings.management.upload import opened, plain
+from ratings.planning import PlanError
+from ratings.studies import StudyError
+
+
+class Command(BaseCommand):
+    help = "Take items from elsewhere into a study, one JSON object a line: all of them, or none and every problem."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        parser.add_argument("file", metavar="FILE", help="a JSONL file, or - for standard input; docs/imports.md")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            study = studies.find(options["study"])
+            with opened(options["file"]) as stream:
+                checked = imports.check(study, stream) if options["dry_run"] else imports.take(study, stream)
+            if checked.problems:
+                raise ImportRefused(checked.problems)
+        except ImportRefused as refused:
+            for problem in refused.problems:
+                self.stderr.write(plain(str(problem)))
+            raise CommandError(f"{len(refused.problems)} problems; nothing was imported", returncode=1) from refused
+        except (StudyError, PlanError) as error:
+            raise CommandError(str(error), returncode=2) from error
+        self._tell(checked, options["dry_run"])
+
+    def _tell(self, checked: Checked, dry: bool) -> None:
+        for label, perturbation, truth, count in checked.sources:
+            known = {True: "right", False: "wrong", None: "truth unknown"}[truth]
+            self.stdout.write(f"{count:>6}  {plain(label)}, {perturbation}, {known}")
+        if checked.plain:
+            self.stdout.write(f"{checked.plain} will be shown as plain lists: what goes on from what is not certain.")
+        if checked.held:
+            self.stdout.write(f"{checked.held} hold words that might give them away and wait in quarantine.")
+        self.stdout.write(f"{len(checked.items)} items {'would be imported' if dry else 'imported'}.")

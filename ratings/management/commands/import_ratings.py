@@ -1,0 +1,40 @@
+"""python manage.py import_ratings STUDY FILE.csv [--dry-run]"""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import rating_imports, studies
+from ratings.imports import ImportRefused
+from ratings.management.upload import opened, plain
+from ratings.studies import StudyError
+
+
+class Command(BaseCommand):
+    help = (
+        "Take ratings collected elsewhere into a study: a CSV with the columns item, rater, verdict, confidence and, "
+        "if you like, submitted_at, seconds, note. All of them, or none and every problem."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("study", metavar="STUDY", help="slug or code")
+        parser.add_argument("file", metavar="FILE", help="a CSV file, or - for standard input")
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be imported")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            study = studies.find(options["study"])
+            work = rating_imports.check if options["dry_run"] else rating_imports.take
+            with opened(options["file"]) as stream:
+                checked = work(study, stream)
+            if checked.problems:
+                raise ImportRefused(checked.problems)
+        except ImportRefused as refused:
+            for problem in refused.problems:
+                self.stderr.write(plain(str(problem)))
+            raise CommandError(f"{len(refused.problems)} problems; nothing was imported", returncode=1) from refused
+        except StudyError as error:
+            raise CommandError(str(error), returncode=2) from error
+        done = "would be imported" if options["dry_run"] else "imported"
+        raters = len(checked.known_raters) + len(checked.new_raters)
+        self.stdout.write(f"{len(checked.rows)} ratings of {checked.items} items by {raters} raters {done}.")

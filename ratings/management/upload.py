@@ -1,0 +1,33 @@
+"""Files that commands read from outside."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from django.core.management.base import CommandError
+
+
+@contextmanager
+def opened(name: str) -> Iterator[BinaryIO]:
+    """The file, or standard input for "-"; CommandError (exit 2) if there is no such file."""
+    if name == "-":
+        yield sys.stdin.buffer
+        return
+    if not _is_file(name):
+        raise CommandError(f"no such file: {plain(name)}", returncode=2)
+    with Path(name).open("rb") as stream:
+        yield stream
+
+
+def plain(text: str) -> str:
+    """Text of unknown origin as a terminal may print it: on one line, without anything that steers it."""
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text[:300])
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,262 @@
+"""What is wrong with a study document: every problem with its field, its value and what is allowed. Pure."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from datetime import date
+from typing import Any, NamedTuple
+
+TRANSITION, EVIDENCE = KINDS = ("transition_plausibility", "evidence_sufficiency")
+PERTURBATIONS = ("none", "obvious", "subtle")
+DESIGNS = ("crossed", "balanced", "pool")
+LAYOUTS = ("plain", "aligned", "balance", "confirm")
+MARKS = ("off", "if_not_plausible", "always")
+STOPS = ("complete", "deadline", "ratings")
+FIELDS = (
+    "name", "slug", "kind", "question", "sources", "experiments", "actions", "design", "ratings_per_item", "raters",
+    "items_per_rater", "lease_minutes", "display", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
+    "deadline", "withdrawal", "feedback", "vetting", "consent", "contact", "seed", "guide",
+)  # fmt: skip
+MOST_RATERS = 200
+LIMITS = {
+    "ratings_per_item": (1, 50), "raters": (1, MOST_RATERS), "items_per_rater": (1, 5000), "lease_minutes": (5, 1440),
+    "practice": (0, 3), "repeat_distance": (1, 1000), "stop_ratings": (1, 500_000), "seed": (0, 2**53),
+    "count": (1, 5000),
+}  # fmt: skip
+LONGEST = {"slug": 80, "question": 300, "guide": 5000, "consent": 5000, "contact": 200}
+MOST_REPEATS = 0.5
+
+_CHOICES = {"kind": KINDS, "design": DESIGNS, "stop": STOPS, "withdrawal": ("keep", "drop"), "vetting": ("rules", "person")}  # fmt: skip
+_REQUIRED = ("kind", "ratings_per_item", "seed")
+_ARMS: dict[str, tuple[Any, ...]] = {"layouts": LAYOUTS, "context": (False, True), "marks": MARKS}
+_RESERVED = ("new",)  # the address of the page that makes studies
+# controls, line separators, marks that turn the direction of writing round, halves of surrogate pairs
+_LINE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_PARAGRAPHS = ("guide", "consent")  # here line breaks and tabs are text
+_UNSEEN = "must not contain control characters or marks that turn the direction of writing round"
+_SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+Document = Mapping[str, Any]
+
+
+class Known(NamedTuple):
+    """What this laboratory has; without any action listed, names of actions are not checked."""
+
+    casts: Collection[str]
+    experiments: Collection[str]
+    actions: Collection[str] = ()
+
+
+def problems(data: Document, known: Known) -> list[str]:
+    """All of them; a rule between fields is checked only once each of its fields is right by itself."""
+    alone = _unknown(data) + _text_problems(data) + _choice_problems(data) + _number_problems(data)
+    alone += _other_problems(data) + display_problems(data.get("display", {}))
+    alone += _names("experiments", data, known.experiments) + _names("actions", data, known.actions)
+    alone += source_problems(data, known.casts)
+    wrong = {problem.partition(":")[0].partition("[")[0].partition(".")[0] for problem in alone}
+    return alone + [said for fields, rule in _RULES if not wrong.intersection(fields) for said in rule(data)]
+
+
+def slug_of(name: str) -> str:
+    """The name in small letters, digits and hyphens; "" if nothing of it is left."""
+    return "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:80].strip("-")
+
+
+def text_problems(key: str, value: Any) -> list[str]:
+    """What is wrong with one of the longer texts, such as the guide."""
+    if not isinstance(value, str) or len(value) > LONGEST[key]:
+        return [f"{key}: is {_shown(value)}; it must be text of at most {LONGEST[key]} characters"]
+    text = re.sub("[\t\n\r]", " ", value) if key in _PARAGRAPHS else value
+    return [f"{key}: {_UNSEEN}"] if _LINE.search(text) else []
+
+
+def _unknown(data: Document) -> list[str]:
+    return [f"{key}: unknown field; known fields: {', '.join(FIELDS)}" for key in data if key not in FIELDS]
+
+
+def _text_problems(data: Document) -> list[str]:
+    texts = [said for key in LONGEST for said in text_problems(key, data.get(key, ""))]
+    slug = data.get("slug", "")
+    if isinstance(slug, str) and slug and not any(said.startswith("slug:") for said in texts):
+        texts += _slug_problems(slug)
+    return _name_problems(data.get("name"), bool(slug)) + texts
+
+
+def _slug_problems(slug: str) -> list[str]:
+    if not _SLUG.fullmatch(slug):
+        return [f"slug: is {_shown(slug)}; it must be small letters and digits with single hyphens"]
+    return [f"slug: {slug!r} is taken by a page of this site; give another one"] if slug in _RESERVED else []
+
+
+def _name_problems(name: Any, has_slug: bool) -> list[str]:
+    if not isinstance(name, str) or not name.strip() or len(name) > 120:
+        return [f"name: is {_shown(name)}; it must be text of 1 to 120 characters"]
+    if _LINE.search(name):
+        return [f"name: is {_shown(name)}; it {_UNSEEN}"]
+    if has_slug:
+        return []
+    if not slug_of(name):
+        return ["slug: the name has no letters to make one of; give one in small letters, digits and hyphens"]
+    return _slug_problems(slug_of(name))
+
+
+def _choice_problems(data: Document) -> list[str]:
+    asked = {key: data.get(key) for key in _CHOICES if key in data or key in _REQUIRED}
+    return [
+        f"{key}: is {_shown(value)}; allowed: {', '.join(_CHOICES[key])}"
+        for key, value in asked.items()
+        if value not in _CHOICES[key]
+    ]
+
+
+def _number_problems(data: Document) -> list[str]:
+    asked = [key for key in LIMITS if key in _REQUIRED or (key != "count" and data.get(key) is not None)]
+    return [said for key in asked for said in _number(data, key)]
+
+
+def _number(data: Document, key: str, place: str = "") -> list[str]:
+    value, (low, high) = data.get(key), LIMITS[key]
+    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
+        return []
+    return [f"{place}{key}: is {_shown(value)}; it must be a whole number from {low} to {high}"]
+
+
+def _other_problems(data: Document) -> list[str]:
+    found = []
+    repeats, deadline, feedback = data.get("repeats", 0), data.get("deadline"), data.get("feedback", False)
+    if isinstance(repeats, bool) or not isinstance(repeats, int | float) or not 0 <= repeats <= MOST_REPEATS:
+        found.append(f"repeats: is {_shown(repeats)}; it must be a share from 0 to {MOST_REPEATS}")
+    if deadline is not None and not _is_day(deadline):
+        found.append(f"deadline: is {_shown(deadline)}; it must be a day such as 2027-03-31")
+    if not isinstance(feedback, bool):
+        found.append(f"feedback: is {_shown(feedback)}; allowed: true, false")
+    return found
+
+
+def _is_day(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and date.fromisoformat(value).isoformat() == value
+    except ValueError:
+        return False
+
+
+def display_problems(display: Any) -> list[str]:
+    """What is wrong with the arms of a study."""
+    known = (*_ARMS, "by")
+    if not isinstance(display, Mapping):
+        return [f"display: is {_shown(display)}; it must be an object with {', '.join(known)}"]
+    found = [f"display.{key}: unknown field; known: {', '.join(known)}" for key in display if key not in known]
+    found += [said for key in _ARMS if key in display for said in _arm_problems(key, display[key])]
+    if display.get("by", "rater") not in ("rater", "item"):
+        found.append(f"display.by: is {_shown(display['by'])}; allowed: rater, item")
+    return found
+
+
+def _arm_problems(key: str, value: Any) -> list[str]:
+    allowed = _ARMS[key]
+    said = ", ".join(str(one).lower() for one in allowed)
+    # by text and type: 1 equals True, and what was sent may not be hashable
+    known = [(type(one), repr(one)) for one in allowed]
+    if not isinstance(value, list) or not value or any((type(one), repr(one)) not in known for one in value):
+        return [f"display.{key}: is {_shown(value)}; it must be a list, not empty, of: {said}"]
+    return [f"display.{key}: the same stands there twice"] if len(set(value)) < len(value) else []
+
+
+def _names(key: str, data: Document, known: Collection[str]) -> list[str]:
+    chosen = data.get(key, "all")
+    if chosen == "all":
+        return []
+    if not isinstance(chosen, list) or not chosen:
+        return [f'{key}: is {_shown(chosen)}; it must be "all" or a list of: {_listed(known)}']
+    unchecked = key == "actions" and not known
+    wrong = [name for name in chosen if not isinstance(name, str) or not (unchecked or name in known)]
+    return [f"{key}: {_shown(name)} is not known; known {key}: {_listed(known)}" for name in wrong]
+
+
+def source_problems(data: Document, casts: Collection[str]) -> list[str]:
+    """What is wrong with the sources. An empty list will do while a study is a draft: its items may be imported."""
+    sources = data.get("sources")
+    if not isinstance(sources, list) or not all(isinstance(source, Mapping) for source in sources):
+        return ['sources: must be a list of {"cast", "perturbation", "count"}']
+    found: list[str] = []
+    seen: set[tuple[str, str]] = set()
+    for number, source in enumerate(sources):
+        place = f"sources[{number}]."
+        found += _one_source(source, place, str(data.get("kind")), casts)
+        key = (repr(source.get("cast")), repr(source.get("perturbation", "none")))
+        if key in seen:
+            found.append(f"{place}cast: the same cast and perturbation stand there twice")
+        seen.add(key)
+    return found
+
+
+def _one_source(source: Document, place: str, kind: str, casts: Collection[str]) -> list[str]:
+    allowed = ("cast", "perturbation", "count")
+    found = [f"{place}{key}: unknown field; known: {', '.join(allowed)}" for key in source if key not in allowed]
+    cast, perturbation = source.get("cast"), source.get("perturbation", "none")
+    if not isinstance(cast, str) or cast not in casts:
+        found.append(f"{place}cast: {_shown(cast)} is not known; known casts: {_listed(casts)}")
+    possible = PERTURBATIONS if kind != EVIDENCE else ("none",)
+    if perturbation not in possible:
+        found.append(f"{place}perturbation: is {_shown(perturbation)}; allowed: {', '.join(possible)}")
+    return found + _number(source, "count", place)
+
+
+def _enough_raters(data: Document) -> list[str]:
+    wanted, raters, crossed = data["ratings_per_item"], data.get("raters"), data.get("design") == "crossed"
+    if raters is None or raters == wanted or (raters > wanted and not crossed):
+        return []
+    if crossed:
+        return [f"raters: is {raters}; in a crossed design everybody rates everything: {wanted}, as ratings_per_item"]
+    return [f"raters: is {raters}; {wanted} ratings per item need at least {wanted} raters"]
+
+
+def _enough_room(data: Document) -> list[str]:
+    """Whether the raters may take enough items between them; a pool study can be given more raters as it goes."""
+    most, design = data.get("items_per_rater"), data.get("design", "balanced")
+    items = sum(source["count"] for source in data["sources"])
+    raters = data["ratings_per_item"] if design == "crossed" else data.get("raters")
+    if most is None or raters is None or design == "pool":
+        return []
+    least = -(-items * data["ratings_per_item"] // raters)
+    if most >= least:
+        return []
+    return [f"items_per_rater: is {most}; {items} items among {raters} raters need at least {least}"]
+
+
+def _stop_is_whole(data: Document) -> list[str]:
+    found, stop = [], data.get("stop", "complete")
+    if stop == "deadline" and not data.get("deadline"):
+        found.append("deadline: is missing; a study that stops at its deadline needs one")
+    if stop == "ratings" and data.get("stop_ratings") is None:
+        found.append("stop_ratings: is missing; a study that stops at a number of ratings needs one")
+    if stop != "ratings" and data.get("stop_ratings") is not None:
+        found.append(f'stop_ratings: is {data["stop_ratings"]}; it goes with stop "ratings" alone')
+    return found
+
+
+def _evidence_has_one_screen(data: Document) -> list[str]:
+    display = data.get("display", {})
+    if data["kind"] != EVIDENCE:
+        return []
+    found = []
+    if display.get("layouts", ["aligned"]) not in (["plain"], ["aligned"]):
+        found.append("display.layouts: a record of evidence is shown in one way; allowed: plain alone or aligned alone")
+    if display.get("context", [False]) != [False]:
+        found.append("display.context: a record of evidence shows goal and steps anyway; allowed: false alone")
+    return found
+
+
+Rule = Callable[[Document], list[str]]
+_RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
+    (("raters", "ratings_per_item", "design"), _enough_raters),
+    (("items_per_rater", "raters", "ratings_per_item", "design", "sources"), _enough_room),
+    (("stop", "stop_ratings", "deadline"), _stop_is_whole),
+    (("kind", "display"), _evidence_has_one_screen),
+)
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:80]
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(sorted(names)) or "none yet"

@@ -1,0 +1,81 @@
+"""A study document in plain words, part by part, for whoever reads it on the study's page."""
+
+from typing import NamedTuple
+
+from ratings import protocols
+from ratings.choices import WORDS
+from ratings.models import Study
+from ratings.protocols import StudyProtocol
+
+
+class Fact(NamedTuple):
+    """One line of the document; `step` is the step of the builder that it is set in."""
+
+    step: str
+    name: str
+    said: tuple[str, ...]
+
+
+def facts(study: Study) -> list[Fact]:
+    """All that raters and readers of the results may want to know of how the study was made."""
+    protocol = protocols.stored(study.protocol)
+    imported = study.imported_items.count()
+    return [
+        Fact("question", "Kind", (WORDS["kind"][study.kind].name,)),
+        *_items(protocol, imported),
+        *_raters(study, protocol),
+        *_screen(protocol),
+    ]
+
+
+def _items(protocol: StudyProtocol, imported: int) -> list[Fact]:
+    sources = [f"{s.count} by {s.cast}{'' if s.perturbation == 'none' else f', {s.perturbation} errors'}" for s in protocol.sources]  # fmt: skip
+    sources += [f"{imported} imported"] if imported else []
+    planted = protocol.prevalence
+    return [
+        Fact("items", "Items", tuple(sources) or ("none yet",)),
+        *([Fact("items", "Planted errors", (f"{planted:.0%} of those from the pool",))] if planted is not None else []),
+        Fact("items", "Experiments", (", ".join(protocol.experiments) or "all",)),
+        Fact("items", "Actions", (", ".join(protocol.actions) or "all",)),
+        Fact("items", "Errors checked by", (WORDS["vetting"][protocol.vetting].name,)),
+        Fact("items", "Seed", (str(protocol.seed),)),
+    ]
+
+
+def _raters(study: Study, protocol: StudyProtocol) -> list[Fact]:
+    most = f", at most {protocol.items_per_rater} items each" if protocol.items_per_rater else ""
+    seats = str(protocol.raters) if protocol.raters else "as few as will do"
+    return [
+        Fact("raters", "Design", (WORDS["design"][protocol.design].name,)),
+        Fact("raters", "Ratings per item", (str(study.ratings_per_item),)),
+        Fact("raters", "Raters", (f"{seats}{most}",)),
+        Fact("raters", "Practice", (f"{protocol.practice} items" if protocol.practice else "none",)),
+        Fact("raters", "Shown again", (_repeats(protocol),)),
+        Fact("raters", "Complete when", (_stop(study, protocol),)),
+        *([Fact("raters", "Deadline", (f"{study.deadline.day} {study.deadline:%B %Y}",))] if study.deadline else []),
+        Fact("raters", "Withdrawal", (WORDS["withdrawal"][protocol.withdrawal].name,)),
+        Fact("raters", "Own result", ("shown after unblinding" if protocol.feedback else "not shown",)),
+    ]
+
+
+def _repeats(protocol: StudyProtocol) -> str:
+    if not protocol.repeats:
+        return "nothing"
+    return f"{protocol.repeats:.0%} of a rater’s items, {protocol.repeat_distance} or more later"
+
+
+def _stop(study: Study, protocol: StudyProtocol) -> str:
+    if protocol.stop == "ratings":
+        return f"{protocol.stop_ratings} ratings are there"
+    return WORDS["stop"][protocol.stop].name[0].lower() + WORDS["stop"][protocol.stop].name[1:]
+
+
+def _screen(protocol: StudyProtocol) -> list[Fact]:
+    display = protocol.display
+    several = max(len(display.layouts), len(display.context), len(display.marks)) > 1
+    return [
+        Fact("screen", "Layout", tuple(WORDS["layouts"][one].name for one in display.layouts)),
+        Fact("screen", "Goal and earlier steps", tuple(WORDS["context"]["on" if one else "off"].name for one in display.context)),
+        Fact("screen", "Marks", tuple(WORDS["marks"][one].name for one in display.marks)),
+        *([Fact("screen", "By chance", (WORDS["by"][display.by].name,))] if several else []),
+    ]  # fmt: skip

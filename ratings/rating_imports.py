@@ -1,0 +1,175 @@
+"""Ratings collected elsewhere, taken into a study: all of a file or nothing. They count, and are called imported."""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import BinaryIO, NamedTuple
+from uuid import UUID
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from ratings import rating_table
+from ratings.import_lines import Problem
+from ratings.imports import MOST_PROBLEMS, ImportRefused
+from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
+from ratings.rating_table import Row
+from ratings.studies import StudyError, log
+
+INTO = ("open", "paused", "closed")
+
+
+class Target(NamedTuple):
+    """An item of the study that a row can mean."""
+
+    item_id: int
+    pair: UUID
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a file holds. With any problem nothing of it can be imported."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+    items: int
+    known_raters: tuple[str, ...]  # who have a seat from an earlier file
+    new_raters: tuple[str, ...]
+
+    @property
+    def cannot_judge(self) -> int:
+        return sum(row.verdict is None for row in self.rows)
+
+
+def check(study: Study, stream: BinaryIO) -> Checked:
+    """The dry run: everything `take` would do, and nothing written."""
+    if study.status not in INTO:
+        raise StudyError(f"{study.name} is {study.status}; ratings are imported while it is open, paused or closed")
+    rows, problems = rating_table.read(stream, timezone.now())
+    targets, known = _targets(study), _known_raters(study)
+    problems += _astray(rows, targets) + _rated_twice(study, rows, targets)
+    named = dict.fromkeys(row.rater for row in rows)
+    return Checked(
+        rows=tuple(rows),
+        problems=tuple(sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]),
+        items=len({targets[row.item].item_id for row in rows if row.item in targets}),
+        known_raters=tuple(name for name in named if name in known),
+        new_raters=tuple(name for name in named if name not in known),
+    )
+
+
+@transaction.atomic
+def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
+    """Import the file: a seat for each new rater, and for each row an assignment, its rating and the event of it."""
+    study = Study.objects.select_for_update().get(pk=study.pk)
+    checked = check(study, stream)
+    if checked.problems:
+        raise ImportRefused(checked.problems)
+    seats = _seats(study, checked)
+    places = Assignment.objects.bulk_create(_places(checked.rows, _targets(study), seats), batch_size=200)
+    now = timezone.now()
+    ratings = [_rating(row, place, now) for row, place in zip(checked.rows, places, strict=True)]
+    Rating.objects.bulk_create(ratings, batch_size=200)
+    RatingEvent.objects.bulk_create(map(_event, ratings), batch_size=200)
+    count = f"{len(ratings)} rating{'s' * (len(ratings) != 1)}"
+    log(study, "ratings imported", by, f"{count} by {len(seats)} rater{'s' * (len(seats) != 1)}")
+    return checked
+
+
+def _targets(study: Study) -> dict[str, Target]:
+    """Items by their code, and those imported by their id in the file as well."""
+    sources = ItemSource.objects.filter(item__study=study)
+    found: dict[str, Target] = {}
+    for item, code, pair, key in sources.values_list("item_id", "item__code", "pair", "imported__key"):
+        found[str(code)] = Target(item, pair)
+        if key:
+            found.setdefault(key, Target(item, pair))
+    return found
+
+
+def _known_raters(study: Study) -> dict[str, Rater]:
+    return {seat.imported_as: seat for seat in study.raters.exclude(imported_as="")}
+
+
+def _astray(rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]:
+    return [
+        Problem(row.line, "item", f"{row.item[:60]!r} is neither the code nor the imported id of an item of this study")
+        for row in rows
+        if row.item not in targets
+    ]
+
+
+def _rated_twice(study: Study, rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]:
+    """Rows of a rater and an item that an earlier line, or an earlier file, has already."""
+    rated = Assignment.objects.filter(rater__study=study).exclude(rater__imported_as="")
+    before = set(rated.values_list("item_id", "rater__imported_as"))
+    lines: dict[tuple[int, str], int] = {}
+    problems = []
+    for row in rows:
+        if row.item not in targets:
+            continue
+        what = targets[row.item].item_id, row.rater
+        if what in before:
+            problems.append(Problem(row.line, "rater", f"{row.rater[:60]!r} has rated this item in an earlier file"))
+        elif (first := lines.setdefault(what, row.line)) != row.line:
+            problems.append(Problem(row.line, "rater", f"{row.rater[:60]!r} has rated this item on line {first}"))
+    return problems
+
+
+def _seats(study: Study, checked: Checked) -> dict[str, Rater]:
+    """A seat for everyone in the file: those of an earlier one, and new ones under the next labels."""
+    seats = {name: seat for name, seat in _known_raters(study).items() if name in checked.known_raters}
+    number = study.raters.aggregate(last=Max("number"))["last"] or 0
+    for name in checked.new_raters:
+        number += 1
+        seats[name] = Rater.objects.create(study=study, number=number, label=f"R{number:02}", imported_as=name)
+    return seats
+
+
+def _places(rows: Sequence[Row], targets: Mapping[str, Target], seats: Mapping[str, Rater]) -> Iterator[Assignment]:
+    """An assignment without a slot for each row: these ratings come on top of those the study asks for.
+
+    Elsewhere nobody saw to it that a rater met one version of a thing only; a second one is kept under a pair of its own.
+    """
+    own = Assignment.objects.filter(rater__in=seats.values())
+    position = dict(own.values_list("rater").annotate(last=Max("position")))
+    met = set(own.values_list("rater", "pair"))
+    for row in rows:
+        seat, target = seats[row.rater], targets[row.item]
+        pair = target.pair if (seat.pk, target.pair) not in met else uuid.uuid4()
+        met.add((seat.pk, pair))
+        position[seat.pk] = position.get(seat.pk, 0) + 1
+        yield Assignment(item_id=target.item_id, rater=seat, position=position[seat.pk], pair=pair, layout="plain")
+
+
+def _rating(row: Row, place: Assignment, now: datetime) -> Rating:
+    submitted = row.submitted_at or now
+    return Rating(
+        assignment=place,
+        verdict=row.verdict,
+        confidence=row.confidence,
+        cannot_judge=row.verdict is None,
+        note=row.note,
+        submission_id=uuid.uuid4(),
+        opened_at=submitted - timedelta(seconds=row.seconds),
+        submitted_at=submitted,
+        seconds=row.seconds,
+        imported=True,
+    )
+
+
+def _event(rating: Rating) -> RatingEvent:
+    return RatingEvent(
+        assignment=rating.assignment,
+        kind="imported",
+        revision=1,
+        verdict=rating.verdict,
+        confidence=rating.confidence,
+        cannot_judge=rating.cannot_judge,
+        note=rating.note,
+        submission_id=uuid.uuid4(),
+        at=rating.submitted_at,
+    )

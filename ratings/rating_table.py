@@ -1,0 +1,194 @@
+"""A table of ratings collected elsewhere (CSV), read strictly: every problem with its line and column."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import BinaryIO, NamedTuple
+
+from ratings.import_lines import MOST_BYTES, Note, Problem, hides, noting, shown
+from ratings.naming import visible
+
+NEEDED = ("item", "rater", "verdict", "confidence")
+OPTIONAL = ("submitted_at", "seconds", "note")
+MOST_ROWS = 10_000
+LONGEST_NOTE = 4_000
+YES = ("1", "true", "yes", "y", "plausible", "sufficient", "p", "s")
+NO = ("0", "false", "no", "n", "not plausible", "implausible", "not sufficient", "insufficient")
+CANNOT = ("cannot judge", "cannot_judge", "can't judge")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_CODE = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class Row(NamedTuple):
+    """One rating as the file has it. `verdict` and `confidence` are None where it could not be judged."""
+
+    line: int
+    item: str
+    rater: str
+    verdict: bool | None
+    confidence: int | None
+    submitted_at: datetime | None
+    seconds: float
+    note: str
+
+
+def read(stream: BinaryIO, now: datetime) -> tuple[list[Row], list[Problem]]:
+    """Every row that can be used, and what is wrong with the others."""
+    problems: list[Problem] = []
+    rows: list[Row] = []
+    try:
+        for line, cells in _cells(_text(stream)):
+            before = len(problems)
+            row = _row(line, cells, now, noting(problems, line))
+            if len(problems) == before:
+                rows.append(row)
+    except _Unreadable as problem:
+        problems.append(Problem(problem.line, "", str(problem)))
+    if not rows and not problems:
+        problems.append(Problem(0, "", "the table has no rows"))
+    return rows, problems
+
+
+class _Unreadable(ValueError):  # noqa: N818  # ends the reading, is told as a Problem
+    def __init__(self, line: int, said: str) -> None:
+        super().__init__(said)
+        self.line = line
+
+
+def _text(stream: BinaryIO) -> str:
+    raw = stream.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise _Unreadable(0, f"larger than {MOST_BYTES // 1024**2} MiB")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        raise _Unreadable(raw.count(b"\n", 0, problem.start) + 1, "not UTF-8") from problem
+
+
+def _cells(text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    first = text.partition("\n")[0]
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=";" if ";" in first and "," not in first else ",", strict=True
+    )
+    names: list[str] = []
+    count = 0
+    try:
+        for row in reader:
+            if not any(cell.strip() for cell in row):
+                continue
+            if not names:
+                names = _names(reader.line_num, row)
+                continue
+            if (count := count + 1) > MOST_ROWS:
+                raise _Unreadable(0, f"more than {MOST_ROWS:,} rows")
+            if len(row) > len(names):
+                raise _Unreadable(reader.line_num, f"has {len(row)} cells, the first line {len(names)}")
+            yield reader.line_num, dict(zip(names, map(_cell, row), strict=False))
+    except csv.Error as problem:
+        raise _Unreadable(reader.line_num, f"not a table: {problem}") from problem
+    if not names:
+        raise _Unreadable(0, "the file is empty")
+
+
+def _names(line: int, row: list[str]) -> list[str]:
+    names = [cell.strip().casefold().replace(" ", "_") for cell in row]
+    if missing := [name for name in NEEDED if name not in names]:
+        raise _Unreadable(line, f"the first line must name the columns; missing: {', '.join(missing)}")
+    if twice := [name for name in (*NEEDED, *OPTIONAL) if names.count(name) > 1]:
+        raise _Unreadable(line, f"the column {twice[0]} stands there twice")
+    return names
+
+
+def _cell(text: str) -> str:
+    """Without the one apostrophe that an export puts before what a spreadsheet would take for a formula."""
+    return text.removeprefix("'")
+
+
+def _row(line: int, cells: Mapping[str, str], now: datetime, note: Note) -> Row:
+    for name, cell in cells.items():
+        if _UNSTORABLE.search(cell):
+            note(name[:80], "holds the character NUL or half a surrogate pair")
+    verdict, judged = _verdict(cells.get("verdict", ""), note)
+    item = _named("item", cells, note)
+    return Row(
+        line=line,
+        item=item.lower() if _CODE.fullmatch(item) else item,
+        rater=_named("rater", cells, note),
+        verdict=verdict,
+        confidence=_confidence(cells.get("confidence", ""), judged, note),
+        submitted_at=_moment(cells.get("submitted_at", ""), now, note),
+        seconds=_seconds(cells.get("seconds", ""), note),
+        note=_noted(cells.get("note", ""), note),
+    )
+
+
+def _named(name: str, cells: Mapping[str, str], note: Note) -> str:
+    text = cells.get(name, "").strip()
+    if not 0 < len(text) <= 120:
+        note(name, f"is {shown(text)}; it must have 1 to 120 characters")
+    elif hides(text):
+        note(name, f"is {shown(text)}; it must not hold control characters or line breaks")
+    return text
+
+
+def _verdict(text: str, note: Note) -> tuple[bool | None, bool | None]:
+    """The verdict, and whether there is one; None where nobody can tell."""
+    word = " ".join(text.split()).casefold()
+    if word in YES or word in NO:
+        return word in YES, True
+    if word not in CANNOT:
+        note(
+            "verdict", f"is {shown(text)}; allowed: 1 or 0, plausible or not plausible, sufficient or not, cannot judge"
+        )
+        return None, None
+    return None, False
+
+
+def _confidence(text: str, judged: bool | None, note: Note) -> int | None:
+    text = text.strip()
+    if text in ("1", "2", "3", "4", "5") and judged:
+        return int(text)
+    if judged:
+        note("confidence", f"is {shown(text)}; it must be 1, 2, 3, 4 or 5")
+    elif text and judged is False:
+        note("confidence", f"is {shown(text)}; what cannot be judged has none")
+    return None
+
+
+def _moment(text: str, now: datetime, note: Note) -> datetime | None:
+    """A time with its zone, or of UTC."""
+    if not text.strip():
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        note("submitted_at", f"is {shown(text)}; it must be like 2026-03-01T14:05:00+00:00")
+        return None
+    if not _EARLIEST <= moment <= now + timedelta(days=1):
+        note("submitted_at", f"is {shown(text)}; it must lie between 2000 and now")
+        return None
+    return moment
+
+
+def _seconds(text: str, note: Note) -> float:
+    if not text.strip():
+        return 0.0
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds <= 10**6:
+        note("seconds", f"is {shown(text)}; it must be a number from 0 to 1,000,000")
+        return 0.0
+    return seconds
+
+
+def _noted(text: str, note: Note) -> str:
+    if len(text) > LONGEST_NOTE:
+        note("note", f"is longer than {LONGEST_NOTE:,} characters")
+    return visible(text)

@@ -1,0 +1,154 @@
+"""Readers and items: who would rate what if a draft were opened now, and who rates what in a study that was."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+from ratings import opening, studies
+from ratings.models import Assignment, Item, Study
+from ratings.models.answers import FIRST
+
+_DRAWN = 40_000  # cells: beyond that the picture is a grey wall, and the table says more
+
+
+class Group(NamedTuple):
+    """Items of one source, which stand side by side in the picture. `start` is the first one's column."""
+
+    name: str
+    start: int
+    items: int
+
+    @property
+    def edge(self) -> int:
+        """Where the picture draws the line to its left: in the gap that follows every cell."""
+        return 10 * self.start - 1
+
+
+class Line(NamedTuple):
+    """One reader. `counts` are their items of each group; `screens` how many they see in which layout."""
+
+    label: str
+    items: int
+    repeats: int
+    done: int
+    counts: tuple[tuple[str, int], ...]
+    screens: tuple[tuple[str, int], ...]
+
+
+class Picture(NamedTuple):
+    """Columns are items, rows are readers; each path draws the cells of one kind."""
+
+    width: int
+    height: int
+    waiting: str
+    done: str
+    repeats: str
+
+
+class Matrix(NamedTuple):
+    """Readers and items. `groups` is empty once the study is open: who made what is sealed then."""
+
+    items: int
+    ratings: int
+    groups: tuple[Group, ...]
+    lines: tuple[Line, ...]
+    shared: tuple[int, int] | None  # fewest and most items that two readers have in common
+    picture: Picture | None
+
+
+class _Cell(NamedTuple):
+    rater: str
+    item: str
+    occasion: int
+    layout: str
+    done: bool
+
+
+def rehearse(study: Study) -> Matrix:
+    """The plan that opening this draft now would make, by source. Writes nothing; errors are those of opening."""
+    plan = opening.preview(studies.read_protocol(study.protocol), study)
+    names = {item.key: source_name(*item.source) for item in plan.planned}
+    order = sorted(names, key=lambda key: (names[key], key))
+    labels = [f"R{number:02}" for number in range(1, plan.seats + 1)]
+    cells = [_Cell(labels[place.rater], place.key, place.occasion, place.layout, False) for place in plan.places]
+    return _matrix(labels, order, cells, names)
+
+
+def planned(study: Study) -> Matrix:
+    """Who rates what in a study that was opened. Items stand in the order of their random codes: nothing tells a source."""
+    labels = list(study.raters.order_by("number", "pk").values_list("label", flat=True))
+    order = [str(code) for code in Item.objects.filter(study=study).order_by("code").values_list("code", flat=True)]
+    return _matrix(labels, order, _cells(study), {})
+
+
+def source_name(label: str, perturbation: str) -> str:
+    """As people read it: "offline", or "offline, subtle errors"."""
+    return label if perturbation == "none" else f"{label}, {perturbation} errors"
+
+
+def _matrix(labels: Sequence[str], order: Sequence[str], cells: Sequence[_Cell], names: Mapping[str, str]) -> Matrix:
+    groups = _groups([names[key] for key in order]) if names else ()
+    lines = tuple(_line(label, own, groups, names) for label, own in _by_rater(labels, cells))
+    column = {key: number for number, key in enumerate(order)}
+    drawn = _picture(labels, cells, column) if 0 < len(cells) <= _DRAWN else None
+    first = [cell for cell in cells if cell.occasion == FIRST]
+    return Matrix(len(order), len(first), groups, lines, _shared(first), drawn)
+
+
+def _cells(study: Study) -> list[_Cell]:
+    live = Assignment.objects.filter(item__study=study, released_at__isnull=True)
+    rows = live.values_list("rater__label", "item__code", "occasion", "layout", "rating__pk")
+    return [
+        _Cell(label, str(item), occasion, layout, rated is not None) for label, item, occasion, layout, rated in rows
+    ]
+
+
+def _groups(names: Sequence[str]) -> tuple[Group, ...]:
+    counted = Counter(names)
+    return tuple(Group(name, names.index(name), count) for name, count in counted.items())
+
+
+def _by_rater(labels: Sequence[str], cells: Iterable[_Cell]) -> list[tuple[str, list[_Cell]]]:
+    own: dict[str, list[_Cell]] = defaultdict(list)
+    for cell in cells:
+        own[cell.rater].append(cell)
+    return [(label, own[label]) for label in labels]
+
+
+def _line(label: str, own: Sequence[_Cell], groups: Sequence[Group], names: Mapping[str, str]) -> Line:
+    first = [cell for cell in own if cell.occasion == FIRST]
+    counts = Counter(names.get(cell.item) for cell in first)
+    screens = Counter(cell.layout for cell in first)
+    return Line(
+        label=label,
+        items=len(first),
+        repeats=len(own) - len(first),
+        done=sum(cell.done for cell in own),
+        counts=tuple((group.name, counts[group.name]) for group in groups),
+        screens=tuple(sorted(screens.items())),
+    )
+
+
+def _shared(first: Iterable[_Cell]) -> tuple[int, int] | None:
+    items: dict[str, set[str]] = defaultdict(set)
+    for cell in first:
+        items[cell.rater].add(cell.item)
+    common = [len(one & other) for one, other in combinations(items.values(), 2)]
+    return (min(common), max(common)) if common else None
+
+
+def _picture(labels: Sequence[str], cells: Iterable[_Cell], column: Mapping[str, int]) -> Picture:
+    row = {label: number for number, label in enumerate(labels)}
+    kinds: dict[str, list[str]] = {"waiting": [], "done": [], "repeats": []}
+    for cell in cells:
+        kind = "repeats" if cell.occasion != FIRST else "done" if cell.done else "waiting"
+        kinds[kind].append(_square(column[cell.item], row[cell.rater], kind))
+    return Picture(10 * len(column), 10 * len(labels), *("".join(kinds[kind]) for kind in kinds))
+
+
+def _square(x: int, y: int, kind: str) -> str:
+    """A cell, or in its middle the smaller one of a repeat."""
+    if kind == "repeats":
+        return f"M{10 * x + 3} {10 * y + 3}h3v3h-3z"
+    return f"M{10 * x} {10 * y}h9v9h-9z"

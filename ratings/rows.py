@@ -1,0 +1,141 @@
+"""Ratings as rows, each one read once. Nothing but this module joins ratings to where their items came from.
+
+A rating counts if it is of the first occasion, its place was not taken back, it is no surplus, and its rater has not
+been dropped; into rates and agreement only if the rater could judge. Those of dropped raters are in no row at all.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from ratings.models import Rating, Study
+
+
+class SealedError(PermissionError):
+    """The study is not unblinded yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlindRow:
+    """One rating as it may be read before unblinding. `verdict` and `confidence` are None where it could not be judged."""
+
+    item: UUID
+    rater: str
+    number: int  # of the rater's label
+    simulated: bool
+    verdict: bool | None
+    confidence: int | None
+    opened_at: datetime
+    submitted_at: datetime
+    seconds: float
+    position: int
+    occasion: int
+    released_at: datetime | None
+    surplus: bool
+    layout: str
+    layout_shown: str
+    context: bool
+    marks: str
+    marked: list[str]
+    first_verdict: bool | None  # confirm arm: before the balance was shown
+    first_confidence: int | None
+    revision: int
+    active_seconds: float | None
+    first_verdict_seconds: float | None
+    changes: int
+    hand: str
+    viewport: str
+    guide_version: int
+    interface_version: str
+    imported: bool
+    note: str
+
+    @property
+    def cannot_judge(self) -> bool:
+        return self.verdict is None
+
+    @property
+    def counts(self) -> bool:
+        return self.occasion == 1 and self.released_at is None and not self.surplus
+
+    @property
+    def judged(self) -> bool:
+        """Whether rates and agreement have it."""
+        return self.counts and self.verdict is not None
+
+    @property
+    def timed(self) -> float | None:
+        """Seconds it took: of activity where the browser told, else by the server's clock; None where nobody knows."""
+        if self.active_seconds is not None:
+            return self.active_seconds
+        return None if self.imported and not self.seconds else self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RatingRow(BlindRow):
+    """One rating joined to its item's source; `verdicts` are the classifiers' (name -> sufficient)."""
+
+    pair: UUID
+    source: str
+    perturbation: str
+    truth: bool | None
+    experiment: str
+    action: str
+    verdicts: dict[str, bool]
+    target: list[str]
+
+    @property
+    def correct(self) -> bool | None:
+        """Whether the verdict is the truth; None where either is unknown."""
+        return None if self.truth is None or self.verdict is None else self.verdict == self.truth
+
+    @property
+    def localised(self) -> bool | None:
+        """Whether a ticked row holds the planted error; None where that is unknown or no row could be ticked.
+
+        A verdict that nothing is wrong has not located it, as in localisation ROC studies.
+        """
+        if not self.target or self.marks == "off" or self.verdict is None:
+            return None
+        return self.verdict is False and not set(self.target).isdisjoint(self.marked)
+
+
+def rating_rows(study: Study, item: UUID | None = None) -> Iterator[RatingRow]:
+    """Every rating with its source, unblinded, one query, constant memory. SealedError before the study is unblinded.
+
+    With `item`, those of the item with this code.
+    """
+    if not study.is_unblinded:
+        raise SealedError(f"{study.name} is {study.status}; where its items came from is sealed until it is unblinded")
+    return _unblinded_rows(study, item)
+
+
+def blind_rows(study: Study) -> Iterator[BlindRow]:
+    """Every rating without its source, in an order that tells nothing (by random item code), one query."""
+    rows = _ratings(study).values_list(*_BLIND)
+    return (BlindRow(*row) for row in rows.iterator(chunk_size=500))
+
+
+_PLACE = "assignment__"
+_BLIND = (
+    f"{_PLACE}item__code", f"{_PLACE}rater__label", f"{_PLACE}rater__number", f"{_PLACE}rater__simulated", "verdict",
+    "confidence", "opened_at", "submitted_at", "seconds", f"{_PLACE}position", f"{_PLACE}occasion",
+    f"{_PLACE}released_at", f"{_PLACE}surplus", f"{_PLACE}layout", "layout_shown", f"{_PLACE}with_context",
+    f"{_PLACE}marks", "marks", f"{_PLACE}first_look__verdict", f"{_PLACE}first_look__confidence", "revision",
+    "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version", "interface_version",
+    "imported", "note",
+)  # fmt: skip
+_SOURCE = ("pair", "label", "perturbation", "truth", "experiment", "action", "verdicts", "target")
+
+
+def _ratings(study: Study) -> Any:
+    rows = Rating.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
+    return rows.order_by(f"{_PLACE}item__code", f"{_PLACE}rater__number", f"{_PLACE}rater", f"{_PLACE}occasion")
+
+
+def _unblinded_rows(study: Study, item: UUID | None) -> Iterator[RatingRow]:
+    ratings = _ratings(study).filter(assignment__item__code=item) if item else _ratings(study)
+    rows = ratings.values_list(*_BLIND, *(f"{_PLACE}item__source__{name}" for name in _SOURCE))
+    return (RatingRow(*row) for row in rows.iterator(chunk_size=500))

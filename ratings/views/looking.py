@@ -1,0 +1,36 @@
+"""The interim look: asked for first, since every look is logged."""
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, path
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from ratings import interim
+from ratings.views.guards import StudyRequest, study_page
+
+
+@study_page("analyst")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def interim_look(request: StudyRequest) -> HttpResponse:
+    """Says who may look and what is kept of it; a POST looks."""
+    study = request.study
+    context = {
+        "study": study,
+        "may_run": request.role != "analyst",
+        "refusal": interim.refusal(study, request.user),
+        "least": interim.LEAST,
+        "yes": study.answers[0].lower(),
+        "looks": study.events.filter(kind="looked").select_related("by").order_by("-at")[:20],
+    }
+    if request.method == "POST":
+        try:
+            context["lines"] = interim.look(study, request.user)
+        except interim.NotAllowed as error:
+            context["refusal"] = str(error)
+            return render(request, "ratings/interim.html", context, status=409)
+    return render(request, "ratings/interim.html", context)
+
+
+urls: list[URLPattern] = [path("studies/<slug:slug>/interim/", interim_look, name="interim")]

@@ -1,0 +1,216 @@
+import io
+from typing import Any
+
+import factories
+import pytest
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from ratings import exports, reports, studies
+from ratings.imports import ImportRefused
+from ratings.models import Item, ItemSource, Rating, RatingEvent, Study
+from ratings.rating_imports import check, take
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+HEAD = "item,rater,verdict,confidence"
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    factories.pool()
+    return factories.open_study()
+
+
+def table(*rows: str, head: str = HEAD) -> io.BytesIO:
+    return io.BytesIO("\r\n".join((head, *rows)).encode())
+
+
+def codes(study: Study) -> list[str]:
+    return [str(code) for code in study.items.order_by("pk").values_list("code", flat=True)]
+
+
+def said(study: Study, *rows: str, head: str = HEAD) -> list[tuple[int, str]]:
+    return [(problem.line, problem.field) for problem in check(study, table(*rows, head=head)).problems]
+
+
+def test_a_table_becomes_ratings_of_new_raters_under_the_next_labels(study: Study, admin_user: Any) -> None:
+    seats, (first, second, *_) = study.raters.count(), codes(study)
+    head = f"{HEAD},submitted_at,seconds,note"
+    take(
+        study,
+        table(
+            f"{first},Dr A,plausible,4,2026-03-01T14:05:00+01:00,32.5,=odd\u202e",
+            f"{second},Dr A,cannot judge,,,,",
+            f"{first},Dr B,0,1,2026-03-01 14:05,,",
+            head=head,
+        ),
+        admin_user,
+    )
+    a, b = study.raters.exclude(imported_as="").order_by("number")
+    assert [(seat.label, seat.imported_as, seat.user) for seat in (a, b)] == [
+        (f"R{seats + 1:02}", "Dr A", None),
+        (f"R{seats + 2:02}", "Dr B", None),
+    ]
+    rating = Rating.objects.get(assignment__rater=a, assignment__item__code=first)
+    assert (rating.verdict, rating.confidence, rating.seconds, rating.note) == (True, 4, 32.5, "=odd\ufffd")
+    assert rating.submitted_at.isoformat() == "2026-03-01T13:05:00+00:00"
+    assert (rating.imported, rating.assignment.slot, rating.assignment.occasion) == (True, None, 1)
+    assert Rating.objects.get(assignment__rater=a, assignment__item__code=second).cannot_judge
+    events = RatingEvent.objects.filter(assignment__rater__in=[a, b])
+    assert {event.kind for event in events} == {"imported"}
+    assert events.count() == 3
+    assert study.events.get(kind="ratings imported").detail == "3 ratings by 2 raters"
+
+
+def test_imported_ratings_count_and_are_called_imported(study: Study) -> None:
+    first, second, *_ = codes(study)
+    take(study, table(f"{first},A,1,5", f"{second},A,cannot judge,", f"{first},B,0,5"))
+    report = reports.study_report(study)
+    assert (report.pooled_rate.k, report.pooled_rate.n, report.cannot_judge) == (1, 2, 1)
+    assert report.imported == "3 of 3 ratings were collected elsewhere and imported."
+    # Ten items with two ratings each are wanted; what came from elsewhere is on top of no slot, but it is there.
+    assert (report.progress.done, report.progress.total) == (3, 20)
+    rows = list(exports.rows(study, blinded=True))
+    assert {row["imported"] for row in rows} == {1}
+    assert {row["layout"] for row in rows} == {""}
+    assert {row["seconds"] for row in rows} == {""}
+
+
+def test_a_second_file_goes_on_with_the_raters_of_the_first(study: Study) -> None:
+    first, second, *_ = codes(study)
+    take(study, table(f"{first},A,1,5"))
+    checked = check(study, table(f"{second},A,1,5", f"{second},B,1,5"))
+    assert (checked.known_raters, checked.new_raters) == (("A",), ("B",))
+    take(study, table(f"{second},A,1,5", f"{second},B,1,5"))
+    seat = study.raters.get(imported_as="A")
+    assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2]
+    assert said(study, f"{first},A,0,1") == [(2, "rater")]
+
+
+def test_one_who_met_two_versions_of_one_thing_elsewhere_keeps_both_ratings(study: Study) -> None:
+    by_pair: dict[Any, list[str]] = {}
+    for source in ItemSource.objects.filter(item__study=study).select_related("item"):
+        by_pair.setdefault(source.pair, []).append(str(source.item.code))
+    two = next(versions for versions in by_pair.values() if len(versions) > 1)[:2]
+    take(study, table(*(f"{code},A,1,5" for code in two)))
+    assert study.raters.get(imported_as="A").assignments.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ("nothing,A,1,5", "item"),
+        (",A,1,5", "item"),
+        ("{item},,1,5", "rater"),
+        ("{item}," + "x" * 121 + ",1,5", "rater"),
+        ("{item},a\u202eb,1,5", "rater"),
+        ("{item},A,perhaps,5", "verdict"),
+        ("{item},A,,5", "verdict"),
+        ("{item},A,1,6", "confidence"),
+        ("{item},A,1,", "confidence"),
+        ("{item},A,1,3.5", "confidence"),
+        ("{item},A,1,NaN", "confidence"),
+        ("{item},A,1,٣", "confidence"),
+        ("{item},A,cannot judge,3", "confidence"),
+        ("{item},A,1,5,yesterday", "submitted_at"),
+        ("{item},A,1,5,1999-01-01", "submitted_at"),
+        ("{item},A,1,5,2999-01-01", "submitted_at"),
+        ("{item},A,1,5,0001-01-01T00:00:00+14:00", "submitted_at"),
+        ("{item},A,1,5,,-1", "seconds"),
+        ("{item},A,1,5,,inf", "seconds"),
+        ("{item},A,1,5,,NaN", "seconds"),
+        ("{item},A,1,5,,1e99", "seconds"),
+        ("{item},A,1,5,,," + "n" * 4001, "note"),
+        ("{item},A,1,5,,,a\0b", "note"),
+        ("{item},A,1,5,,,,more", ""),
+    ],
+)
+def test_a_row_that_cannot_be_is_named_with_its_line_and_column(study: Study, row: str, field: str) -> None:
+    good, item, *_ = codes(study)
+    found = said(study, f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note")
+    assert found == [(3, field)]
+    with pytest.raises(ImportRefused):
+        take(study, table(f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note"))
+    assert not Rating.objects.exists()
+    assert not study.raters.exclude(imported_as="").exists()
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"", "empty"),
+        (b"\n\n", "empty"),
+        (HEAD.encode(), "no rows"),
+        (b"item,rater,verdict\n", "missing: confidence"),
+        (b"item,item,rater,verdict,confidence\n", "stands there twice"),
+        (b"\xff\xfe" + HEAD.encode(), "not UTF-8"),
+        (b"PK\x03\x04\xff", "not UTF-8"),
+        (HEAD.encode() + b'\nx,"A,1,5', "not a table"),
+        (HEAD.encode() + b"\n" + b"x" * 200_000, "not a table"),
+        (HEAD.encode() + b"\n" + b"x,y,1,1\n" * 10_001, "more than 10,000 rows"),
+        (HEAD.encode() + b"\n" * (20 * 1024**2), "larger than 20 MiB"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_table_is_refused_by_name(study: Study, raw: bytes, words: str) -> None:
+    assert any(words in problem.said for problem in check(study, io.BytesIO(raw)).problems)
+
+
+def test_what_spreadsheets_do_to_a_table_is_undone(study: Study) -> None:
+    first, second, *_ = codes(study)
+    text = f'Item;Rater;Verdict;Confidence;Note\r\n{first};"\'=A";Not  Plausible;3;"two\nlines"\r\n;;;;\r\n{second};\'=A;1;3;\r\n'
+    take(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
+    seat = study.raters.get(imported_as="=A")
+    assert Rating.objects.get(assignment__rater=seat, assignment__item__code=first).note == "two\nlines"
+    # The export puts one apostrophe before what a spreadsheet would take for a formula, and the importer takes one off.
+    assert exports.plain(seat.imported_as) == "'=A"
+
+
+def test_an_item_is_known_by_its_code_in_either_case_and_twice_is_once_too_often(study: Study) -> None:
+    first, *_ = codes(study)
+    assert said(study, f"{first},A,1,5", f"{first.upper()},A,1,5") == [(3, "rater")]
+
+
+def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_user: Any) -> None:
+    first, *_ = codes(study)
+    draft = studies.create_study(studies.read_protocol(factories.protocol(slug="draft")))
+    with pytest.raises(studies.StudyError, match="is draft"):
+        take(draft, table(f"{first},A,1,5"))
+    studies.close_and_unblind(study, admin_user)
+    with pytest.raises(studies.StudyError, match="is unblinded"):
+        take(study, table(f"{first},A,1,5"))
+
+
+def test_another_studys_items_are_no_items_here(study: Study) -> None:
+    other = factories.open_study(slug="other")
+    foreign = str(Item.objects.filter(study=other)[0].code)
+    assert said(study, f"{foreign},A,1,5") == [(2, "item")]
+
+
+def test_the_command_imports_or_says_why_not(study: Study, tmp_path: Any, capsys: Any) -> None:
+    first, *_ = codes(study)
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(table(f"{first},A,1,5").getvalue())
+    call_command("import_ratings", study.slug, str(path), "--dry-run")
+    assert "1 ratings of 1 items by 1 raters would be imported." in capsys.readouterr().out
+    assert not Rating.objects.exists()
+    call_command("import_ratings", study.slug, str(path))
+    with pytest.raises(CommandError, match="nothing was imported") as refused:
+        call_command("import_ratings", study.slug, str(path))
+    assert refused.value.returncode == 1
+    assert Rating.objects.count() == 1
+
+
+def test_in_the_browser_a_table_is_checked_first(study: Study, admin_client: Any, settings: Any, tmp_path: Any) -> None:
+    settings.VAR_DIR = tmp_path
+    first, *_ = codes(study)
+    address = reverse("ratings:import_ratings", args=[study.slug])
+    data = table(f"{first},<b>A</b>,1,5")
+    data.name = "ratings.csv"
+    page = admin_client.post(address, {"file": data})
+    assert page.status_code == 200
+    assert b"<b>A</b>" not in page.content
+    assert not Rating.objects.exists()
+    assert admin_client.post(address, {"token": page.context["token"]}).status_code == 302
+    assert Rating.objects.get().imported
+    assert admin_client.get(address).status_code == 200

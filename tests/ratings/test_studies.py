@@ -1,0 +1,128 @@
+"""The moves of a study: a table, each step of it taken, and every other one refused."""
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import factories
+import pytest
+from django.contrib.auth.models import User
+
+from ratings import stopping, studies
+from ratings.models import Rating, Study
+from ratings.studies import StudyError
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+MOVES: dict[str, tuple[str, Callable[[Study, User], Any]]] = {
+    "open": ("open", lambda study, by: studies.open_study(study, by=by)),
+    "pause": ("paused", studies.pause),
+    "resume": ("open", studies.resume),
+    "close": ("closed", studies.close),
+    "reopen": ("open", studies.reopen),
+    "unblind": ("unblinded", studies.unblind),
+}
+# status -> the moves it allows; unblinding twice changes nothing, and is no mistake
+LEGAL = {
+    "draft": {"open"},
+    "open": {"pause", "close"},
+    "paused": {"resume", "close"},
+    "closed": {"reopen", "unblind"},
+    "unblinded": {"unblind"},
+}
+WAY = {"draft": (), "open": ("open",), "paused": ("open", "pause"), "closed": ("open", "close"), "unblinded": ("open", "close", "unblind")}  # fmt: skip
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada", is_staff=True)
+
+
+def brought_to(status: str, by: User) -> Study:
+    factories.pool()
+    study = studies.create_study(studies.read_protocol(factories.protocol()), by)
+    for move in WAY[status]:
+        MOVES[move][1](study, by)
+    study.refresh_from_db()
+    assert study.status == status
+    return study
+
+
+@pytest.mark.parametrize("status", LEGAL)
+def test_the_table_of_moves_is_what_happens(status: str, ada: User) -> None:
+    study = brought_to(status, ada)
+    assert {MOVES[move][0] for move in LEGAL[status]} - {status} == set(Study.MOVES[status])
+    for name in MOVES.keys() - LEGAL[status]:
+        events = study.events.count()
+        with pytest.raises(StudyError, match="only a study that is"):
+            MOVES[name][1](study, ada)
+        study.refresh_from_db()
+        assert (study.status, study.events.count()) == (status, events)
+
+
+@pytest.mark.parametrize(("status", "move"), [(status, move) for status in LEGAL for move in sorted(LEGAL[status])])
+def test_each_legal_move_is_one_line_in_the_log(status: str, move: str, ada: User) -> None:
+    study = brought_to(status, ada)
+    before = study.events.count()
+    MOVES[move][1](study, ada)
+    study.refresh_from_db()
+    assert study.status == MOVES[move][0]
+    assert study.events.count() == before + (status != "unblinded")
+
+
+def test_a_study_can_be_closed_paused_and_unblinded_in_one_go_by_a_command(ada: User) -> None:
+    study = brought_to("paused", ada)
+    studies.close_and_unblind(study, ada)
+    assert list(study.events.values_list("kind", flat=True))[-3:] == ["paused", "closed", "unblinded"]
+
+
+def test_the_stop_rule_is_complete_once_every_item_has_its_ratings(ada: User) -> None:
+    study = brought_to("open", ada)
+    first, *others = factories.seat_all(study)
+    factories.rate_all(first)
+    given = Rating.objects.count()
+    # ten items, two ratings each
+    assert stopping.look(study) == (False, given, 20, f"{20 - given} ratings to go.")
+    for seat in others:
+        factories.rate_all(seat)
+    assert studies.stop_met(study)
+
+
+def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
+    study = brought_to("open", ada)
+    for seat in factories.seat_all(study):
+        factories.rate_all(seat)
+    place = Rating.objects.order_by("pk")[0].assignment
+    for change in ({"occasion": 2, "slot": None}, {"surplus": True, "slot": None}):
+        before = {name: getattr(place, name) for name in change}
+        type(place).objects.filter(pk=place.pk).update(**change)
+        assert stopping.look(study).said == "1 rating to go."
+        type(place).objects.filter(pk=place.pk).update(**before)
+    assert studies.stop_met(study)
+    done = place.rater.assignments.count()
+    type(place.rater).objects.filter(pk=place.rater_id).update(dropped=True, withdrawn_at=study.created_at)
+    assert stopping.look(study).given == 20 - done
+
+
+def test_a_study_that_stops_at_a_number_of_ratings_needs_no_more(ada: User) -> None:
+    factories.pool()
+    protocol = studies.read_protocol(factories.protocol(stop="ratings", stop_ratings=2))
+    study = studies.create_study(protocol, ada)
+    assert not studies.stop_met(study)
+    studies.open_study(study)
+    factories.rate_all(factories.seat(study, "R01"))
+    assert studies.stop_met(study)
+
+
+def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
+    day = date(2027, 3, 31)
+    protocol = studies.read_protocol(factories.protocol(stop="deadline", deadline=day.isoformat()))
+    study = studies.create_study(protocol, ada)
+    assert stopping.look(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
+    assert not stopping.look(study, today=day).met
+    assert stopping.look(study, today=day + timedelta(days=1)).met
+
+
+def test_a_study_without_items_is_never_complete(ada: User) -> None:
+    study = studies.create_study(studies.read_protocol(factories.protocol(sources=[])), ada)
+    assert not studies.stop_met(study)

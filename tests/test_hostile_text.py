@@ -1,0 +1,273 @@
+"""Hostile strings in every field that a model, a file or a person can fill: every page of every role shows them as text."""
+
+import re
+import uuid
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from io import BytesIO
+from json import dumps
+from typing import Any
+
+import factories
+import pytest
+from django.contrib.auth.models import User
+from django.http import HttpResponseBase
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from ratings import answering, auditing, imports, rating_imports, serving, studies
+from ratings.answering import Timing
+from ratings.models import (
+    Draft,
+    Invitation,
+    Membership,
+    Rater,
+    RaterProfile,
+    Study,
+    StudyEvent,
+)
+from simulation.models import Episode, EvidenceReview, Transition, Twin
+from wetbench_site.access_table import TABLE
+
+pytestmark = pytest.mark.django_db
+
+# Markup, template braces, a formula, a path, an attribute's end; then what turns, hides or rings.
+MARKUP = """=cmd|'/c'!A1<script>alert("wb")</script><img src=x onerror=alert(1)>{{7*7}}{% load x %}../../'"--><svg/onload=1>"""
+UNSEEN = "\u202egnp.exe\u202c\u200b\u2066\x07\x1b[31m\x85"
+LONG = "x" * 4_000
+WORSE = MARKUP + UNSEEN
+UNSEEN_SIGNS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\u200e\u200f\ufeff]")
+# What a step's JSON says in words of a closed list; everything else in it is somebody's free text.
+CLOSED = {"barcode", "replaces", "derived_from", "available_for_use", "material_type", "environmental_condition",
+          "started_at", "barcodes", "materials", "fidelity", "rejected_by"}  # fmt: skip
+
+
+def poisoned(value: Any, key: str = "") -> Any:
+    """The JSON with hostile text in every free text of it, values and names of properties alike."""
+    if key in CLOSED:
+        return value
+    if isinstance(value, dict):
+        return {
+            (f"{name}{WORSE}" if key in ("properties", "parameters") else name): poisoned(part, name)
+            for name, part in value.items()
+        }
+    if isinstance(value, list):
+        return [poisoned(part, key) for part in value]
+    if not isinstance(value, str) or key == "":
+        return value
+    return f"{value}{WORSE}"[:79] if key in SHORT else f"{value}{WORSE}"
+
+
+SHORT = {"measurement_type"}
+
+
+class Reader(HTMLParser):
+    """What a browser would make of a page: everything in it that could run, load or turn text around."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if (
+            tag == "script"
+            and not (given.get("src") or "").startswith("/static/")
+            and given.get("type") != "application/json"
+        ):
+            self.found.append(f"<{tag}> {attrs}")
+        if tag in ("iframe", "object", "embed", "base", "style") or (tag == "img" and given.get("src") == "x"):
+            self.found.append(f"<{tag}> {attrs}")
+        for name, value in attrs:
+            if (
+                name.startswith("on")
+                or name in ("style", "srcdoc")
+                or (value or "").strip().lower().startswith("javascript:")
+            ):
+                self.found.append(f"{tag} {name}={value}")
+
+    def handle_data(self, data: str) -> None:
+        if found := UNSEEN_SIGNS.search(data):
+            self.found.append(f"unseen {found.group()!r} in {data.strip()[:60]!r}")
+
+
+@pytest.fixture
+def world(settings: Any) -> dict[str, Any]:
+    """A laboratory in which everything that can be written is hostile."""
+    root = User.objects.create_superuser("root" + MARKUP[:60], "root@example.org", "pw")
+    ada = User.objects.create_user("ada" + MARKUP[:60], is_staff=True, first_name=MARKUP[:100])
+    analyst = User.objects.create_user("ana" + MARKUP[:60])
+    _laboratory()
+    study = _transition_study(ada)
+    evidence = _evidence_study(ada)
+    draft = studies.create_study(studies.read_protocol(_texts(factories.protocol(slug="draft-one"))), by=ada)
+    for one in (study, evidence, draft):
+        Membership.objects.create(study=one, user=analyst, role="analyst")
+    return {"superuser": root, "staff": ada, "analyst": analyst, "study": study, "evidence": evidence, "draft": draft}
+
+
+def _laboratory() -> None:
+    factories.pool(transitions=8)
+    factories.evidence_pool(episodes=4, cast="offline-lapses")
+    for row in Transition.objects.all():
+        row.step = poisoned(row.step)
+        row.findings = None
+        row.save()
+    for twin in Twin.objects.all():
+        twin.outcome = poisoned(twin.outcome)
+        twin.why = twin.rule = twin.kind = WORSE[:60]
+        twin.diff = [{"path": WORSE, "before": WORSE, "after": WORSE}]
+        twin.field = ""
+        twin.save()
+    twin = Twin.objects.filter(perturbation="subtle").first()
+    assert twin
+    Twin.objects.filter(pk=twin.pk).update(error=WORSE)
+    Episode.objects.filter(status="failed").update(error=WORSE)
+    for review in EvidenceReview.objects.all():
+        review.verdict = {**review.verdict, "reasoning": WORSE, "feedback": WORSE}
+        review.save()
+
+
+def _texts(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with hostile text wherever a person writes some; only what the reader of documents lets through."""
+    return {
+        **document, "name": MARKUP[:110], "question": MARKUP, "guide": MARKUP, "consent": MARKUP, "contact": MARKUP[:100],
+        "experiments": "all", "practice": 0,
+        "display": {"layouts": ["balance"], "context": [True], "marks": ["always"], "by": "rater"},
+    }  # fmt: skip
+
+
+def _transition_study(ada: User) -> Study:
+    study = studies.create_study(studies.read_protocol(_texts(factories.protocol(slug="one", sources=[
+        {"cast": "offline", "perturbation": "none", "count": 3}], ratings_per_item=2, raters=3))), by=ada)  # fmt: skip
+    step = Transition.objects.first()
+    assert step
+    line = {
+        "id": MARKUP[:100], "source": MARKUP[:70], "truth": "type2", "experiment": MARKUP[:70],
+        "input_materials": step.step["inputs"], "action": poisoned(step.step["action"]) | {"name": MARKUP[:79]},
+        "outcome": poisoned(step.step["outcome"]), "goal": MARKUP,
+    }  # fmt: skip
+    line["input_materials"][0]["name"] = "n" + LONG[:3_000]
+    for material in line["input_materials"] + line["outcome"]["new_materials"]:
+        for name in ("created_at", "last_modified"):
+            material.setdefault(name, 0)
+    imports.take(study, BytesIO(dumps(line).encode()), by=ada)
+    studies.open_study(study, by=ada)
+    study.refresh_from_db()
+    _people(study, ada)
+    return study
+
+
+def _people(study: Study, ada: User) -> None:
+    seat = factories.seat(study)
+    user = seat.user
+    assert user
+    user.username = user.first_name = MARKUP[:100]
+    user.save()
+    RaterProfile.objects.create(user=user, degree=WORSE[:60], field=WORSE[:120], years=3, answered_at=timezone.now())
+    rated = serving.next_assignment(seat)
+    assert rated
+    serving.mark_opened(rated)
+    answering.rate(rated, False, 2, uuid.uuid4(), note=WORSE + LONG[:1_000], timing=Timing())
+    if following := serving.next_assignment(seat):
+        Draft.objects.create(assignment=following, verdict=True, note=WORSE)
+    free = study.raters.filter(user=None).first()
+    assert free
+    Invitation.objects.create(
+        seat=free, email="a@example.org", token_sha256="0" * 64, expires_at=timezone.now(), send_error=WORSE[:300],
+        sent_at=timezone.now(),
+    )  # fmt: skip
+    free.invited_at = timezone.now()
+    free.save()
+    StudyEvent.objects.create(study=study, kind="edited", by=ada, detail=WORSE[:300])
+    auditing.run(study, by=ada)
+
+
+def _evidence_study(ada: User) -> Study:
+    document = _texts(factories.evidence_protocol(slug="two", ratings_per_item=1, raters=1))
+    document |= {"sources": [{"cast": "offline-lapses", "count": 3}], "display": {}}
+    study = studies.create_study(studies.read_protocol(document), by=ada)
+    studies.open_study(study, by=ada)
+    study.refresh_from_db()
+    item = study.items.first()
+    assert item
+    header, cell = "item,rater,verdict,confidence,note", MARKUP[:90].replace('"', '""')
+    rating_imports.take(study, BytesIO(f'{header}\n{item.code},"{cell}",1,3,"{cell}"\n'.encode()), by=ada)
+    factories.rate_all(factories.seat(study))
+    studies.close_and_unblind(study, ada)
+    study.refresh_from_db()
+    return study
+
+
+def addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(name, address) of every page of the site with every kind of object behind it."""
+    codes = _codes()
+    for name in TABLE:
+        for study in (world["study"], world["evidence"], world["draft"]):
+            seat = study.raters.exclude(user=None).first() or Rater(label="R01")
+            for code in codes.get(name, [uuid.uuid4()]):
+                try_with = {"slug": study.slug, "label": seat.label, "seat": seat.code, "code": code, "token": "forged",
+                            "number": 1, "step": "items"}  # fmt: skip
+                if address := _reversed(name, try_with):
+                    yield name, address
+
+
+def _codes() -> dict[str, list[uuid.UUID]]:
+    from ratings.models import Assignment, Item
+    from simulation.models import Run
+
+    first = {"simulation:episode": Episode, "simulation:run": Run, "simulation:twin": Twin, "ratings:vet": Twin,
+             "ratings:item": Item, "simulation:run_calls": Run}  # fmt: skip
+    found = {name: list(model.objects.values_list("code", flat=True)[:4]) for name, model in first.items()}
+    places = Assignment.objects.exclude(rater__user=None).order_by("rater", "position")
+    return {**found, "ratings:rate": list(places.values_list("code", flat=True))}
+
+
+def _reversed(name: str, values: dict[str, Any]) -> str:
+    for wanted in ((), ("slug",), ("seat",), ("code",), ("token",), ("slug", "label"), ("slug", "code"), ("slug", "step"),
+                   ("slug", "number"), ("code", "number")):  # fmt: skip
+        try:
+            return reverse(name, kwargs={key: values[key] for key in wanted})
+        except Exception:  # not the kind of address this is; whatever reverse says of it
+            continue
+    return ""
+
+
+def wrong_with(response: HttpResponseBase) -> list[str]:
+    """What in a page could run, load or mislead."""
+    if not response.get("Content-Type", "").startswith("text/html") or response.streaming:
+        return []
+    reader = Reader()
+    text = response.content.decode()
+    reader.feed(text)
+    raw = ["raw markup"] if "<script>alert" in text or "<img src=x" in text or "<svg/onload" in text else []
+    return raw + reader.found + (["a template ran"] if "alert(1)&gt;49" in text else [])
+
+
+LEAST = {"superuser": 20, "staff": 20, "analyst": 4, "rater": 5}  # pages of each role that must have shown some
+
+
+def test_hostile_text_is_shown_as_text_on_every_page(world: dict[str, Any]) -> None:
+    every = sorted(set(addresses(world)))
+    wrong = set()
+    for role, least in LEAST.items():
+        met = set()
+        for client in visitors(world, role):
+            for name, address in every:
+                for headers in ({}, {"HX-Request": "true"}):
+                    response = client.get(address, headers=headers)
+                    assert response.status_code < 500, address
+                    wrong |= {(name, role, what) for what in wrong_with(response)}
+                    if response.status_code == 200 and not response.streaming and b"=cmd|" in response.content:
+                        met.add(name)
+        assert len(met) >= least, (role, met)
+    assert wrong == set()
+
+
+def visitors(world: dict[str, Any], role: str) -> Iterator[Client]:
+    raters = [study.raters.exclude(user=None).first() for study in (world["study"], world["evidence"])]
+    for user in [rater.user for rater in raters] if role == "rater" else [world[role]]:
+        client = Client()
+        client.force_login(user)
+        yield client

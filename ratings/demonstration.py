@@ -97,7 +97,7 @@ def _study(order: Mapping[str, Any], say: Say) -> None:
         say(f"Simulated raters rate {study.name}")
         simulated.simulate_raters(study, raters["raters"], *_sensitivities(raters), seed=raters["seed"])
     if order.get("unblind"):
-        studies.unblind(study, by=admin)
+        studies.close_and_unblind(study, by=admin)
 
 
 @transaction.atomic

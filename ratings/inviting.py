@@ -1,39 +1,82 @@
-"""Invitations to seats."""
+"""Invitations to seats: made, sent again, taken back. A token is shown once; only its hash is kept."""
+
+from datetime import timedelta
 
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import access
-from ratings.models import Rater, Study
+from ratings import signing_in
+from ratings.models import Invitation, Rater, Study
 from ratings.studies import Actor, StudyClosed, StudyError, log
+
+LIFETIME = timedelta(days=30)
 
 
 @transaction.atomic
-def invite(rater: Rater, by: Actor = None) -> str:
-    """A new personal link for this seat; earlier ones stop working. Returns its token, which is kept nowhere."""
-    Study.objects.select_for_update().get(pk=rater.study_id)  # seats may be dealt anew at the same time
-    rater = Rater.objects.select_related("study", "user").get(pk=rater.pk)
-    if rater.simulated:
-        raise StudyError(f"{rater.label} is a simulated rater; it gets no link")
-    if not rater.study.is_open:
-        raise StudyClosed(f"{rater.study.name} is {rater.study.status}; links are made while a study is open")
-    token = access.make_link(rater.user, "rater")
-    rater.invited_at = timezone.now()
-    rater.save(update_fields=["invited_at"])
-    log(rater.study, "invited", by, rater.label)
+def invite(seat: Rater, by: Actor = None, email: str = "") -> str:
+    """A new link to this seat in place of earlier ones; for a seat that is taken, one that signs its rater in again.
+
+    Only what is sent by e-mail may name an address: whoever opens that link has shown that the mailbox is theirs.
+    """
+    Study.objects.select_for_update().get(pk=seat.study_id)  # seats may be dealt anew at the same time
+    seat = Rater.objects.select_related("study", "user").get(pk=seat.pk)
+    _check(seat)
+    if seat.user:
+        log(seat.study, "invited", by, f"{seat.label}, to sign in again")
+        return signing_in.make_link(seat.user, "rater")
+    _revoke(seat)
+    token, now = signing_in.new_token(), timezone.now()
+    Invitation.objects.create(
+        seat=seat, email=email, token_sha256=signing_in.digest(token), created_by=by, created_at=now,
+        expires_at=now + LIFETIME,
+    )  # fmt: skip
+    Rater.objects.filter(pk=seat.pk).update(invited_at=now)
+    log(seat.study, "invited", by, seat.label)
     return token
 
 
 def invite_seat(study: Study, label: str, by: Actor = None) -> str:
     """A new link for the seat of that label; StudyError lists the labels there are."""
-    if rater := study.raters.filter(label=label).first():
-        return invite(rater, by)
+    return invite(seat_of(study, label), by)
+
+
+def seat_of(study: Study, label: str) -> Rater:
+    """The seat of that label; StudyError lists those there are."""
+    if seat := study.raters.filter(label=label).first():
+        return seat
     known = ", ".join(study.raters.values_list("label", flat=True)) or "none before the study is opened"
-    raise StudyError(f"{study.slug} has no rater {label!r}. Raters: {known}")
+    raise StudyError(f"{study.slug} has no rater {label[:40]!r}. Raters: {known}")
 
 
 @transaction.atomic
-def start(rater: Rater) -> None:
-    """The rater has read the guide: from now on the link works in no other browser."""
-    Rater.objects.filter(pk=rater.pk, started_at__isnull=True).update(started_at=timezone.now())
-    access.mark_used(rater.user)
+def revoke(seat: Rater, by: Actor = None) -> None:
+    """No link leads to this seat any more, and it is free again; StudyError once somebody has taken it."""
+    Study.objects.select_for_update().get(pk=seat.study_id)
+    seat = Rater.objects.select_related("study").get(pk=seat.pk)
+    if seat.user_id:
+        raise StudyError(f"{seat.label} is taken; withdraw the rater instead")
+    if not _revoke(seat):
+        raise StudyError(f"{seat.label} has no invitation to take back")
+    Rater.objects.filter(pk=seat.pk).update(invited_at=None)
+    log(seat.study, "invited", by, f"{seat.label}, taken back")
+
+
+@transaction.atomic
+def start(seat: Rater) -> None:
+    """The first item can be rated now."""
+    Rater.objects.filter(pk=seat.pk, started_at__isnull=True).update(started_at=timezone.now())
+
+
+def _revoke(seat: Rater) -> int:
+    live = seat.invitations.filter(used_at__isnull=True, revoked_at__isnull=True)
+    return live.update(revoked_at=timezone.now())
+
+
+def _check(seat: Rater) -> None:
+    study = seat.study
+    if not seat.is_person:
+        raise StudyError(f"{seat.label} is a {'simulated' if seat.simulated else 'imported'} rater; it gets no link")
+    if seat.withdrawn_at:
+        raise StudyError(f"{seat.label} has withdrawn from {study.name}")
+    if study.status not in ("open", "paused"):
+        raise StudyClosed(f"{study.name} is {study.status}; links are made while a study is open")

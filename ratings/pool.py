@@ -1,37 +1,58 @@
-"""What a study can take its items from: rows of the simulation, blinded, each with where it came from."""
+"""What a study can take its items from: rows of the simulation and imported ones, blinded, each with its source."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.db.models import F, Prefetch, QuerySet
 
-from ratings.blinding import Payload, blind_evidence, blind_transition, payload_digest
-from ratings.models import EVIDENCE
+from ratings import imported, quarantine
+from ratings.blinding import Payload, blind_context, blind_evidence, blind_transition, payload_digest, targets
+from ratings.found import Found
+from ratings.models import EVIDENCE, Study
 from ratings.planning import Candidate, distinct
 from ratings.protocols import SourceRequest, StudyProtocol
-from simulation import casting, roster
+from ratings.quarantine import NO_SECRET, Held, Secret
+from simulation import casting, roster, vetting
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.queueing import PERSON_CAST
 
-
-class Found(NamedTuple):
-    """A candidate with its payload; `origin` are the fields of its ItemSource that the candidate does not have."""
-
-    candidate: Candidate
-    payload: Payload
-    origin: dict[str, Any]
+__all__ = [
+    "Found",
+    "Look",
+    "Stock",
+    "find",
+    "known_casts",
+    "known_experiments",
+    "look",
+    "settle",
+    "stock",
+    "stocked_casts",
+]
 
 
 class Stock(NamedTuple):
-    """How many items a study wants of a source, and how many different ones there are."""
+    """How many items a study wants of a source, and how many different ones there are.
+
+    `unvetted` twins wait for a person, `held` items for a word on what might give them away: neither is in `have`.
+    """
 
     source: SourceRequest
     have: int
+    unvetted: int = 0
+    held: int = 0
 
     @property
     def enough(self) -> bool:
         return self.have >= self.source.count
+
+
+class Look(NamedTuple):
+    """All that the pool holds for a study: what it may use, what is held back, and twins that nobody has vetted."""
+
+    usable: list[Found]
+    held: list[Held]
+    unvetted: Counter[tuple[str, str]]
 
 
 def known_casts() -> list[str]:
@@ -51,21 +72,45 @@ def known_experiments() -> list[str]:
     return list(Experiment.objects.order_by("slug").values_list("slug", flat=True))
 
 
-def find(protocol: StudyProtocol) -> list[Found]:
-    """Everything in the database that this study could use."""
-    return list(_evidence(protocol) if protocol.kind == EVIDENCE else _transitions(protocol))
+def find(protocol: StudyProtocol, study: Study | None = None) -> list[Found]:
+    """Everything this study could use: vetted, and with nothing in its text that might give it away. Writes nothing."""
+    return look(protocol, study).usable
 
 
-def stock(protocol: StudyProtocol) -> list[Stock]:
+def look(protocol: StudyProtocol, study: Study | None = None) -> Look:
+    """What the study could use, and what it could use once a person has decided. Imported items need their study."""
+    every = [*(_evidence(protocol) if protocol.kind == EVIDENCE else _transitions(protocol))]
+    every += [(found, NO_SECRET) for found in (imported.found(study) if study else ())]
+    usable, held = quarantine.sorted_out(every, study)
+    return Look(usable, held, _unvetted(protocol))
+
+
+def stock(protocol: StudyProtocol, study: Study | None = None) -> list[Stock]:
     """For each source of the study, how many items it wants and how many there are."""
-    have = Counter(candidate.source for candidate in distinct(found.candidate for found in find(protocol)))
-    return [Stock(source, have[source.cast, source.perturbation]) for source in protocol.sources]
+    seen = look(protocol, study)
+    have = Counter(candidate.source for candidate in distinct(found.candidate for found in seen.usable))
+    held = Counter(one.found.candidate.source for one in seen.held if one.decision == "")
+    sources = [(source, (source.cast, source.perturbation)) for source in protocol.sources]
+    return [Stock(source, have[key], seen.unvetted[key], held[key]) for source, key in sources]
 
 
-def _transitions(protocol: StudyProtocol) -> Iterator[Found]:
-    """Accepted steps and their finished twins. A twin that reads like its original shows no error: it is left out."""
+def settle(study: Study, protocol: StudyProtocol, chosen: Sequence[Found]) -> None:
+    """Log what the study was opened on: rules vouching for the twins it takes, and what stayed out undecided.
+
+    Part of the transaction that opens it or adds to it.
+    """
+    twins = [found.origin["twin_id"] for found in chosen if found.origin.get("twin_id")]
+    vetting.accept_by_rule(Twin.objects.filter(pk__in=twins))
+    quarantine.record(study, look(protocol, study).held)
+
+
+Told = tuple[Found, Secret]  # with what only the simulator may know of it
+
+
+def _transitions(protocol: StudyProtocol) -> Iterator[Told]:
+    """Accepted steps and their vetted twins. A twin that reads like its original shows no error: it is left out."""
     originals = _casts(protocol, "none")
-    twins = _twins(protocol)
+    earlier = _Earlier(wanted=True in protocol.display.context)
     plain: dict[str, str] = {}
     simulated_by_models = _simulated_by_models()
     for row in _usable(protocol).filter(episode__cast__in=originals):
@@ -74,17 +119,36 @@ def _transitions(protocol: StudyProtocol) -> Iterator[Found]:
             plain[row.content_sha256] = digest = payload_digest(payload)
             candidate = _candidate(row, (row.episode.cast, "none"), payload, digest)
             truth = None if row.episode.run_id in simulated_by_models else True
-            yield Found(candidate, payload, {"transition_id": row.pk, "truth": truth})
-    for twin in twins:
+            origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "target": []}
+            yield Found(candidate, payload, earlier.context(row), origin), Secret(_told_apart(row.step["outcome"]))
+    for twin in _twins(protocol):
         row = twin.transition
         if row.content_sha256 not in plain:
             plain[row.content_sha256] = payload_digest(blind_transition(row.step))
         payload = blind_transition(row.step, twin.outcome)
-        content = payload_digest(payload)
-        if content != plain[row.content_sha256]:
-            suffix = f"/{twin.perturbation}/{twin.cast}/{twin.number:04}"
-            candidate = _candidate(row, (twin.cast, twin.perturbation), payload, content, suffix)
-            yield Found(candidate, payload, {"transition_id": row.pk, "twin_id": twin.pk, "truth": _planted(twin)})
+        if (content := payload_digest(payload)) != plain[row.content_sha256]:
+            yield _found_twin(twin, payload, content, earlier.context(row)), _secret(twin)
+
+
+def _found_twin(twin: Twin, payload: Payload, content: str, context: Payload) -> Found:
+    suffix = f"/{twin.perturbation}/{twin.cast}/{twin.number:04}"
+    counts_as = vetting.counts_as(twin)
+    candidate = _candidate(twin.transition, (twin.cast, counts_as), payload, content, suffix)
+    known = [twin.field] if twin.field and counts_as != "none" else []
+    target = targets(twin.transition.step, twin.outcome or {}, known) if known else []
+    origin = {"transition_id": twin.transition_id, "twin_id": twin.pk, "truth": _planted(counts_as), "target": target}
+    return Found(candidate, payload, context, origin)
+
+
+def _secret(twin: Twin) -> Secret:
+    """What was said of the planted error, by rule or by the model that planted it."""
+    return Secret("\n".join((twin.why, _told_apart(twin.outcome or {}))), twin.transition.step["outcome"])
+
+
+def _told_apart(outcome: Mapping[str, object]) -> str:
+    """What an error prompt makes a model say behind SECRET; ordinary reasoning may well share words with what is seen."""
+    _, marker, secret = str(outcome.get("reasoning") or "").partition("SECRET")
+    return secret if marker else ""
 
 
 def _simulated_by_models() -> set[int]:
@@ -93,9 +157,9 @@ def _simulated_by_models() -> set[int]:
     return set(runs.values_list("pk", flat=True))
 
 
-def _planted(twin: Twin) -> bool | None:
+def _planted(perturbation: str) -> bool | None:
     """A planted error is known to be wrong; of another model's plain answer nothing is known."""
-    return None if twin.perturbation == "none" else False
+    return None if perturbation == "none" else False
 
 
 def _candidate(row: Transition, source: tuple[str, str], payload: Payload, content: str, suffix: str = "") -> Candidate:
@@ -110,10 +174,35 @@ def _key(episode: Episode) -> str:
     return f"{episode.experiment.slug}/{episode.cast}/{episode.replicate:05}"
 
 
+class _Earlier:
+    """The steps before a step, blinded; each episode is read once. Nothing at all unless some arm shows them."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._wanted = wanted
+        self._of: tuple[int, list[Transition]] = (0, [])
+        self._made: dict[int, Payload] = {}
+
+    def context(self, row: Transition) -> Payload:
+        if not self._wanted:
+            return {}
+        if row.pk not in self._made:
+            before = [other.step for other in self._episode(row.episode_id) if other.number < row.number]
+            self._made[row.pk] = blind_context(row.episode.experiment.goal, before)
+        return self._made[row.pk]
+
+    def _episode(self, episode: int) -> list[Transition]:
+        if self._of[0] != episode:
+            steps = Transition.objects.filter(episode=episode).exclude(action_name__in=_controls())
+            self._of = episode, list(steps.order_by("number"))
+        return self._of[1]
+
+
 def _usable(protocol: StudyProtocol) -> QuerySet[Transition]:
     rows = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED)
     if protocol.experiments:
         rows = rows.filter(episode__experiment__slug__in=protocol.experiments)
+    if protocol.actions:
+        rows = rows.filter(action_name__in=protocol.actions)
     order = ("episode__experiment__slug", "episode__cast", "episode__replicate", "number")
     return rows.exclude(action_name__in=_controls()).select_related("episode__experiment").order_by(*order)
 
@@ -124,18 +213,32 @@ def _controls() -> list[str]:
 
 
 def _twins(protocol: StudyProtocol) -> Iterator[Twin]:
+    """Those that were accepted, under the error type that they count as."""
     wanted = {(source.cast, source.perturbation) for source in protocol.sources}
-    rows = Twin.objects.filter(status="done", transition__in=_usable(protocol).order_by())
-    for twin in rows.select_related("transition__episode__experiment").order_by("pk"):
-        if (twin.cast, twin.perturbation) in wanted:
+    rows = vetting.accepted(_finished(protocol), by_person=protocol.vetting == "person")
+    order = ("transition__episode", "transition__number", "pk")
+    for twin in rows.select_related("transition__episode__experiment").order_by(*order):
+        if (twin.cast, vetting.counts_as(twin)) in wanted:
             yield twin
+
+
+def _finished(protocol: StudyProtocol) -> QuerySet[Twin]:
+    return Twin.objects.filter(status="done", transition__in=_usable(protocol).order_by())
+
+
+def _unvetted(protocol: StudyProtocol) -> Counter[tuple[str, str]]:
+    """How many twins of each source wait for a person."""
+    if protocol.kind == EVIDENCE:
+        return Counter()
+    waiting = vetting.undecided(_finished(protocol), by_person=protocol.vetting == "person")
+    return Counter(waiting.order_by().values_list("cast", "perturbation"))
 
 
 def _casts(protocol: StudyProtocol, perturbation: str) -> Collection[str]:
     return [source.cast for source in protocol.sources if source.perturbation == perturbation]
 
 
-def _evidence(protocol: StudyProtocol) -> Iterator[Found]:
+def _evidence(protocol: StudyProtocol) -> Iterator[Told]:
     """Submitted episodes that a classifier has judged, of goals as they still stand. Two that read alike are one."""
     rows = Episode.objects.filter(status="submitted", counts=True, cast__in=_casts(protocol, "none"))
     rows = rows.filter(experiment_sha256=F("experiment__sha256"))
@@ -145,8 +248,11 @@ def _evidence(protocol: StudyProtocol) -> Iterator[Found]:
     reviews = EvidenceReview.objects.order_by("-primary", "classifier")
     both = Prefetch("transitions", steps), Prefetch("reviews", reviews)
     for episode in rows.filter(reviews__isnull=False).distinct().select_related("experiment").prefetch_related(*both):
-        payload = blind_evidence(episode.experiment.goal, [row.step for row in episode.transitions.all()])
+        taken = [row.step for row in episode.transitions.all()]
+        payload = blind_evidence(episode.experiment.goal, taken)
         digest, judged = payload_digest(payload), list(episode.reviews.all())
         candidate = Candidate(_key(episode), (episode.cast, "none"), digest, digest, episode.experiment.slug, "")
         verdicts = {review.classifier: review.sufficient for review in judged}
-        yield Found(candidate, payload, {"review_id": judged[0].pk, "truth": None, "verdicts": verdicts})
+        origin = {"review_id": judged[0].pk, "truth": None, "target": [], "verdicts": verdicts}
+        secret = "\n".join(_told_apart(step["outcome"]) for step in taken)
+        yield Found(candidate, payload, {}, origin), Secret(secret)

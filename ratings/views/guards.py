@@ -25,7 +25,10 @@ class RaterRequest(HttpRequest):
 
 
 class StudyRequest(HttpRequest):
-    """A request that `study_page` let through; `role` is "superuser", "admin" or "analyst"."""
+    """A request that `study_page` let through: `study`, and `role` is "superuser", "admin" or "analyst" of it.
+
+    `staff_or_member` sets `role` alone: "staff" or "member".
+    """
 
     user: User
     htmx: HtmxDetails
@@ -88,6 +91,7 @@ def staff_or_member(view: Callable[Concatenate[StudyRequest, P], HttpResponseBas
     def guarded(request: StudyRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if not (request.user.is_staff or access.studies_of(request.user).exists()):
             raise Http404
+        request.role = "staff" if request.user.is_staff else "member"
         return view(request, *args, **kwargs)
 
     return guarded

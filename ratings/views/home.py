@@ -1,21 +1,23 @@
 """The way in: everyone is sent to where their work is."""
 
 from django.contrib.auth.decorators import login_not_required
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.http import require_safe
 
 from ratings import access
 
 
 @login_not_required
+@require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Staff to the studies, raters to their next item, strangers to the sign-in page."""
+    """Raters to their desk, staff and members to the studies, strangers to the sign-in page."""
     if not request.user.is_authenticated:
         return redirect("login")
     if request.user.is_staff:
         return redirect("ratings:studies")
-    try:
-        access.rater_for(request.user)
-    except Http404:
-        return render(request, "ratings/no_study.html")
-    return redirect("ratings:next")
+    if access.seats_of(request.user).exists():
+        return redirect("ratings:desk")
+    if access.studies_of(request.user).exists():
+        return redirect("ratings:studies")
+    return render(request, "ratings/no_study.html")

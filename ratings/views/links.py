@@ -1,60 +1,138 @@
-"""Personal links: opening one signs this browser in."""
+"""Personal links: to a seat, which is taken by consenting; and back to it. What a mail scanner fetches uses nothing up."""
 
-from django.contrib.auth import login
+from typing import Any
+
+from django.contrib.auth import login, logout
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import access
-from ratings.access import Door
-
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+from ratings import access, joining, protocols, reauth, renewing, workload
+from ratings.access import Door, Opened
+from ratings.models import Invitation, RaterProfile
+from ratings.views import signing_in
+from ratings.views.consent_form import ConsentForm, ProfileForm
 
 
 @login_not_required
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def rater_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Signed-in staff are asked first: a rater's seat takes their place in this browser."""
-    seen = access.look_at_link(token, request.user, "rater")
-    if (
-        request.method == "GET"
-        and seen.door == Door.WELCOME
-        and request.user.is_authenticated
-        and request.user.is_staff
-    ):
-        return _private(render(request, "ratings/link_switch.html"))
-    return _enter(request, token, "rater", "ratings:next")
+    """An invitation or a way back in; 404 if nobody ever made it, 410 if it was genuine and works no longer."""
+    if invitation := joining.find(token):
+        return _private(_invitation(request, token, invitation))
+    return _private(_way_back(request, token, access.look_at_link(token, request.user, "rater")))
+
+
+def _invitation(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
+    seat = invitation.seat
+    if request.user.is_authenticated and seat.user_id == request.user.pk:
+        return redirect("ratings:next", seat.code)
+    if why := joining.why_gone(invitation):
+        return _gone(request, token, why)
+    if request.user.is_authenticated and (why := joining.refusal(invitation, request.user)):
+        return _in_the_way(request, invitation, why)
+    return _consent(request, token, invitation)
+
+
+def _consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpResponse:
+    user, sent = joining.who(invitation, request.user), request.POST or None
+    form = ConsentForm(sent, user=user, name=joining.user_name(invitation), email=invitation.email)
+    known = user is not None and RaterProfile.objects.filter(user=user, answered_at__isnull=False).exists()
+    profile = None if known else ProfileForm(sent)
+    if sent and form.is_valid() & (profile is None or profile.is_valid()):
+        try:
+            seat = joining.accept(invitation, request.user, form.joining(profile))
+        except joining.Gone as gone:
+            return _gone(request, token, str(gone))
+        if seat.user is not None:
+            _sign_in(request, seat.user)
+        return redirect("ratings:next", seat.code)
+    name = user.get_username() if user else joining.user_name(invitation)
+    context = {**_asked(invitation), "form": form, "profile": profile, "user_name": name}
+    return render(request, "ratings/consent.html", context, status=422 if sent else 200)
+
+
+def _asked(invitation: Invitation) -> dict[str, Any]:
+    """What the study asks of whoever takes the seat."""
+    seat, items = invitation.seat, workload.items_of(invitation.seat)
+    return {
+        "study": seat.study,
+        "protocol": protocols.stored(seat.study.protocol),
+        "items": items,
+        "time_needed": workload.time_needed(seat, items),
+        "expires_at": invitation.expires_at,
+        "has_address": bool(invitation.email),
+    }
+
+
+def _in_the_way(request: HttpRequest, invitation: Invitation, why: str) -> HttpResponse:
+    """Somebody is signed in who cannot take this seat: they are asked before they are signed out."""
+    if request.method == "POST" and "sign_out" in request.POST:
+        logout(request)
+        return redirect(request.path)
+    context = {"study": invitation.seat.study, "why": why}
+    if why == "seated":
+        context["seat"] = invitation.seat.study.raters.get(user__pk=request.user.pk or 0)
+    return render(request, "ratings/link_switch.html", context)
+
+
+def _way_back(request: HttpRequest, token: str, seen: Opened) -> HttpResponse:
+    """A link that signs a rater in again: once, and by a button."""
+    if seen.door == Door.UNKNOWN or (seen.user is None and seen.door != Door.GONE):
+        raise Http404
+    if seen.door == Door.GONE:
+        return _gone(request, token, seen.why)
+    if seen.user is not None and seen.user.pk == request.user.pk:
+        return redirect("ratings:desk")
+    if request.method != "POST":
+        return render(request, "ratings/link_back.html")
+    opened = access.open_link(token, request.user, "rater")
+    if opened.user is None:
+        return _gone(request, token, opened.why)
+    _sign_in(request, opened.user)
+    return redirect("ratings:desk")
+
+
+def _gone(request: HttpRequest, token: str, why: str) -> HttpResponse:
+    """Says why, and sends a new link to where this one was sent, if anywhere; the answer never says whether it did."""
+    asked = request.method == "POST" and "again" in request.POST
+    if asked:
+        renewing.send_again(token, request)
+    return render(request, "ratings/link_gone.html", {"why": why, "purpose": "rater", "asked": asked}, status=410)
 
 
 @login_not_required
-@require_GET
+@require_safe
 def admin_link(request: HttpRequest, token: str) -> HttpResponse:
-    return _enter(request, token, "admin", "home")
-
-
-def _enter(request: HttpRequest, token: str, purpose: str, onward: str) -> HttpResponse:
-    """Through the door the token opens: on to the work, a page that says why not, or nothing there at all."""
-    opened = access.open_link(token, request.user, purpose)
+    opened = access.open_link(token, request.user, "admin")
     if opened.door == Door.UNKNOWN:
         raise Http404
     if opened.door == Door.GONE or opened.user is None:
-        response = render(request, "ratings/link_gone.html", {"why": opened.why, "purpose": purpose}, status=410)
-    else:
-        if request.user.pk != opened.user.pk:
-            login(request, opened.user, backend=BACKEND)
-        response = redirect(onward)
-    return _private(response)
+        context = {"why": opened.why, "purpose": "admin"}
+        return _private(render(request, "ratings/link_gone.html", context, status=410))
+    _sign_in(request, opened.user)
+    return _private(redirect("home"))
+
+
+def _sign_in(request: HttpRequest, user: User) -> None:
+    """This browser is theirs now, under a new session key."""
+    if request.user.pk != user.pk:
+        login(request, user)
+    reauth.came_by_link(request)
 
 
 def _private(response: HttpResponse) -> HttpResponse:
+    """No cache keeps it. Not "no-referrer": a browser then posts its form with `Origin: null`, which is refused."""
     response["Cache-Control"] = "no-store"
-    response["Referrer-Policy"] = "no-referrer"
+    response["Referrer-Policy"] = "same-origin"
     return response
 
 
 urls: list[URLPattern] = [
     path("r/<str:token>/", rater_link, name="rater_link"),
     path("sign-in/<str:token>/", admin_link, name="admin_link"),
+    *signing_in.urls,
 ]

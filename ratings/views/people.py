@@ -1,15 +1,92 @@
-"""Seats, invitations and members of a study, for its admins."""
+"""Seats and invitations of a study. Its analysts see codes and how far each is; its admins invite and take back."""
 
+from typing import Any
+
+from django import forms
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import inviting
+from ratings import inviting, mailing, people, posting, protocols, seating
+from ratings.models import Rater
+from ratings.planning import PlanError
+from ratings.posting import AddressError, Posted
 from ratings.studies import StudyError
+from ratings.views import members
 from ratings.views.guards import StudyRequest, study_page
+
+
+class InviteForm(forms.Form):
+    """Pasted addresses, checked line by line by `posting`."""
+
+    addresses = forms.CharField(
+        label="E-mail addresses",
+        max_length=20_000,
+        help_text="One a line, or with commas between. Each gets a free seat and a personal link; at most 200 at a time.",
+        widget=forms.Textarea(attrs={"rows": 5, "autocomplete": "off", "spellcheck": "false"}),
+    )
+
+
+class SeatsForm(forms.Form):
+    seats = forms.IntegerField(label="Seats to add", min_value=1, max_value=protocols.MOST_RATERS, initial=1)
+
+
+@study_page("admin", "analyst")
+@never_cache
+@require_safe
+def raters(request: StudyRequest) -> HttpResponse:
+    return _page(request)
+
+
+@study_page("admin")
+@never_cache
+@require_POST
+def invite(request: StudyRequest) -> HttpResponse:
+    """All of the pasted addresses, or none of them and what is wrong with which line."""
+    form = InviteForm(request.POST)
+    if not form.is_valid():
+        return _page(request, invite=form, status=422)
+    try:
+        posted = posting.invite_all(
+            request.study, form.cleaned_data["addresses"], request.user, mailing.address_of(request)
+        )
+    except AddressError as error:
+        for problem in error.problems:
+            form.add_error("addresses", problem)
+        return _page(request, invite=form, status=422)
+    except StudyError as error:
+        return _said(request, error)
+    return _posted(request, posted, "invitation")
+
+
+@study_page("admin")
+@never_cache
+@require_POST
+def add_seats(request: StudyRequest) -> HttpResponse:
+    """Late raters: what was served stays as it was."""
+    form = SeatsForm(request.POST)
+    if not form.is_valid():
+        return _page(request, seats=form, status=422)
+    number = form.cleaned_data["seats"]
+    try:
+        seating.add_seats(request.study, number, request.user)
+    except (StudyError, PlanError) as error:
+        return _said(request, error)
+    messages.success(request, f"{number} seat{'s' * (number != 1)} added.")
+    return redirect("ratings:raters", slug=request.study.slug)
+
+
+@study_page("admin")
+@require_POST
+def remind(request: StudyRequest) -> HttpResponse:
+    try:
+        posted = posting.remind(request.study, request.user, mailing.address_of(request))
+    except StudyError as error:
+        return _said(request, error)
+    return _posted(request, posted, "reminder")
 
 
 @study_page("admin")
@@ -17,14 +94,102 @@ from ratings.views.guards import StudyRequest, study_page
 @require_POST
 def make_link(request: StudyRequest, label: str) -> HttpResponse:
     """Shows the link in the answer itself: its token is kept nowhere, so no other page could show it."""
-    study = request.study
+    seat = _seat(request, label)
     try:
-        token = inviting.invite_seat(study, label, request.user)
+        token = inviting.invite(seat, request.user)
     except StudyError as error:
-        messages.error(request, str(error))
-        return redirect("ratings:study", slug=study.slug)
-    link = request.build_absolute_uri(reverse("ratings:rater_link", args=[token]))
-    return render(request, "ratings/study_link.html", {"study": study, "label": label, "link": link})
+        return _said(request, error)
+    context = {"study": request.study, "seat": seat, "link": mailing.link(token, mailing.address_of(request))}
+    return render(request, "ratings/study_link.html", context)
 
 
-urls: list[URLPattern] = [path("studies/<slug:slug>/raters/<slug:label>/link/", make_link, name="make_link")]
+@study_page("admin")
+@require_POST
+def resend(request: StudyRequest, label: str) -> HttpResponse:
+    try:
+        posted = posting.resend(_seat(request, label), request.user, mailing.address_of(request))
+    except StudyError as error:
+        return _said(request, error)
+    return _posted(request, posted, "invitation")
+
+
+@study_page("admin")
+@require_POST
+def revoke(request: StudyRequest, label: str) -> HttpResponse:
+    try:
+        inviting.revoke(_seat(request, label), request.user)
+    except StudyError as error:
+        return _said(request, error)
+    messages.success(request, f"The invitation to {label} is taken back; its link no longer works.")
+    return redirect("ratings:raters", slug=request.study.slug)
+
+
+@study_page("admin")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def withdraw_rater(request: StudyRequest, label: str) -> HttpResponse:
+    """Asks first: it cannot be undone."""
+    seat = _seat(request, label)
+    if request.method != "POST":
+        context = {"study": request.study, "seat": seat, "protocol": protocols.stored(request.study.protocol)}
+        return render(request, "ratings/people_withdraw.html", context)
+    try:
+        seating.withdraw(seat, request.user)
+    except (StudyError, PlanError) as error:
+        return _said(request, error)
+    messages.success(request, f"{label} is withdrawn.")
+    return redirect("ratings:raters", slug=request.study.slug)
+
+
+def _page(
+    request: StudyRequest, invite: InviteForm | None = None, seats: SeatsForm | None = None, status: int = 200
+) -> HttpResponse:
+    study, may_change = request.study, request.role != "analyst"
+    context: dict[str, Any] = {
+        "study": study,
+        "people": people.people(study),
+        "may_change": may_change,
+        "role": request.role,
+        "under_way": study.status in ("open", "paused"),
+        "free": posting.free(study).count() if may_change else None,
+        "last_reminder": study.events.filter(kind="reminded").last() if may_change else None,
+        "invite": invite or InviteForm(),
+        "seats": seats or SeatsForm(),
+    }
+    return render(request, "ratings/people.html", context, status=status)
+
+
+def _seat(request: StudyRequest, label: str) -> Rater:
+    try:
+        return inviting.seat_of(request.study, label)
+    except StudyError as error:
+        raise Http404 from error
+
+
+def _posted(request: StudyRequest, posted: Posted, what: str) -> HttpResponse:
+    """Back to the page, which says what went out and what did not."""
+    if posted.sent or not posted.failed:
+        messages.success(request, f"{posted.sent} {what}{'s' * (posted.sent != 1)} sent.")
+    for label, error in posted.failed:
+        messages.error(request, f"The {what} to {label} could not be sent: {error}")
+    if posted.without:
+        messages.warning(request, f"Without an e-mail address, so not reminded: {', '.join(posted.without)}")
+    return redirect("ratings:raters", slug=request.study.slug)
+
+
+def _said(request: StudyRequest, error: Exception) -> HttpResponse:
+    messages.error(request, str(error))
+    return redirect(reverse("ratings:raters", args=[request.study.slug]))
+
+
+urls: list[URLPattern] = [
+    path("studies/<slug:slug>/raters/", raters, name="raters"),
+    path("studies/<slug:slug>/raters/invite/", invite, name="invite"),
+    path("studies/<slug:slug>/raters/add/", add_seats, name="add_seats"),
+    path("studies/<slug:slug>/raters/remind/", remind, name="remind"),
+    path("studies/<slug:slug>/raters/<slug:label>/link/", make_link, name="make_link"),
+    path("studies/<slug:slug>/raters/<slug:label>/resend/", resend, name="resend"),
+    path("studies/<slug:slug>/raters/<slug:label>/revoke/", revoke, name="revoke"),
+    path("studies/<slug:slug>/raters/<slug:label>/withdraw/", withdraw_rater, name="withdraw_rater"),
+    *members.urls,
+]

@@ -1,138 +1,350 @@
+"""Personal links: how a seat is taken, and how its rater comes back."""
+
+import threading
 from datetime import timedelta
 
-import factories
 import pytest
-from django.contrib.auth.models import AnonymousUser, User
-from django.http import Http404
+import seats
+from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
 from django.utils import timezone
+from seats import STRANGER
 
-from ratings import access, studies
+from ratings import access, inviting, joining, studies
 from ratings.access import Door
-from ratings.models import SignInLink
+from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
-STRANGER = AnonymousUser()
 
 
-@pytest.fixture
-def rater():
-    factories.pool()
-    return factories.open_study().raters.first()
+def expire(model: type[Invitation] | type[SignInLink]) -> None:
+    model.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
 
 
-def test_only_the_hash_of_a_token_is_in_the_database(rater) -> None:
-    token = studies.invite(rater)
-    link = SignInLink.objects.get()
+def test_only_the_hash_of_a_token_is_in_the_database() -> None:
+    token = inviting.invite(seats.seat())
+    invitation = Invitation.objects.get()
     assert len(token) >= 43  # 256 bits in base64
-    assert all(token not in str(value) for value in vars(link).values())
-    assert len(link.token_sha256) == 64
+    assert all(token not in str(value) for value in vars(invitation).values())
+    assert invitation.expires_at - invitation.created_at == timedelta(days=30)
 
 
-def test_a_link_opens_in_any_browser_until_rating_has_started(rater) -> None:
-    token = studies.invite(rater)
-    assert access.open_link(token, STRANGER, "rater")[:3] == (Door.WELCOME, rater.user, "rater")
-    assert access.open_link(token, STRANGER, "rater").door == Door.WELCOME
-    studies.start(rater)
-    elsewhere = access.open_link(token, STRANGER, "rater")
-    assert (elsewhere.door, elsewhere.user) == (Door.GONE, None)
-    assert "used in another browser" in elsewhere.why
-    assert access.open_link(token, rater.user, "rater").door == Door.WELCOME
+def test_the_consent_page_shows_what_is_asked_and_uses_nothing_up(client: Client) -> None:
+    study = seats.study(contact="lab@example.org", consent="You may stop at any time.")
+    token = inviting.invite(seats.seat(study))
+    for _ in range(3):  # a mail scanner, a preview and a person
+        page = client.get(f"/r/{token}/")
+    text = page.content.decode()
+    assert page.status_code == 200
+    assert all(
+        said in text for said in ("Small study", "Could this be?", "You may stop at any time.", "lab@example.org")
+    )
+    # 2 items at 2 minutes and 10 minutes of reading: 14, told as 15
+    assert "About 15 minutes in all" in text
+    assert page.headers["Cache-Control"] == "no-store" and page.headers["Referrer-Policy"] == "same-origin"
+    assert Invitation.objects.get().used_at is None and not User.objects.exists()
 
 
-def test_a_new_link_takes_the_place_of_the_old_one(rater) -> None:
-    old, new = studies.invite(rater), studies.invite(rater)
-    assert access.open_link(old, STRANGER, "rater").door == Door.GONE
-    assert access.open_link(new, STRANGER, "rater").door == Door.WELCOME
+def test_agreeing_takes_the_seat_signs_in_and_goes_on_to_the_work(client: Client) -> None:
+    seat = seats.seat()
+    answer = seats.accept(client, inviting.invite(seat))
+    seat.refresh_from_db()
+    assert (answer.status_code, answer["Location"]) == (302, f"/rate/study/{seat.code}/")
+    assert seat.consented_at and client.session["_auth_user_id"] == str(seat.user_id)
+    profile = RaterProfile.objects.get(user=seat.user)
+    assert (profile.degree, profile.field, profile.years) == ("Doctorate (PhD, DPhil, MD)", "cell biology", 9)
+    assert not seat.user.has_usable_password() and seat.user.username.startswith("rater-")
 
 
-def test_a_new_link_made_after_rating_started_opens_in_one_browser_only(rater) -> None:
-    studies.start(rater)
-    token = studies.invite(rater)
-    assert access.open_link(token, STRANGER, "rater").door == Door.WELCOME
-    assert access.open_link(token, STRANGER, "rater").door == Door.GONE
+def test_without_the_tick_nothing_happens(client: Client) -> None:
+    token = inviting.invite(seats.seat())
+    answer = client.post(f"/r/{token}/", seats.PROFILE)
+    assert answer.status_code == 422 and "Tick the box to take part." in answer.content.decode()
+    assert not User.objects.exists() and Invitation.objects.get().used_at is None
 
 
-@pytest.mark.parametrize("token", ["", "x", "A" * 43, "\ud800", "é" * 5000])
-def test_a_forged_link_is_unknown(rater, token) -> None:
-    studies.invite(rater)
-    assert access.open_link(token, STRANGER, "rater").door == Door.UNKNOWN
+@pytest.mark.parametrize("hidden", ["\u202ebiology", "cell\x07biology", "bio\u200blogy"])
+def test_hidden_characters_are_refused_in_the_profile(client: Client, hidden: str) -> None:
+    answer = seats.accept(client, inviting.invite(seats.seat()), field=hidden)
+    assert answer.status_code == 422 and "Hidden characters" in answer.content.decode()
 
 
-def test_a_link_of_one_purpose_opens_no_door_of_the_other(rater, admin_user) -> None:
-    assert access.open_link(studies.invite(rater), STRANGER, "admin").door == Door.UNKNOWN
-    assert access.open_link(access.make_link(admin_user, "admin"), STRANGER, "rater").door == Door.UNKNOWN
+def test_the_profile_is_asked_once_in_a_life(client: Client) -> None:
+    first, second = seats.seat(seats.study(slug="one")), seats.seat(seats.study(slug="two"))
+    seats.accept(client, inviting.invite(first))
+    token = inviting.invite(second)
+    assert 'name="degree"' not in client.get(f"/r/{token}/").content.decode()
+    assert seats.accept(client, token, field="astrology").status_code == 302
+    first.refresh_from_db()
+    second.refresh_from_db()
+    assert second.user == first.user
+    assert RaterProfile.objects.get(user=first.user).field == "cell biology"
 
 
-def test_an_admins_link_works_for_a_day_and_until_the_next_one(admin_user) -> None:
+def test_nothing_but_the_fields_of_the_form_is_taken_from_the_post(client: Client) -> None:
+    token = inviting.invite(seats.seat())
+    seats.accept(
+        client,
+        token,
+        is_staff="1",
+        is_superuser="1",
+        username="boss",
+        single_keys="",
+        label="R99",
+        erased_at="2020-01-01",
+    )
+    user = User.objects.get()
+    assert not (user.is_staff or user.is_superuser) and user.username != "boss"
+    assert user.rater_profile.single_keys and user.rater_profile.erased_at is None
+
+
+def test_a_password_is_optional_and_must_be_a_good_one(client: Client) -> None:
+    token = inviting.invite(seats.seat(), email="ada@example.org")
+    for bad in ("short", "password1234", "ada@example.org"):
+        assert seats.accept(client, token, password=bad).status_code == 422
+    assert seats.accept(client, token, password="seven grey pipettes").status_code == 302
+    elsewhere = Client()
+    assert elsewhere.login(username="ADA@example.org", password="seven grey pipettes")
+    assert elsewhere.login(username=User.objects.get().username, password="seven grey pipettes")
+
+
+@pytest.mark.parametrize("token", ["x", "A" * 43, "é" * 500, "%2e%2e"])
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_a_link_nobody_made_is_not_found(client: Client, token: str, method: str) -> None:
+    inviting.invite(seats.seat())
+    assert getattr(client, method)(f"/r/{token}/").status_code == 404
+    assert client.get(f"/sign-in/{token}/").status_code == 404
+
+
+def test_a_used_link_says_so_in_another_browser_and_goes_on_in_its_own(client: Client) -> None:
+    seat = seats.seat()
+    token = inviting.invite(seat)
+    seats.accept(client, token)
+    elsewhere = Client().get(f"/r/{token}/")
+    assert elsewhere.status_code == 410 and "This link has been used." in elsewhere.content.decode()
+    assert client.get(f"/r/{token}/")["Location"] == f"/rate/study/{seat.code}/"
+    assert Client().post(f"/r/{token}/", seats.AGREED).status_code == 410
+
+
+def test_an_expired_and_a_withdrawn_link_say_so(client: Client) -> None:
+    study = seats.study()
+    first, second = inviting.invite(seats.seat(study)), inviting.invite(seats.seat(study, "R02"))
+    inviting.revoke(seats.seat(study, "R02"))
+    Invitation.objects.filter(seat__label="R01").update(expires_at=timezone.now())
+    for token, why in ((first, "has expired"), (second, "was withdrawn")):
+        page = client.get(f"/r/{token}/")
+        assert page.status_code == 410 and why in page.content.decode()
+        assert seats.accept(client, token).status_code == 410
+    assert not User.objects.exists()
+
+
+def test_a_new_link_takes_the_place_of_the_old_one(client: Client) -> None:
+    seat = seats.seat()
+    old, new = inviting.invite(seat), inviting.invite(seat)
+    assert client.get(f"/r/{old}/").status_code == 410
+    assert client.get(f"/r/{new}/").status_code == 200
+
+
+@pytest.mark.parametrize("change", [{"withdrawn_at": timezone.now()}, {"simulated": True, "invited_at": None}])
+def test_a_seat_that_was_given_away_cannot_be_taken(client: Client, change: dict) -> None:
+    seat = seats.seat()
+    token = inviting.invite(seat)
+    Rater.objects.filter(pk=seat.pk).update(**change)
+    assert seats.accept(client, token).status_code == 410
+    assert not User.objects.exists()
+
+
+@pytest.mark.parametrize(("status", "answer"), [("open", 200), ("paused", 200), ("closed", 410), ("unblinded", 410)])
+def test_a_link_works_while_the_study_is_under_way(client: Client, status: str, answer: int) -> None:
+    study = seats.study()
+    token = inviting.invite(seats.seat(study))
+    type(study).objects.update(status=status)
+    assert client.get(f"/r/{token}/").status_code == answer
+
+
+@pytest.mark.parametrize("status", ["draft", "closed", "unblinded"])
+def test_no_link_is_made_for_a_study_that_is_not_under_way(status: str) -> None:
+    study = seats.study()
+    type(study).objects.update(status=status)
+    with pytest.raises(studies.StudyClosed):
+        inviting.invite(seats.seat(study))
+
+
+@pytest.mark.parametrize("change", [{"simulated": True}, {"imported_as": "expert 3"}, {"withdrawn_at": timezone.now()}])
+def test_no_link_is_made_for_who_is_no_person_or_has_withdrawn(change: dict) -> None:
+    seat = seats.seat()
+    Rater.objects.filter(pk=seat.pk).update(**change)
+    with pytest.raises(studies.StudyError):
+        inviting.invite(seat)
+
+
+def test_staff_who_open_a_raters_link_are_asked_before_they_are_signed_out(client: Client) -> None:
+    boss, seat = User.objects.create_user("boss", is_staff=True), seats.seat()
+    client.force_login(boss)
+    link = f"/r/{inviting.invite(seat)}/"
+    assert "signs boss out" in client.get(link).content.decode()
+    assert client.session["_auth_user_id"] == str(boss.pk)
+    assert client.post(link, seats.AGREED).status_code == 200  # asked again: the tick was for nobody
+    assert client.post(link, {"sign_out": "1"})["Location"] == link
+    assert "_auth_user_id" not in client.session
+    assert client.post(link, seats.AGREED).status_code == 302
+    seat.refresh_from_db()
+    assert seat.user != boss
+
+
+def test_an_analyst_of_the_study_cannot_take_a_seat_in_it(client: Client) -> None:
+    study, analyst = seats.study(), User.objects.create_user("ann", email="ann@example.org")
+    Membership.objects.create(study=study, user=analyst, role="analyst")
+    client.force_login(analyst)
+    token = inviting.invite(seats.seat(study), email="ann@example.org")
+    assert "signs ann out" in client.get(f"/r/{token}/").content.decode()
+    with pytest.raises(studies.StudyError):
+        joining.accept(joining.find(token), analyst, joining.Joining())
+    assert seats.accept(Client(), token).status_code == 302  # a stranger with that link is somebody new
+    assert seats.seat(study).user != analyst
+
+
+def test_nobody_takes_two_seats_of_one_study(client: Client) -> None:
+    study = seats.study()
+    first = inviting.invite(seats.seat(study))
+    seats.accept(client, first)
+    second = inviting.invite(seats.seat(study, "R02"))
+    page = client.get(f"/r/{second}/").content.decode()
+    assert "You have a place in this study" in page and str(seats.seat(study).code) in page
+    assert client.post(f"/r/{second}/", seats.AGREED).status_code == 200
+    assert seats.seat(study, "R02").user is None
+
+
+def test_a_mailed_link_finds_the_account_of_its_address(client: Client) -> None:
+    known = User.objects.create_user("kim", email="kim@example.org")
+    seats.accept(client, inviting.invite(seats.seat(), email="KIM@example.org"))
+    assert client.session["_auth_user_id"] == str(known.pk)
+
+
+def test_a_mailed_link_never_opens_the_account_of_staff(client: Client) -> None:
+    User.objects.create_user("boss", email="boss@example.org", is_staff=True)
+    seat = seats.seat()
+    seats.accept(client, inviting.invite(seat, email="boss@example.org"))
+    seat.refresh_from_db()
+    assert not seat.user.is_staff and seat.user.email == ""  # the address stays with its owner
+
+
+def test_who_is_told_a_link_by_an_admin_gets_a_new_account_and_no_address(client: Client) -> None:
+    seats.accept(client, inviting.invite(seats.seat()))
+    assert User.objects.get().email == ""
+
+
+def test_joining_is_logged_under_the_code_and_by_nobody() -> None:
+    seat = seats.taken(seats.seat())
+    event = StudyEvent.objects.get(kind="joined")
+    assert (event.detail, event.by) == (seat.label, None)
+
+
+def test_a_taken_seats_link_signs_its_rater_in_again_once(client: Client) -> None:
+    seat = seats.taken(seats.seat())
+    token = inviting.invite(seat)
+    assert client.get(f"/r/{token}/").status_code == 200 and "_auth_user_id" not in client.session
+    assert client.post(f"/r/{token}/")["Location"] == "/rate/"
+    assert client.session["_auth_user_id"] == str(seat.user_id)
+    assert Client().post(f"/r/{token}/").status_code == 410
+    assert client.get(f"/r/{token}/")["Location"] == "/rate/"
+
+
+def test_a_link_of_one_purpose_opens_no_door_of_the_other(client: Client, admin_user: User) -> None:
+    seat = seats.taken(seats.seat())
+    assert client.get(f"/sign-in/{inviting.invite(seat)}/").status_code == 404
+    assert client.post(f"/r/{access.make_link(admin_user, 'admin')}/").status_code == 404
+
+
+def test_an_admins_link_works_for_a_day_and_until_the_next_one(admin_user: User) -> None:
     token = access.make_link(admin_user, "admin")
     assert access.open_link(token, STRANGER, "admin").user == admin_user
     assert access.open_link(token, STRANGER, "admin").user == admin_user
-    SignInLink.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    expire(SignInLink)
     assert access.open_link(token, STRANGER, "admin").why == "This link has expired."
     access.make_link(admin_user, "admin")
     assert access.open_link(token, STRANGER, "admin").door == Door.GONE
 
 
-def test_a_deactivated_user_has_no_links(rater) -> None:
-    token = studies.invite(rater)
-    User.objects.filter(pk=rater.user_id).update(is_active=False)
+def test_a_deactivated_user_has_no_links() -> None:
+    seat = seats.taken(seats.seat())
+    token = inviting.invite(seat)
+    User.objects.filter(pk=seat.user_id).update(is_active=False)
     assert access.open_link(token, STRANGER, "rater").door == Door.UNKNOWN
 
 
-def test_a_rater_reaches_own_assignments_and_no_others(rater) -> None:
-    own = studies.next_assignment(rater)
-    other = rater.study.raters.exclude(pk=rater.pk).first()
-    foreign = studies.next_assignment(other)
-    assert access.assignment_for(rater.user, own.code) == own
-    for user, code in ((rater.user, foreign.code), (STRANGER, own.code), (other.user, own.code)):
-        with pytest.raises(Http404):
-            access.assignment_for(user, code)
+def test_a_new_session_key_comes_with_signing_in(client: Client) -> None:
+    client.get("/login/")
+    session = client.session
+    session["planted"] = "1"
+    session.save()
+    before = session.session_key
+    seats.accept(client, inviting.invite(seats.seat()))
+    assert client.session.session_key != before
 
 
-def test_a_rater_seat_is_found_by_its_user_only(rater, admin_user) -> None:
-    assert access.rater_for(rater.user) == rater
-    for user in (admin_user, STRANGER):
-        with pytest.raises(Http404):
-            access.rater_for(user)
+class _Race:
+    """Ten browsers do the same thing at the same moment."""
+
+    def __init__(self, act, n: int = 10) -> None:
+        self.answers: list[int] = []
+        self._act, self._start = act, threading.Barrier(n)
+        threads = [threading.Thread(target=self._run) for _ in range(n)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._start.wait()
+            self.answers.append(self._act())
+        finally:
+            connection.close()
 
 
-def test_a_study_is_found_by_staff_only(rater, admin_user) -> None:
-    assert access.study_for(admin_user, rater.study.slug) == rater.study
-    for user, slug in ((rater.user, rater.study.slug), (STRANGER, rater.study.slug), (admin_user, "nope")):
-        with pytest.raises(Http404):
-            access.study_for(user, slug)
+@pytest.mark.django_db(transaction=True)
+def test_of_ten_who_post_one_invitation_at_once_one_wins() -> None:
+    seat = seats.seat()
+    token = inviting.invite(seat)
+    race = _Race(lambda: seats.accept(Client(), token).status_code)
+    assert sorted(race.answers) == [302, *[410] * 9]
+    seat.refresh_from_db()
+    assert User.objects.count() == 1 and seat.user == User.objects.get()
 
 
-def test_showing_an_item_reads_no_source(rater, django_assert_max_num_queries) -> None:
-    own, user = studies.next_assignment(rater), rater.user
-    with django_assert_max_num_queries(1) as asked:
-        payload = access.assignment_for(user, own.code).item.payload
-    assert payload["kind"] == "transition"
-    assert "itemsource" not in asked.captured_queries[0]["sql"]
+@pytest.mark.django_db(transaction=True)
+def test_without_the_conditional_update_more_than_one_would_win() -> None:
+    """The negative control: every browser looked before any had taken the seat, and nothing counts who was first."""
+    token = inviting.invite(seats.seat())
+    looked = threading.Barrier(10)
+
+    def unguarded() -> int:
+        invitation = joining.find(token)
+        looked.wait()
+        return 302 if invitation and not joining.why_gone(invitation) else 410
+
+    assert _Race(unguarded).answers.count(302) == 10
 
 
-def test_no_link_is_made_for_a_closed_study(rater) -> None:
-    studies.close(rater.study)
-    with pytest.raises(studies.StudyClosed):
-        studies.invite(rater)
+@pytest.mark.django_db(transaction=True)
+def test_of_ten_who_post_one_sign_in_link_at_once_one_wins() -> None:
+    seat = seats.taken(seats.seat())
+    token = inviting.invite(seat)
+    race = _Race(lambda: Client().post(f"/r/{token}/").status_code)
+    assert sorted(race.answers) == [302, *[410] * 9]
 
 
-def test_staff_who_open_a_raters_link_are_asked_before_they_are_signed_out(client: Client, rater) -> None:
-    boss = User.objects.create_user("boss", is_staff=True)
-    client.force_login(boss)
-    link = f"/r/{studies.invite(rater)}/"
-    asked = client.get(link)
-    assert asked.status_code == 200 and "signs boss out" in asked.content.decode()
-    assert client.session["_auth_user_id"] == str(boss.pk)
-    assert client.post(link).status_code == 302
-    assert client.session["_auth_user_id"] == str(rater.user_id)
+def test_a_token_is_compared_by_its_hash_alone(django_assert_num_queries) -> None:
+    token = inviting.invite(seats.seat())
+    with django_assert_num_queries(1) as asked:
+        joining.find(token)
+    assert token not in asked.captured_queries[0]["sql"]
 
 
-def test_being_asked_does_not_use_a_link_up(client: Client, rater) -> None:
-    studies.start(rater)
-    link = f"/r/{studies.invite(rater)}/"
-    client.force_login(User.objects.create_user("boss", is_staff=True))
-    client.get(link)
-    client.get(link)
-    assert client.post(link).status_code == 302
+def test_rating_begun_makes_links_that_lie_about_useless() -> None:
+    seat = seats.taken(seats.seat())
+    token = inviting.invite(seat)
+    access.mark_used(seat.user)
+    assert access.open_link(token, STRANGER, "rater").door == Door.GONE

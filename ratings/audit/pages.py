@@ -1,0 +1,133 @@
+"""A response as a rater's browser gets it: its texts and attributes with their places, its links and its forms."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from html.parser import HTMLParser
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+_LINKS = ("href", "src", "action", "formaction", "hx-get", "hx-post", "hx-put", "hx-delete", "hx-push-url")
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_CHANGING = re.compile(  # what differs between two visits of one page: tokens of forms, and the clock
+    r"(?P<token>(?<=[\"' ])[A-Za-z0-9]{64}(?=[\"']))|(?P<time>\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)"
+    r"|(?P<date>\d{4}-\d{2}-\d{2}T[\d:.+Z-]+)"
+)
+_SKIPPED_HEADERS = ("content-length", "set-cookie", "date")
+
+
+class Place(NamedTuple):
+    """A text and where it stands: "text of <p>", "attribute class of <article>", "header X-Source"."""
+
+    where: str
+    text: str
+
+
+class Form(NamedTuple):
+    """A form that is posted to `action`, with its fields as they stand."""
+
+    action: str
+    fields: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One answer. `label` names the request without any code, `item` is the key of the item it is about (0: none)."""
+
+    label: str
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    text: str
+    item: int = 0
+    assignment: int = 0
+    seconds: float = 0.0
+
+    @cached_property
+    def read(self) -> "_Reader":
+        reader = _Reader()
+        reader.feed(self.text)
+        return reader
+
+    @property
+    def is_html(self) -> bool:
+        return "html" in self.headers.get("Content-Type", "")
+
+    def places(self) -> Iterator[Place]:
+        """Every text of the answer: address, headers, attributes, texts, comments."""
+        yield Place("the address", self.url)
+        for name, value in self.headers.items():
+            yield Place(f"header {name}", f"{name}: {value}")
+        if self.is_html:
+            yield from self.read.places
+        else:
+            yield Place("the body", self.text)
+
+    def links(self) -> list[str]:
+        """Addresses on this site that the page leads to, by link, form or htmx, and where it redirects."""
+        found = [value for name, value in self.read.links if not value.startswith(("#", "mailto:"))]
+        found += [self.headers[name] for name in ("Location", "HX-Push-Url", "HX-Redirect") if name in self.headers]
+        return [link for link in dict.fromkeys(found) if not urlsplit(link).path.startswith("/static/")]
+
+    def form(self, action: str) -> dict[str, str]:
+        """The fields of the form that is posted there, hidden ones as they stand, of each set of choices the first."""
+        for form in self.read.forms:
+            if urlsplit(form.action).path == urlsplit(action).path:
+                return dict(form.fields)
+        return {}
+
+    def steady(self) -> list[str]:
+        """The answer cut into pieces, without what changes from visit to visit: equal for equal pages."""
+        headers = [f"{name}: {value}" for name, value in sorted(self.headers.items()) if _compared(name)]
+        body = re.split(r"(?<=>)|(?=<)", self.text)
+        return [f"status {self.status}"] + [steadied(piece) for piece in [*headers, *body] if piece.strip()]
+
+
+def _compared(header: str) -> bool:
+    return header.lower() not in _SKIPPED_HEADERS
+
+
+def steadied(text: str) -> str:
+    """The text without codes, tokens and times."""
+    return _CHANGING.sub(lambda match: f"({match.lastgroup})", _UUID.sub("(code)", text))
+
+
+@dataclass
+class _Reader(HTMLParser):
+    places: list[Place] = field(default_factory=list)
+    links: list[tuple[str, str]] = field(default_factory=list)
+    forms: list[Form] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self._tag = "page"
+        self._by_id: dict[str, dict[str, str]] = {}
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        self._tag = tag
+        self.places += [Place(f"attribute {name} of <{tag}>", f"{name}={value}") for name, value in given.items()]
+        self.links += [(name, value) for name, value in given.items() if name in _LINKS and value]
+        if tag == "form":
+            self._begin(given)
+        elif tag in ("input", "textarea", "button", "select") and given.get("name"):
+            self._fill(tag, given)
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.places.append(Place(f"text of <{self._tag}>", data.strip()))
+
+    def handle_comment(self, data: str) -> None:
+        self.places.append(Place("a comment", data.strip()))
+
+    def _begin(self, given: Mapping[str, str]) -> None:
+        fields: dict[str, str] = self._by_id.setdefault(given.get("id", ""), {}) if given.get("id") else {}
+        self.forms.append(Form(given.get("hx-post") or given.get("action", ""), fields))
+
+    def _fill(self, tag: str, given: Mapping[str, str]) -> None:
+        kind = given.get("type", "text")
+        if tag == "button" or kind in ("checkbox", "submit") or (not self.forms and "form" not in given):
+            return
+        fields = self._by_id.setdefault(given["form"], {}) if "form" in given else self.forms[-1].fields
+        fields.setdefault(given["name"], given.get("value", ""))

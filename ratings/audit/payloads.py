@@ -1,0 +1,157 @@
+"""What is stored for raters, looked at by itself: no key, word or order that an allow-list would not have made."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from ratings import quarantine
+from ratings.audit.findings import Check, Leak
+from ratings.audit.sealed import Sealed
+from ratings.blinding import payload_digest
+from ratings.models import Item, ItemSource, Study
+from ratings.quarantine import Secret
+
+_MATERIAL = {"ref", "name", "properties", "condition", "availability"}
+_ACTION = {"name", "parameters"}
+_SEEN = {"type", "description", "value"}
+# Every place of a payload or context that has keys, and the keys it may have. [] stands for each entry of a list.
+ALLOWED = {
+    "transition": {
+        "": {"kind", "lineage", "action", "before", "after", "observations", "rejected"},
+        "action": _ACTION,
+        "before[]": _MATERIAL,
+        "after[]": _MATERIAL | {"continues"},
+        "observations[]": _SEEN,
+    },
+    "evidence": {
+        "": {"kind", "goal", "steps"},
+        "steps[]": {"number", "time", "action", "materials", "made", "observations", "rejected"},
+        "steps[].action": _ACTION,
+        "steps[].materials[]": {"ref", "name"},
+        "steps[].made[]": _MATERIAL | {"continues"},
+        "steps[].observations[]": _SEEN,
+    },
+    "context": {
+        "": {"goal", "time", "steps"},
+        "steps[]": {"number", "time", "action", "materials", "parameters", "rejected"},
+    },
+}
+
+
+def checks(study: Study, sealed: Sealed) -> list[Check]:
+    """All that can be said of the stored items without showing them to anybody."""
+    keys = Check(
+        "payload keys", "Does a payload hold a key that the allow-list does not have, or keys in another order?"
+    )
+    words = Check("payload words", "Does a shown text tell a source, or repeat what was said of the planted error?")
+    lists = Check("payload order", "Are properties and parameters in one order for every source?")
+    hashes = Check("payload digest", "Is every payload what was frozen?")
+    orders = _Orders()
+    for item, secret, released in _items(study):
+        keys.saw(_keys(item.payload, str(item.payload.get("kind")), item.context))
+        words.saw([] if released else _words(item, secret, sealed))
+        hashes.saw([] if payload_digest(item.payload) == item.payload_sha256 else [_CHANGED])
+        lists.looked_at += 1
+        orders.add(item.payload)
+    lists.leaks = orders.leaks()
+    return [keys, words, lists, hashes]
+
+
+_CHANGED = Leak("a stored payload", "it is not what its digest was made of")
+
+
+def _items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
+    """Each item with what its texts must not repeat, and whether a person has released it from quarantine."""
+    released = set(study.quarantine.filter(decision="released").values_list("payload_sha256", flat=True))
+    rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
+    for source in rows.order_by("item__code").iterator(chunk_size=200):
+        step = source.transition.step if source.transition else None
+        secret = Secret()
+        if source.twin and step:
+            told = str((source.twin.outcome or {}).get("reasoning") or "").partition("SECRET")[2]
+            secret = Secret(f"{source.twin.why}\n{told}", step["outcome"])
+        yield source.item, secret, source.item.payload_sha256 in released
+
+
+def _keys(payload: Any, kind: str, context: Any) -> Iterator[Leak]:
+    if kind not in ("transition", "evidence"):
+        yield Leak("payload", f"an unknown kind {kind!r}")
+        return
+    yield from _strange("payload", payload, ALLOWED[kind])
+    if context:
+        yield from _strange("context", context, ALLOWED["context"])
+
+
+def _strange(root: str, value: Any, allowed: Mapping[str, set[str]], place: str = "") -> Iterator[Leak]:
+    if isinstance(value, Mapping):
+        where = f"{root}.{place}".rstrip(".")
+        if place not in allowed:
+            yield Leak(where, f"keys where there are none: {', '.join(map(str, value))[:80]}")
+            return
+        yield from (Leak(where, f"payload key {key!r}") for key in value if key not in allowed[place])
+        yield from (Leak(where, f"no payload key {key!r}") for key in sorted(allowed[place] - set(value)))
+        for key, part in value.items():
+            yield from _strange(root, part, allowed, f"{place}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strange(root, part, allowed, f"{place}[]" if isinstance(part, Mapping) else place)
+
+
+def _words(item: Item, secret: Secret, sealed: Sealed) -> Iterator[Leak]:
+    for place, what in quarantine.reasons(item.payload, item.context, secret):
+        yield Leak(_generic(f"payload.{place}"), what)
+    for place, text in [*quarantine.texts(item.payload), *quarantine.texts(item.context, "context")]:
+        for what, told in sealed.told_in(text):
+            if not _ordinary(what, told):
+                yield Leak(_generic(f"payload.{place}"), f"{what}: {told[:60]!r}")
+
+
+def _ordinary(what: str, told: str) -> bool:
+    """Words that a laboratory has a use for: a subtle change of colour, an obvious precipitate, a checklist."""
+    return what == "the error type" or (what == "the word" and told != "mat-" and told.isalpha())
+
+
+def _generic(place: str) -> str:
+    """The place without the numbers of entries: a report must not point at an item."""
+    return "".join(part if not part.isdigit() else "" for part in place.replace("[", "[\0").split("\0"))
+
+
+class _Orders:
+    """Which of two labels came first, and which of two keys, wherever both stand in one list."""
+
+    def __init__(self) -> None:
+        self._before: dict[tuple[str, str, str], int] = {}
+
+    def add(self, value: Any, place: str = "payload") -> None:
+        if isinstance(value, Mapping):
+            self._note(f"keys of {place}", list(value))
+            for key, part in value.items():
+                self.add(part, f"{place}.{key}")
+        elif isinstance(value, list):
+            if place.endswith((".properties", ".parameters")):
+                self._note(place, [str(row[0]) for row in value if isinstance(row, list) and row])
+            else:
+                for part in value:
+                    self.add(part, f"{place}[]")
+
+    def _note(self, place: str, names: Sequence[str]) -> None:
+        place = place.replace(".before[]", "").replace(".after[]", "") if "keys" not in place else place
+        for pair in combinations(names, 2):
+            self._before[(place, *pair)] = self._before.get((place, *pair), 0) + 1
+
+    def leaks(self) -> list[Leak]:
+        """Both orders of one pair: an order that varies can vary with the source."""
+        seen = self._before
+        both = [(place, a, b) for place, a, b in seen if a < b and (place, b, a) in seen]
+        return [
+            Leak(place, f"key order: {a!r} stands before {b!r} in some and behind it in others") for place, a, b in both
+        ]
+
+
+def key_orders(payloads: Iterable[Any]) -> list[Leak]:
+    """Only the orders of keys and labels, of payloads that are in no study yet."""
+    orders = _Orders()
+    for payload in payloads:
+        orders.add(json.loads(json.dumps(payload)))
+    return orders.leaks()

@@ -1,0 +1,115 @@
+"""Tests of whether a number tells two kinds of item apart: a rank test, an AUC with its interval, Holm's correction."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest, mannwhitneyu, wilcoxon
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GroupKFold, cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+ALPHA = 0.01
+LEAST_AUC = 0.6
+_RESAMPLES = 500
+
+
+class Contrast(NamedTuple):
+    """How well one number tells ones from noughts. `auc` is at least one half: the direction does not matter."""
+
+    name: str
+    n: int
+    auc: float
+    low: float
+    high: float
+    p: float
+    adjusted: float = 1.0
+
+    @property
+    def tells(self) -> bool:
+        """Too good for chance, and good enough to be of use to a rater."""
+        return self.adjusted < ALPHA and self.auc > LEAST_AUC
+
+    def to_json(self) -> dict[str, float | str]:
+        rounded = {name: round(float(getattr(self, name)), 4) for name in ("auc", "low", "high", "p", "adjusted")}
+        return {"name": self.name, "n": self.n, **rounded}
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values, in the order given."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    adjusted, worst = [1.0] * len(values), 0.0
+    for rank, at in enumerate(order):
+        worst = max(worst, min(1.0, values[at] * (len(values) - rank)))
+        adjusted[at] = worst
+    return adjusted
+
+
+def corrected(contrasts: Sequence[Contrast]) -> list[Contrast]:
+    adjusted = holm([contrast.p for contrast in contrasts])
+    return [contrast._replace(adjusted=p) for contrast, p in zip(contrasts, adjusted, strict=True)]
+
+
+def unpaired(name: str, noughts: Sequence[float], ones: Sequence[float], seed: int = 0) -> Contrast:
+    """Two groups of items, by Mann and Whitney; the interval is a bootstrap over items."""
+    if not noughts or not ones or len({*noughts, *ones}) < 2:
+        return Contrast(name, len(noughts) + len(ones), 0.5, 0.5, 0.5, 1.0)
+    p = float(mannwhitneyu(ones, noughts).pvalue)
+    auc, low, high = _auc(np.array(noughts), np.array(ones), seed)
+    return Contrast(name, len(noughts) + len(ones), auc, low, high, p)
+
+
+def paired(name: str, originals: Sequence[float], twins: Sequence[float], seed: int = 0) -> Contrast:
+    """Each twin beside its own original: the signed rank test, or the sign test where it has too few; AUC over all."""
+    moved = [twin - original for original, twin in zip(originals, twins, strict=True) if twin != original]
+    if len(moved) < 6:
+        p = 1.0
+    elif len({abs(step) for step in moved}) == 1:
+        p = float(binomtest(sum(step > 0 for step in moved), len(moved)).pvalue)
+    else:
+        p = float(wilcoxon(moved).pvalue)
+    if not originals:
+        return Contrast(name, 0, 0.5, 0.5, 0.5, 1.0)
+    auc, low, high = _auc(np.array(originals), np.array(twins), seed, together=True)
+    return Contrast(name, len(originals), auc, low, high, p)
+
+
+def _auc(noughts: np.ndarray, ones: np.ndarray, seed: int, together: bool = False) -> tuple[float, float, float]:
+    """The AUC turned to at least one half, and the 95 % bootstrap interval of the same direction."""
+    value = _rank_auc(noughts, ones)
+    turn = value < 0.5
+    rng = np.random.default_rng(seed)
+    resampled = []
+    for _ in range(_RESAMPLES):
+        first = rng.integers(len(noughts), size=len(noughts))
+        second = first if together else rng.integers(len(ones), size=len(ones))
+        resampled.append(_rank_auc(noughts[first], ones[second]))
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    return (1 - value, 1 - high, 1 - low) if turn else (value, float(low), float(high))
+
+
+def _rank_auc(noughts: np.ndarray, ones: np.ndarray) -> float:
+    truth = np.concatenate([np.zeros(len(noughts)), np.ones(len(ones))])
+    return float(roc_auc_score(truth, np.concatenate([noughts, ones])))
+
+
+def together(
+    rows: Sequence[Sequence[float]], truth: Sequence[int], groups: Sequence[str], seed: int = 0
+) -> Contrast | None:
+    """All features at once: logistic regression, out of fold, versions of one thing never on both sides.
+
+    None where there are too few of either kind. p is that of the out-of-fold scores by Mann and Whitney.
+    """
+    fewest = min(truth.count(0), truth.count(1))
+    folds = min(5, len(set(groups)))
+    if fewest < 10 or folds < 3:
+        return None
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    scores = cross_val_predict(
+        model, np.array(rows), np.array(truth), groups=groups, cv=GroupKFold(folds), method="decision_function"
+    )
+    noughts = [float(s) for s, t in zip(scores, truth, strict=True) if t == 0]
+    ones = [float(s) for s, t in zip(scores, truth, strict=True) if t == 1]
+    return unpaired("all features together", noughts, ones, seed)

@@ -1,0 +1,84 @@
+"""The blinding audit: everything that a study's raters are sent, held against everything they must not learn.
+
+The report names the place and the kind of each leak, never an item and its source together: it may be read by those
+who do not know the sources yet, and goes into the export as the blinding certificate.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from ratings.audit import orders, payloads, responses, tells
+from ratings.audit.findings import Check
+from ratings.audit.sealed import sealed
+from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
+from ratings.studies import Actor
+
+VERSION = 1
+MOST_IN_A_PAGE = 60  # assignments that a page of the site audits while somebody waits; more is for the command
+
+
+class AuditError(ValueError):
+    """There is nothing to audit; the message says why, for people."""
+
+
+def run(study: Study, by: Actor = None, progress: Callable[[int, int], None] | None = None) -> BlindingAudit:
+    """Look at everything, store the report, and log it. Nothing else is left behind."""
+    if study.is_draft or not study.items.exists():
+        raise AuditError(f"{study.name} has no items yet: a blinding audit looks at an opened study")
+    report = inspect(study, progress)
+    with transaction.atomic():
+        passed = bool(report["passed"])
+        audit = BlindingAudit.objects.create(study=study, by=by, passed=passed, report=report, sha256=digest(report))
+        StudyEvent.objects.create(
+            study=study, kind="audited", by=by, detail=f"blinding {'holds' if passed else 'LEAKS'}"
+        )
+    return audit
+
+
+def inspect(study: Study, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
+    """The report. Whatever is written on the way is undone."""
+    secrets = sealed(study)
+    found = [*payloads.checks(study, secrets), *orders.checks(study), *tells.checks(study)]
+    raters = study.raters.count()
+    seen = responses.Responses(study, secrets)
+    for done in responses.look(seen):
+        if progress:
+            progress(min(done, raters), raters)
+    return _report(study, [*found, *seen.checks()])
+
+
+def _report(study: Study, checks: list[Check]) -> dict[str, Any]:
+    told = [check.to_json() for check in checks]
+    return {
+        "version": VERSION,
+        "study": {"slug": study.slug, "code": str(study.code), "kind": study.kind, "status": study.status},
+        "at": timezone.now().isoformat(timespec="seconds"),
+        "passed": all(check.passed for check in checks),
+        "items": study.items.count(),
+        "raters": study.raters.count(),
+        "assignments": Assignment.objects.filter(rater__study=study).count(),
+        "leaks": [leak for one in told for leak in one["leaks"]],
+        "known_tells": [tell for one in told for tell in one["measured"].get("known_tells", [])],
+        "checks": told,
+    }
+
+
+def digest(report: dict[str, Any]) -> str:
+    """SHA-256 of the report in canonical form."""
+    text = json.dumps(report, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def latest(study: Study) -> BlindingAudit | None:
+    """The blinding certificate: what the last audit found."""
+    return study.audits.order_by("-at", "-pk").first()
+
+
+def small_enough(study: Study) -> bool:
+    """Whether the audit takes seconds, so that a page can run it."""
+    return Assignment.objects.filter(rater__study=study).count() <= MOST_IN_A_PAGE

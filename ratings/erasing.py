@@ -1,0 +1,62 @@
+"""Erasure of personal data: who somebody is goes, what they rated stays under its code."""
+
+import uuid
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.sessions.models import Session
+from django.db import transaction
+from django.utils import timezone
+
+from ratings import seating
+from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
+from ratings.studies import Actor, StudyError, log
+
+UNDER_WAY = ("open", "paused")
+
+
+@transaction.atomic
+def erase(user: User, by: Actor = None) -> None:
+    """Withdraw from studies under way, under each one's own rule, then forget name, address, profile and ways in.
+
+    StudyError for staff: what they did in other people's studies must stay theirs; a superuser takes their rights first.
+    """
+    user = User.objects.select_for_update().get(pk=user.pk)
+    if user.is_staff or user.is_superuser:
+        raise StudyError(f"{user.get_username()} is staff; take their rights away first")
+    seats = list(Rater.objects.filter(user=user).select_related("study"))
+    for seat in seats:
+        if seat.study.status in UNDER_WAY and not (seat.withdrawn_at or seat.finished_at):
+            seating.withdraw(seat, by)
+    _forget_ways_in(user, seats)
+    _forget_person(user)
+    for seat in seats:
+        log(seat.study, "erased", None, seat.label)  # by nobody: the log must not tie a name to a code
+
+
+def _forget_person(user: User) -> None:
+    number = ContentType.objects.get_for_model(User).pk
+    LogEntry.objects.filter(content_type_id=number, object_id=str(user.pk)).update(object_repr="erased")
+    Membership.objects.filter(user=user).delete()
+    for event in StudyEvent.objects.filter(kind="member", detail__startswith=f"{user.username} "):
+        event.detail = "erased" + event.detail.removeprefix(user.username)
+        event.save(update_fields=["detail"])
+    user.username = f"erased-{uuid.uuid4().hex[:12]}"
+    user.email = user.first_name = user.last_name = ""
+    user.last_login = None
+    user.is_active = False
+    user.set_unusable_password()
+    user.save()
+    RaterProfile.objects.update_or_create(
+        user=user, defaults={"degree": "", "field": "", "years": None, "erased_at": timezone.now()}
+    )
+
+
+def _forget_ways_in(user: User, seats: list[Rater]) -> None:
+    """Links, invitations' addresses, and every session in any browser."""
+    SignInLink.objects.filter(user=user).delete()
+    Invitation.objects.filter(seat__in=seats).update(email="", send_error="")
+    for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
+        if session.get_decoded().get("_auth_user_id") == str(user.pk):
+            session.delete()

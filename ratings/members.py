@@ -1,0 +1,45 @@
+"""Who else may run a study or read its results."""
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from ratings import access, signing_in
+from ratings.models import Membership, Study
+from ratings.studies import Actor, StudyError, log
+
+ROLES = dict(Membership.ROLES)
+
+
+@transaction.atomic
+def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
+    """Somebody by user name or e-mail address; in a study that they have a role in, the new one replaces it."""
+    Study.objects.select_for_update().get(pk=study.pk)  # nobody takes a seat at the same time
+    user = _user(who)
+    if role not in ROLES:
+        raise StudyError(f"{role[:20]!r} is not a role; roles: {', '.join(ROLES)}")
+    if user.is_superuser or user.pk == study.created_by_id:
+        raise StudyError(f"{user.get_username()} may do everything in this study already")
+    if role == "admin" and not user.is_staff:
+        raise StudyError(f"{user.get_username()} may not run studies; a superuser can allow it by making them staff")
+    if study.raters.filter(user=user).exists():
+        raise StudyError(f"{user.get_username()} is a rater of this study, who must not see where items come from")
+    member, _ = Membership.objects.update_or_create(study=study, user=user, defaults={"role": role})
+    log(study, "member", by, f"{user.get_username()} is {ROLES[role]}")
+    return member
+
+
+@transaction.atomic
+def remove(study: Study, member: Membership, by: Actor = None) -> None:
+    name = member.user.get_username()
+    if by is not None and member.user_id == by.pk and access.role_in(by, study) != "superuser":
+        raise StudyError("You cannot remove yourself; ask another admin of this study")
+    member.delete()
+    log(study, "member", by, f"{name} has no role any more")
+
+
+def _user(who: str) -> User:
+    name = who.strip()
+    found = User.objects.filter(username=name, is_active=True).first() or (signing_in.by_email(name) if name else None)
+    if found is None:
+        raise StudyError(f"There is no account {name[:80]!r}; a superuser can make one")
+    return found

@@ -1,0 +1,155 @@
+"""What an item's own text might give away: suspicious words, and runs of words that its secret says as well.
+
+A hit is a question to a person, not a verdict: until somebody releases the item, it stays out of the study.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from ratings.blinding import Payload
+from ratings.found import Found
+from ratings.models import Quarantine, Study, StudyEvent
+
+RUN = 6  # words in a row that an item and its secret may not share
+_HINTS = re.compile(
+    r"\bsecret\s*:|\bperturb\w*|\bdeliberate(?:ly)?\b|\bintentional(?:ly)? (?:wrong|error)\w*|\bimplausib\w*"
+    r"|\berror[_ -]?types?\b|\bincorrect transitions?\b"
+)
+_WORD = re.compile(r"\w+")
+
+_QUOTED = re.compile(r"“[^“”]*”|\"[^\"]*\"|`[^`]*`|(?<!\w)[‘'][^’']*[’'](?!\w)")
+_LETTERS = 4  # words with letters among the six: a list of readings is nobody's wording
+
+Run = tuple[str, ...]
+Reason = tuple[str, str]  # the place, and what was found there
+
+
+class Secret(NamedTuple):
+    """What was said of a planted error, and the outcome without it, whose words both may well share."""
+
+    text: str = ""
+    original: Any = None
+
+
+NO_SECRET = Secret()
+
+
+class Held(NamedTuple):
+    """A candidate that is kept out, why, and what a person has decided about it ("": nothing yet)."""
+
+    found: Found
+    digest: str
+    reasons: list[Reason]
+    decision: str
+
+
+class DecisionError(ValueError):
+    """This cannot be decided now; the message says why, for people."""
+
+
+def sorted_out(every: Iterable[tuple[Found, Secret]], study: Study | None) -> tuple[list[Found], list[Held]]:
+    """What may be used, and what is held. Only what a person released in this very study passes in spite of a hit."""
+    decisions = dict(study.quarantine.values_list("payload_sha256", "decision")) if study else {}
+    usable, held = [], []
+    for found, secret in every:
+        why = reasons(found.payload, found.context, secret)
+        digest = found.candidate.content
+        decision = decisions.get(digest, "")
+        if decision == "dropped" or (why and decision != "released"):
+            held.append(Held(found, digest, why, decision))
+        else:
+            usable.append(found)
+    return usable, held
+
+
+def reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> list[Reason]:
+    """Every place where a rater could read a suspicious word or six words that the secret says too.
+
+    The secret may quote, and what was brought to the step (materials, action, goal) or stands in the original may be
+    said by both.
+    """
+    shown = [*texts(payload), *texts(context, "context")]
+    found = [(place, f"the word “{word}”") for place, text in shown for word in _suspicious(text)]
+    if runs := _runs(*_QUOTED.split(secret.text)):
+        found += _shared(shown, payload, context, secret, runs)
+    return found
+
+
+def _shared(
+    shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[Run]
+) -> Iterator[Reason]:
+    hits = [(place, same) for place, text in shown if (same := _runs(text) & runs)]
+    if not hits:
+        return
+    brought = [payload.get(key) for key in ("action", "before", "goal")]
+    known = _runs(*(text for _, text in texts([*brought, context, secret.original])))
+    for place, same in hits:
+        if own := sorted(same - known):
+            yield place, f"six words of its own explanation: “{' '.join(own[0])}”"
+
+
+def texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every text that a rater reads, with its place."""
+    if isinstance(shown, str):
+        yield place, shown
+    elif isinstance(shown, Mapping):
+        for key in shown:
+            yield from texts(shown[key], f"{place}.{key}" if place else str(key))
+    elif isinstance(shown, list | tuple):
+        for at, part in enumerate(shown):
+            yield from texts(part, f"{place}[{at}]")
+
+
+@lru_cache(maxsize=100_000)
+def _suspicious(text: str) -> tuple[str, ...]:
+    return tuple(sorted({match.group() for match in _HINTS.finditer(_folded(text))}))
+
+
+def _folded(text: str) -> str:
+    """One spelling of each letter, no capitals, no signs that cannot be seen, names of programs as words."""
+    if text.isascii():
+        return " ".join(text.casefold().split())
+    shown = "".join(
+        sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf" and sign != "\ufffd"
+    )
+    return " ".join(shown.casefold().split())
+
+
+def _runs(*all_texts: str) -> set[Run]:
+    lists = [_WORD.findall(_folded(text)) for text in all_texts]
+    runs = (tuple(words[at : at + RUN]) for words in lists for at in range(len(words) - RUN + 1))
+    return {run for run in runs if sum(not word[:1].isdigit() for word in run) >= _LETTERS}
+
+
+@transaction.atomic
+def decide(study: Study, held: Held, decision: str, by: User) -> Quarantine:
+    """Release an item that was held into this study, or drop it. Logged; may be changed until the study opens."""
+    locked = Study.objects.select_for_update().get(pk=study.pk)
+    if decision not in ("released", "dropped"):
+        raise DecisionError("Release it or drop it")
+    if not locked.is_draft:
+        raise DecisionError("The study has been opened: its items are frozen")
+    row, _ = Quarantine.objects.update_or_create(
+        study=study, payload_sha256=held.digest, defaults={**_fields(held), "decision": decision, "by": by, "at": timezone.now()}
+    )  # fmt: skip
+    detail = f"{decision} {held.digest[:12]}: {held.reasons[0][1] if held.reasons else 'no reason left'}"
+    StudyEvent.objects.create(study=study, kind="quarantine", by=by, detail=detail[:300])
+    return row
+
+
+def record(study: Study, held: Sequence[Held]) -> None:
+    """Keep what stayed out undecided when the study opened. Part of a transaction."""
+    waiting = {one.digest: one for one in held if not one.decision}
+    rows = [Quarantine(study=study, payload_sha256=digest, **_fields(one)) for digest, one in waiting.items()]
+    Quarantine.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def _fields(held: Held) -> dict[str, Any]:
+    return {"payload": held.found.payload, "reasons": [list(reason) for reason in held.reasons]}

@@ -1,0 +1,126 @@
+"""Signing in: by password with a user name or an e-mail address, and by links of which only the hash is kept."""
+
+import hashlib
+import secrets
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils import timezone
+
+from ratings.models import SignInLink
+
+LIFETIME = timedelta(hours=24)
+
+
+class NameOrEmail(ModelBackend):
+    """Django's own, for whom an e-mail address will do for a user name where exactly one person has it."""
+
+    def authenticate(
+        self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
+    ) -> Any:
+        if username and "@" in username and (user := by_email(username)):
+            username = user.get_username()
+        return super().authenticate(request, username, password, **kwargs)
+
+
+def by_email(address: str) -> User | None:
+    """The one active person with this address; nobody if two have it."""
+    found = User.objects.filter(email__iexact=address.strip(), is_active=True).exclude(email="")[:2]
+    return found[0] if len(found) == 1 else None
+
+
+class Door(StrEnum):
+    """What a link does for the browser that opened it."""
+
+    UNKNOWN = "unknown"  # answer 404: nobody ever made this link
+    GONE = "gone"  # answer 410: expired, revoked or used
+    WELCOME = "welcome"  # sign `user` in, if it is not signed in already
+
+
+class Opened(NamedTuple):
+    """`purpose` is "admin" or "rater"; `why` says in a sentence why a link is gone, `owner` whose it was."""
+
+    door: Door
+    user: User | None = None
+    purpose: str = ""
+    why: str = ""
+    owner: User | None = None
+
+
+def make_link(user: User, purpose: str, lifetime: timedelta = LIFETIME) -> str:
+    """A new token for this user; all earlier links of this purpose stop working. The token is kept nowhere."""
+    token, now = new_token(), timezone.now()
+    with transaction.atomic():
+        revoke_links(user, purpose)
+        SignInLink.objects.create(
+            user=user, purpose=purpose, token_sha256=digest(token), created_at=now, expires_at=now + lifetime
+        )
+    return token
+
+
+def revoke_links(user: User, purpose: str) -> None:
+    user.sign_in_links.filter(purpose=purpose, revoked_at__isnull=True).update(revoked_at=timezone.now())
+
+
+def mark_used(user: User) -> None:
+    """Rating has begun: a rater's links that were not opened yet open nothing any more."""
+    user.sign_in_links.filter(purpose="rater", used_at__isnull=True).update(used_at=timezone.now())
+
+
+def look_at_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Opened:
+    """What `open_link` would do, without doing it."""
+    return _look(token, visitor, purpose)[0]
+
+
+def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Opened:
+    """Try a link. A rater's works once; its own rater, signed in, may come again. An admin's works for a day."""
+    seen, link = _look(token, visitor, purpose)
+    if link is None or seen.door != Door.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
+        return seen
+    return _enter(link)
+
+
+def new_token() -> str:
+    """256 bits from the system's own source."""
+    return secrets.token_urlsafe(32)
+
+
+def digest(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()
+
+
+def _look(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple[Opened, SignInLink | None]:
+    link = SignInLink.objects.select_related("user").filter(token_sha256=digest(token), purpose=purpose).first()
+    if link is None or not link.user.is_active:
+        return Opened(Door.UNKNOWN), None
+    here_already = purpose == "rater" and visitor.pk == link.user_id
+    if not here_already and (why := why_gone(link.revoked_at, link.used_at, link.expires_at)):
+        return Opened(Door.GONE, None, purpose, why, link.user), link
+    return Opened(Door.WELCOME, link.user, purpose, "", link.user), link
+
+
+def _enter(link: SignInLink) -> Opened:
+    """Let the visitor in; of several who come at once with a rater's link, one."""
+    now = timezone.now()
+    used = {"used_at": now} if link.purpose == "rater" else {}
+    fresh = SignInLink.objects.filter(pk=link.pk, revoked_at__isnull=True, used_at__isnull=True)
+    if not fresh.update(opened_at=link.opened_at or now, **used):
+        return Opened(Door.GONE, None, link.purpose, USED, link.user)
+    return Opened(Door.WELCOME, link.user, link.purpose, "", link.user)
+
+
+USED = "This link has been used."
+
+
+def why_gone(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
+    """Why a link no longer works; "" if it does."""
+    if used_at:
+        return USED
+    if revoked_at:
+        return "This link was withdrawn, or a newer one has taken its place."
+    return "This link has expired." if expires_at <= timezone.now() else ""

@@ -1,0 +1,65 @@
+"""Roles in a study, for its admins."""
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from ratings import members
+from ratings.models import Membership
+from ratings.studies import StudyError
+from ratings.views.guards import StudyRequest, study_page
+
+
+class MemberForm(forms.Form):
+    who = forms.CharField(label="User name or e-mail address", max_length=254)
+    role = forms.ChoiceField(
+        label="Role",
+        widget=forms.RadioSelect,
+        initial="analyst",
+        choices=[
+            ("analyst", "Analyst: reads the results, and the numbers per source before unblinding"),
+            ("admin", "Study admin: may do everything in this study"),
+        ],
+    )
+    who.widget.attrs |= {"autocomplete": "off", "autocapitalize": "none"}
+
+
+@study_page("admin")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def roles(request: StudyRequest) -> HttpResponse:
+    form = MemberForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        try:
+            added = members.add(request.study, form.cleaned_data["who"], form.cleaned_data["role"], request.user)
+        except StudyError as error:
+            form.add_error("who", str(error))
+        else:
+            role = added.get_role_display()
+            messages.success(request, f"{added.user.get_username()} is {role} of this study.")
+            return redirect("ratings:members", slug=request.study.slug)
+    context = {"study": request.study, "form": form, "members": request.study.members.select_related("user")}
+    return render(request, "ratings/people_roles.html", context, status=422 if form.errors else 200)
+
+
+@study_page("admin")
+@require_POST
+def remove(request: StudyRequest, number: int) -> HttpResponse:
+    member = Membership.objects.select_related("user").filter(study=request.study, pk=number).first()
+    if member is None:
+        raise Http404
+    try:
+        members.remove(request.study, member, request.user)
+    except StudyError as error:
+        messages.error(request, str(error))
+    return redirect("ratings:members", slug=request.study.slug)
+
+
+urls: list[URLPattern] = [
+    path("studies/<slug:slug>/members/", roles, name="members"),
+    path("studies/<slug:slug>/members/<int:number>/remove/", remove, name="remove_member"),
+]

@@ -1,0 +1,220 @@
+"""Every address, as every role, with every method: what the access table grants, and nothing else."""
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import access_world
+import factories
+import pytest
+from access_world import PEOPLE, World, names
+from django.apps import apps
+from django.contrib.auth.models import AnonymousUser, User
+from django.db import transaction
+from django.http import Http404
+from django.test import Client
+from django.urls import reverse
+
+from ratings import access, serving
+from ratings.models import Membership
+from wetbench_site import access_table
+from wetbench_site.access_table import ROLES, TABLE
+
+pytestmark = [pytest.mark.django_db]
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+# What the grants of each person are, on the pages of `study` and on pages that belong to no study.
+OWN = {
+    "stranger": ("stranger",),
+    "nobody": ("account",),
+    "rater": ("account", "rater"),
+    "other rater": ("account",),
+    "analyst": ("account", "analyst"),
+    "admin": ("account", "staff", "admin"),
+    "other admin": ("account", "staff"),
+    "superuser": ("superuser",),
+}
+ANYWHERE = {**OWN, "other rater": ("account", "rater"), "other admin": ("account", "staff", "admin")}
+# Granted by role, and 404 all the same: the study is not that far, or the empty form names no practice item.
+NOT_YET = {"ratings:practice", "ratings:result", "ratings:items", "ratings:item", "ratings:certificate"}
+
+
+@pytest.fixture
+def world() -> World:
+    return access_world.build()
+
+
+def granted(name: str, person: str) -> frozenset[str]:
+    of_study = names()[name].pattern.converters
+    roles = (OWN if of_study else ANYWHERE)[person]
+    return frozenset[str]().union(*(TABLE[name][role] for role in roles))
+
+
+def walk() -> Iterator[tuple[str, str, str]]:
+    for name in sorted(names()):
+        for person in PEOPLE:
+            for method in METHODS:
+                yield name, person, method
+
+
+def asked(world: World, person: str, method: str, path: str, **headers: str) -> Any:
+    """The answer; whatever it did is undone."""
+    with transaction.atomic():
+        answer = world.ask(person, method, path, **headers)
+        transaction.set_rollback(True)
+    return answer
+
+
+def test_every_address_has_a_row_and_every_row_an_address() -> None:
+    assert sorted(set(names()) - set(TABLE)) == [], "addresses without a row: they answer 404 to everybody"
+    assert sorted(set(TABLE) - set(names())) == [], "rows without an address"
+    assert all(set(row) == set(ROLES) for row in TABLE.values())
+
+
+def test_every_address_as_everybody_with_every_method(world: World) -> None:
+    wrong = [
+        f"{method} {name} as {person}: {problem}"
+        for name, person, method in walk()
+        if (problem := _problem(world, name, person, method))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def _problem(world: World, name: str, person: str, method: str) -> str:
+    """ "" if the answer is as the table has it."""
+    mine = granted(name, person)
+    answer = asked(world, person, method, world.path(name))
+    status, to_sign_in = answer.status_code, answer.headers.get("Location", "").startswith("/login/")
+    if status >= 500:
+        return f"{status}"
+    if method in mine:
+        refused = status in (401, 403, 404, 405) or (to_sign_in and name not in ("home", "logout"))
+        return f"{status}, though granted" if refused and not (status == 404 and name in NOT_YET) else ""
+    if person == "stranger" and not mine:
+        return "" if status == 302 and to_sign_in else f"{status}, not sent to sign in"
+    if not mine and method in _coarse(world, name, person):
+        return "" if status == 404 else f"{status}, not hidden"
+    return "" if status in (404, 405) else f"{status}, though not granted"
+
+
+def _coarse(world: World, name: str, person: str) -> frozenset[str]:
+    """What somebody with such an account could have somewhere: here it must not even seem to exist."""
+    possible = {"superuser": ("superuser",), "admin": ROLES[1:6], "other admin": ROLES[1:6]}.get(person, ROLES[1:5])
+    return frozenset[str]().union(*(TABLE[name][role] for role in possible))
+
+
+def test_fragments_for_strangers_are_a_401(world: World) -> None:
+    for name in names():
+        if not granted(name, "stranger"):
+            answer = asked(world, "stranger", "GET", world.path(name), **{"HX-Request": "true"})
+            assert answer.status_code == 401, name
+
+
+def test_an_address_without_a_row_does_not_exist(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(access_table.TABLE, "ratings:studies")
+    for person in PEOPLE:
+        assert asked(world, person, "GET", "/studies/").status_code == 404
+
+
+def test_what_is_not_yours_looks_like_what_does_not_exist(world: World) -> None:
+    missing = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
+    pairs = [
+        ("other rater", world.path("ratings:rate"), f"/rate/{missing}/"),
+        ("other rater", world.path("ratings:next"), f"/rate/study/{missing}/"),
+        ("other admin", "/studies/walked/", "/studies/nowhere/"),
+        ("analyst", "/studies/other/", "/studies/nowhere/"),
+        ("rater", world.path("simulation:episode"), f"/episodes/{missing}/"),
+        ("rater", "/admin/", "/administrator/"),
+    ]
+    for person, foreign, none in pairs:
+        one, two = asked(world, person, "GET", foreign), asked(world, person, "GET", none)
+        assert (one.status_code, one.content) == (two.status_code, two.content) == (404, two.content)
+        assert dict(one.headers) == dict(two.headers) or set(one.headers) ^ set(two.headers) <= {"Vary"}
+
+
+BACK_OFFICE = ("/admin/", "/admin/login/", "/admin/ratings/study/", "/admin/auth/user/", "/admin/nowhere/")
+
+
+def test_the_back_office_is_for_superusers_only(world: World) -> None:
+    for path in BACK_OFFICE:
+        for person in PEOPLE[:-1]:
+            for method in METHODS:
+                assert asked(world, person, method, path).status_code == 404, (person, method, path)
+    assert [asked(world, "superuser", "GET", path).status_code for path in BACK_OFFICE] == [200, 302, 200, 200, 404]
+
+
+LOGGED = {"ratings:ratings_csv", "ratings:pack", "ratings:admin_link", "ratings:unblind_study"}
+
+
+@pytest.mark.parametrize("person", ["superuser", "analyst"])
+def test_reading_changes_nothing(world: World, person: str) -> None:
+    """Every page, fetched: no row of any table is different but those that log who took a copy."""
+    before = contents()
+    changed = []
+    for name in sorted(names()):
+        if "GET" in granted(name, person) and name not in LOGGED:
+            with transaction.atomic():
+                world.ask(person, "GET", world.path(name))
+                changed += [name] if contents() != before else []
+                transaction.set_rollback(True)
+    assert changed == []
+
+
+def contents() -> str:
+    """A digest of every row there is; sessions aside."""
+    models = [m for m in apps.get_models() if m._meta.label != "sessions.Session"]
+    rows = [list(m._default_manager.order_by("pk").values_list()) for m in models]
+    return hashlib.sha256(repr(rows).encode()).hexdigest()
+
+
+# The functions behind the pages
+
+
+def test_a_rater_reaches_own_assignments_and_no_others(world: World) -> None:
+    own = serving.next_assignment(world.seat)
+    other = factories.seat(world.study, "R02")
+    foreign = serving.next_assignment(other)
+    assert own and foreign and access.assignment_for(world.seat.user, own.code) == own
+    for user, code in ((world.seat.user, foreign.code), (AnonymousUser(), own.code), (other.user, own.code)):
+        with pytest.raises(Http404):
+            access.assignment_for(user, code)
+
+
+def test_showing_an_item_reads_no_source(world: World, django_assert_max_num_queries: Any) -> None:
+    own, user = serving.next_assignment(world.seat), world.seat.user
+    with django_assert_max_num_queries(1) as seen:
+        payload = access.assignment_for(user, own.code).item.payload
+    assert payload["kind"] == "transition"
+    assert "itemsource" not in seen.captured_queries[0]["sql"]
+
+
+def test_roles_in_a_study(world: World) -> None:
+    users = {name: User.objects.get(username=name) for name in ("boss", "other boss", "ann", "nobody", "root")}
+    roles = {name: access.role_in(user, world.study) for name, user in users.items()}
+    assert roles == {"boss": "admin", "other boss": "", "ann": "analyst", "nobody": "", "root": "superuser"}
+    assert access.role_in(AnonymousUser(), world.study) == ""
+    assert list(access.studies_of(users["ann"])) == [world.study]
+    Membership.objects.create(study=world.study, user=users["other boss"], role="admin")
+    assert access.role_in(users["other boss"], world.study) == "admin"
+
+
+def test_who_made_a_study_and_is_staff_no_more_has_no_role_in_it(world: World) -> None:
+    User.objects.filter(username="boss").update(is_staff=False)
+    boss = User.objects.get(username="boss")
+    assert access.role_in(boss, world.study) == "" and not access.studies_of(boss).exists()
+
+
+def test_a_deactivated_accounts_session_is_over_at_once(world: World) -> None:
+    User.objects.filter(username="boss").update(is_active=False)
+    answer = asked(world, "admin", "GET", reverse("ratings:study", args=["walked"]))
+    assert answer.status_code == 302 and answer.headers["Location"].startswith("/login/")
+
+
+def test_signing_out_ends_the_session_for_its_cookie_too(world: World) -> None:
+    assert world.ask("admin", "POST", "/logout/").status_code == 302
+    assert world.ask("admin", "GET", "/studies/").status_code == 302  # the same cookie as before
+
+
+def test_nobody_signs_in_to_go_elsewhere(client: Client) -> None:
+    User.objects.create_user("kim", password="seven grey pipettes")
+    sent = {"username": "kim", "password": "seven grey pipettes", "next": "https://evil.example.org/"}
+    assert client.post("/login/", sent).headers["Location"] == "/"

@@ -1,0 +1,369 @@
+"""The blinding audit: passes on real studies, and fails on each of many leaks, naming it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import CommandError, call_command
+from django.db import transaction
+from tests_support import play_out
+
+from ratings import auditing, pool, studies
+from ratings.audit import statistics, tells
+from ratings.audit.sealed import sealed
+from ratings.blinding import payload_digest
+from ratings.models import (
+    EVIDENCE,
+    TRANSITION,
+    Assignment,
+    BlindingAudit,
+    Draft,
+    Item,
+    ItemSource,
+    Rater,
+    Rating,
+    Study,
+)
+from simulation import fixtures, queueing
+from simulation.models import Experiment, Transition, Twin
+
+pytestmark = pytest.mark.django_db
+
+SLUG = "zebrafish-genotyping"
+
+
+@pytest.fixture(scope="module")
+def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Zebrafish episodes with twins of both kinds, once for all tests; every reasoning says SECRET, as error prompts do."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        fixtures.load_lab(django_settings.FIXTURES_DIR)
+        experiment = Experiment.objects.get(slug=SLUG)
+        for cast, replicates in (("offline", 1), ("offline-lapses", 3)):
+            play_out(queueing.queue_episodes([experiment], cast, replicates, seed=5))
+        play_out(
+            queueing.queue_twins(Transition.objects.filter(episode__cast="offline"), ["obvious", "subtle"], seed=6)
+        )
+        for row in Transition.objects.all():
+            row.step["outcome"]["reasoning"] = "SECRET: none of this is ever shown to anybody at all"
+            row.save(update_fields=["step"])
+        for twin in Twin.objects.filter(status="done"):
+            twin.outcome["reasoning"] = f"SECRET: {twin.why}"
+            twin.save(update_fields=["outcome"])
+        yield
+        transaction.set_rollback(True)
+
+
+def opened(kind: str = TRANSITION, each: int = 5, **changes: Any) -> Study:
+    sources = [("offline", "none", each), ("offline", "obvious", each), ("offline", "subtle", each)]
+    if kind == EVIDENCE:
+        sources = [("offline", "none", 1), ("offline-lapses", "none", 3)]
+    document = {
+        "name": "Round one",
+        "kind": kind,
+        "sources": [{"cast": c, "perturbation": p, "count": n} for c, p, n in sources],
+        "ratings_per_item": 1,
+        "seed": 8,
+        **changes,
+    }
+    study = studies.create_study(studies.read_protocol(document))
+    studies.open_study(study, changes.get("raters", 3))
+    study.refresh_from_db()
+    return study
+
+
+def audited(study: Study) -> dict[str, Any]:
+    return auditing.inspect(study)
+
+
+def leaks(report: dict[str, Any], name: str) -> str:
+    """What the check of that name says, which must be that it has not passed."""
+    check = next(one for one in report["checks"] if one["name"] == name)
+    assert not check["passed"] and not report["passed"]
+    return "\n".join(f"{leak['where']}: {leak['what']}" for leak in check["leaks"])
+
+
+def through(settings: Any, middleware: str) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"leaking.{middleware}"]
+
+
+# Real studies pass
+
+
+@pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
+def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str) -> None:
+    study = opened(kind)
+    audit = auditing.run(study)
+    report = audit.report
+    assert audit.passed and report["passed"], report["leaks"]
+    shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
+    work = Assignment.objects.filter(rater__study=study).count()
+    assert shown["item fragment, 200"] == shown["answer, 200"] == work >= study.items.count()
+    assert shown["no such item, 404"] == study.raters.count()
+    doors = next(one for one in report["checks"] if one["name"] == "closed doors")
+    assert doors["looked_at"] == 2 * study.items.count()
+
+
+def test_every_arm_of_the_screen_passes(laboratory: None) -> None:
+    arms = {"layouts": ["plain", "aligned", "balance", "confirm"], "context": [True, False], "by": "item",
+            "marks": ["off", "if_not_plausible", "always"]}  # fmt: skip
+    report = audited(opened(each=4, display=arms))
+    assert report["passed"], report["leaks"]
+
+
+def test_items_that_nobody_has_claimed_yet_are_looked_at_as_well(laboratory: None) -> None:
+    study = opened(each=3, design="pool", raters=3)
+    report = audited(study)
+    shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
+    assert report["passed"], report["leaks"]
+    assert shown["item fragment, 200"] == study.items.count() == 9
+
+
+def test_an_audit_leaves_nothing_behind_but_its_report(laboratory: None) -> None:
+    study = opened(each=2)
+    rater = study.raters.first()
+    before = list(Rater.objects.order_by("pk").values()), list(Assignment.objects.order_by("pk").values())
+    sources = list(ItemSource.objects.order_by("pk").values())
+    auditing.run(study)
+    assert rater and before == (
+        list(Rater.objects.order_by("pk").values()),
+        list(Assignment.objects.order_by("pk").values()),
+    )
+    assert sources == list(ItemSource.objects.order_by("pk").values())
+    assert not Rating.objects.exists() and not Draft.objects.exists()
+    assert study.events.filter(kind="audited", detail="blinding holds").count() == 1
+
+
+def test_a_closed_study_is_audited_as_it_was_shown(laboratory: None) -> None:
+    study = opened(each=2)
+    studies.close(study)
+    audit = auditing.run(Study.objects.get(pk=study.pk))
+    assert audit.passed and Study.objects.get(pk=study.pk).status == "closed"
+
+
+# Leaks are found, and named
+
+
+@pytest.fixture
+def study(laboratory: None) -> Study:
+    return opened()
+
+
+def test_a_key_too_many_in_a_payload_is_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = pool.blind_transition
+    monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "gpt" if given[1:] else ""})
+    assert "payload: payload key 'model'" in leaks(audited(opened()), "payload keys")
+
+
+def test_a_key_deep_in_a_payload_is_named(study: Study) -> None:
+    item = study.items.first()
+    assert item
+    item.payload["before"][0]["barcode"] = "x"
+    item.save()
+    report = audited(study)
+    assert "payload.before[]: payload key 'barcode'" in leaks(report, "payload keys")
+    assert "not what its digest was made of" in leaks(report, "payload digest")
+
+
+def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
+    source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
+    assert source and source.twin
+    Twin.objects.filter(pk=source.twin.pk).update(why="somebody doubled what was poured into the second tube")
+    told = "It looks as if somebody doubled what was poured in. SECRET: so it is"
+    source.item.payload["observations"] = [{"type": "visual", "description": told, "value": ""}]
+    source.item.save()
+    report = audited(study)
+    said = leaks(report, "payload words")
+    assert "six words of its own explanation: “somebody doubled what was poured" in said
+    assert "the word “secret:”" in said
+
+
+def test_keys_in_another_order_for_twins_are_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = pool.blind_transition
+
+    def reversed_for_twins(*given: Any) -> dict[str, Any]:
+        payload = blind(*given)
+        if given[1:]:
+            for material in payload["after"]:
+                material["properties"] = material["properties"][::-1]
+        return payload
+
+    monkeypatch.setattr(pool, "blind_transition", reversed_for_twins)
+    assert "key order: " in leaks(audited(opened()), "payload order")
+
+
+def test_a_header_that_says_what_an_item_is_is_named(study: Study, settings: Any) -> None:
+    through(settings, "marked_header")
+    report = audited(study)
+    assert "header X-Item-Kind differs between items" in leaks(report, "headers")
+    assert "header X-Item-Kind: the error type: 'subtle'" in leaks(report, "sent words")
+    assert "X-Item-Kind" in leaks(report, "another origin")
+
+
+def test_an_attribute_that_goes_with_the_error_type_is_named_however_neutral_its_words(
+    study: Study, settings: Any
+) -> None:
+    through(settings, "marked_class")
+    assert 'data-layout="v2"' in leaks(audited(study), "another origin")
+
+
+def test_the_number_of_a_row_in_an_address_is_named(study: Study, settings: Any) -> None:
+    through(settings, "row_in_address")
+    assert "the number of the item's row (pk) in '?item=#" in leaks(audited(study), "database numbers")
+
+
+def test_twins_that_take_longer_are_named(study: Study, settings: Any) -> None:
+    through(settings, "slow_twins")
+    assert "planted errors take" in leaks(audited(study), "timing")
+
+
+def test_a_source_in_the_raters_own_download_is_named(study: Study, settings: Any) -> None:
+    through(settings, "model_in_own_ratings")
+    assert "own ratings, the body: the source: 'offline'" in leaks(audited(study), "sent words")
+
+
+def test_a_header_that_lets_caches_keep_an_item_is_named(study: Study, settings: Any) -> None:
+    through(settings, "kept_in_cache")
+    assert "header ETag" in leaks(audited(study), "headers")
+
+
+def test_another_answer_to_strangers_for_items_that_exist_is_named(study: Study, settings: Any) -> None:
+    through(settings, "told_to_strangers")
+    assert "told apart from an item that does not exist (404)" in leaks(audited(study), "closed doors")
+
+
+def test_items_ordered_by_error_type_are_named(study: Study) -> None:
+    places = Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
+    for rater in study.raters.all():
+        own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
+        for at, place in enumerate(own):
+            Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
+    assert "position and planted errors go together: AUC 1.00" in leaks(audited(study), "order")
+
+
+def test_items_frozen_in_the_order_of_their_sources_are_named(
+    laboratory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the batch had not been shuffled: payloads sorted so that rows with planted errors come last."""
+    study = opened()
+    rows = list(Item.objects.filter(study=study).order_by("pk"))
+    sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda s: s.perturbation != "none")
+    for source in sources:
+        Item.objects.filter(pk=source.item_id).update(payload_sha256=f"{source.pk}")
+    payloads = [(s.item.payload, s) for s in sources]
+    ItemSource.objects.filter(item__study=study).delete()
+    for item, (payload, source) in zip(rows, payloads, strict=True):
+        Item.objects.filter(pk=item.pk).update(payload=payload)
+        source.pk, source.item = None, item
+        source.save()
+    assert "the item's row and planted errors go together" in leaks(audited(study), "order")
+
+
+def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) -> None:
+    study = opened()
+    for source in ItemSource.objects.filter(item__study=study, twin__isnull=False).select_related("item"):
+        for material in source.item.payload["after"]:
+            material["properties"] = [[label, f"{value}, approx. 1.0000"] for label, value in material["properties"]]
+        for seen in source.item.payload["observations"]:
+            seen["value"] += ", approx. 1.0000"
+        source.item.save()
+    assert "decimals a number: AUC" in leaks(audited(study), "form of twins")
+
+
+# Its parts
+
+
+def test_a_word_of_the_bench_is_no_leak(study: Study) -> None:
+    """ "No obvious precipitate" is what chemists write; that the twin is an obvious one stands nowhere."""
+    item = study.items.first()
+    assert item
+    item.payload["observations"] = [{"type": "visual", "description": "No obvious precipitate", "value": ""}]
+    item.payload_sha256 = payload_digest(item.payload)
+    item.save()
+    report = audited(study)
+    assert not [one for one in report["leaks"] if "obvious" in one["what"]]
+
+
+def test_the_sealed_facts_of_a_study_are_gathered_from_its_rows(study: Study) -> None:
+    facts = sealed(study)
+    twin = Twin.objects.filter(pk__in=ItemSource.objects.filter(item__study=study).values("twin")).first()
+    assert twin and twin.why.lower() in facts.values and str(twin.code) in facts.values
+    assert set(facts.labels) >= {"offline", "obvious", "subtle", SLUG}
+    assert [what for what, _ in facts.told_in(f"behold: {twin.why}")] == ["the explanation of the planted error"]
+
+
+def test_holms_correction_by_hand() -> None:
+    # sorted 0.01, 0.02, 0.04 times 3, 2, 1 = 0.03, 0.04, 0.04; each at least as large as the one before
+    assert statistics.holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
+
+
+def test_an_auc_by_hand() -> None:
+    # ones 3, 4 beside noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
+    found = statistics.unpaired("size", [1, 2, 3], [3, 4])
+    assert found.auc == pytest.approx(5.5 / 6) and found.low <= found.auc <= found.high
+
+
+def test_numbers_that_never_vary_tell_nothing() -> None:
+    assert statistics.unpaired("size", [1, 1], [1, 1]).auc == 0.5
+    assert not statistics.paired("size", [1.0] * 20, [1.0] * 20).tells
+
+
+def test_pairs_that_all_differ_the_same_way_and_are_told_apart_fail() -> None:
+    # twenty twins, each 10 longer than originals of 1 to 20: half of the 400 pairs and more are won
+    originals = [float(n) for n in range(1, 21)]
+    found = statistics.paired("characters", originals, [n + 10 for n in originals])
+    assert found.auc > 0.8 and statistics.corrected([found])[0].tells
+
+
+def test_a_feature_is_a_number_of_what_raters_read() -> None:
+    made = [{"ref": "A", "name": "Tube", "properties": [["Volume", "1.50 mL"], ["Mass", "-20 g"]], "condition": "on ice",
+             "availability": "", "continues": ""}]  # fmt: skip
+    counted = tells.features({"after": made, "observations": [], "rejected": ""})
+    assert counted["numbers"] == 2 and counted["numbers below nought"] == 0.5
+    assert counted["decimals a number"] == 1.0  # 2 of 1.50, none of -20
+    assert counted["round numbers"] == 1.0 and counted["materials"] == 1
+
+
+# The command
+
+
+def test_the_command_says_what_holds_and_keeps_the_report(laboratory: None, capsys: Any) -> None:
+    study = opened(each=2)
+    call_command("audit_blinding", study.slug)
+    said = capsys.readouterr().out
+    audit = BlindingAudit.objects.get()
+    assert f"{study.slug}: 6 items" in said and "blinding holds" in said and audit.sha256 in said
+    assert audit.sha256 == auditing.digest(json.loads(json.dumps(audit.report)))
+
+
+def test_the_command_fails_and_names_the_leak(laboratory: None, settings: Any, capsys: Any) -> None:
+    study = opened(each=2)
+    through(settings, "marked_header")
+    with pytest.raises(CommandError, match="Blinding leaks in: round-one") as failed:
+        call_command("audit_blinding", "--all")
+    assert failed.value.returncode == 1
+    assert "LEAK    headers" in (said := capsys.readouterr().out) and "X-Item-Kind" in said
+    assert not BlindingAudit.objects.get().passed
+    assert study.events.filter(kind="audited", detail="blinding LEAKS").exists()
+
+
+def test_a_report_never_points_at_an_item(study: Study, settings: Any) -> None:
+    through(settings, "marked_header")
+    told = json.dumps(audited(study))
+    assert not [place for place in Assignment.objects.filter(rater__study=study) if str(place.code) in told]
+    assert not [item for item in study.items.all() if str(item.code) in told]
+
+
+@pytest.mark.parametrize("given", [[], ["round-one", "--all"], ["no-such-study"]])
+def test_the_command_is_told_which_study(given: list[str]) -> None:
+    with pytest.raises(CommandError) as failed:
+        call_command("audit_blinding", *given)
+    assert failed.value.returncode == 2
+
+
+def test_a_draft_has_nothing_to_audit(laboratory: None) -> None:
+    document = {"name": "Draft", "kind": EVIDENCE, "sources": [{"cast": "offline", "count": 1}], "ratings_per_item": 1}
+    study = studies.create_study(studies.read_protocol({**document, "seed": 1}))
+    with pytest.raises(CommandError, match="no items yet"):
+        call_command("audit_blinding", study.slug)

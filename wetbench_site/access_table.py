@@ -1,0 +1,177 @@
+"""Who may ask what of which address. An address that is not in this table does not exist, for anybody.
+
+The middleware below keeps to it as far as the account alone tells; views find out whose study, seat or item it is
+(`ratings.access`). What somebody may not have answers 404, with the body of any other 404; strangers are sent to sign
+in, but for the back office. tests/ratings/test_access.py walks every address as every role with every method.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+
+ROLES = ("stranger", "account", "rater", "analyst", "admin", "staff", "superuser")
+# stranger: not signed in.  account: anybody signed in.  staff: sees the laboratory, may make studies.
+# rater: in their own seat.  analyst, admin: in that study, or in some study where the address names none.
+
+Row = Mapping[str, frozenset[str]]
+READ, POST, BOTH = "GET HEAD", "POST", "GET HEAD POST"
+
+
+def _row(**methods: str) -> Row:
+    return {role: frozenset(methods.get(role, "").split()) for role in ROLES}
+
+
+def _all(methods: str) -> Row:
+    return _row(**dict.fromkeys(ROLES, methods))
+
+
+def _rater(methods: str) -> Row:
+    return _row(rater=methods)
+
+
+def _laboratory(methods: str) -> Row:
+    return _row(staff=methods, superuser=methods)
+
+
+def _admins(methods: str) -> Row:
+    return _row(admin=methods, superuser=methods)
+
+
+def _members(methods: str, analyst: str | None = None) -> Row:
+    return _row(admin=methods, superuser=methods, analyst=methods if analyst is None else analyst)
+
+
+TABLE: dict[str, Row] = {
+    # The way in
+    "home": _all(READ),
+    "login": _all(BOTH),
+    "logout": _row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:rater_link": _all(BOTH),
+    "ratings:admin_link": _all(READ),
+    "ratings:sign_in_here": _all(BOTH),
+    "ratings:mail_link": _all(BOTH),
+    # A rater's own pages
+    "ratings:desk": _rater(READ),
+    "ratings:profile": _rater(BOTH),
+    "ratings:erase": _rater(POST),
+    "ratings:keys": _rater(POST),
+    "ratings:my_ratings": _rater(READ),
+    "ratings:agree": _rater(BOTH),
+    "ratings:guide": _rater(BOTH),
+    "ratings:practice": _rater(BOTH),
+    "ratings:practised": _rater(POST),
+    "ratings:next": _rater(READ),
+    "ratings:rate": _rater(BOTH),
+    "ratings:draft": _rater(POST),
+    "ratings:done": _rater(READ),
+    "ratings:finish": _rater(POST),
+    "ratings:withdraw": _rater(BOTH),
+    "ratings:result": _rater(READ),
+    # Studies
+    "ratings:studies": _row(analyst=READ, admin=READ, staff=READ, superuser=READ),
+    "ratings:new_study": _laboratory(BOTH),
+    "ratings:study": _members(READ),
+    "ratings:stock": _members(READ),
+    "ratings:build": _admins(BOTH),
+    "ratings:preview": _admins(READ),
+    "ratings:matrix": _admins(READ),
+    "ratings:duplicate": _admins(POST),
+    "ratings:delete_study": _admins(BOTH),
+    "ratings:open_study": _admins(POST),
+    "ratings:pause_study": _admins(POST),
+    "ratings:resume_study": _admins(POST),
+    "ratings:close_study": _admins(POST),
+    "ratings:reopen_study": _admins(POST),
+    "ratings:unblind_study": _admins(BOTH),
+    "ratings:study_guide": _admins(BOTH),
+    # People of a study
+    "ratings:raters": _members(READ),
+    "ratings:invite": _admins(POST),
+    "ratings:add_seats": _admins(POST),
+    "ratings:remind": _admins(POST),
+    "ratings:make_link": _admins(POST),
+    "ratings:resend": _admins(POST),
+    "ratings:revoke": _admins(POST),
+    "ratings:withdraw_rater": _admins(BOTH),
+    "ratings:members": _admins(BOTH),
+    "ratings:remove_member": _admins(POST),
+    # What goes in and comes out
+    "ratings:import_items": _admins(BOTH),
+    "ratings:import_ratings": _admins(BOTH),
+    "ratings:items": _members(READ),
+    "ratings:item": _members(READ),
+    "ratings:interim": _row(analyst=BOTH, superuser=BOTH),  # never who made the study: they could steer by it
+    "ratings:ratings_csv": _members(READ),
+    "ratings:protocol_json": _members(READ),
+    "ratings:certificate": _members(READ),
+    "ratings:pack": _members(READ),
+    # Blinding
+    "ratings:audit": _members(BOTH, analyst=READ),
+    "ratings:quarantine": _admins(BOTH),
+    "ratings:vetting": _laboratory(READ),
+    "ratings:vet": _laboratory(BOTH),
+    # The laboratory
+    "simulation:experiments": _laboratory(READ),
+    "simulation:experiment": _laboratory(READ),
+    "simulation:actions": _laboratory(READ),
+    "simulation:episodes": _laboratory(READ),
+    "simulation:new_episodes": _laboratory(BOTH),
+    "simulation:new_person": _laboratory(BOTH),
+    "simulation:episode": _laboratory(READ),
+    "simulation:play": _laboratory(BOTH),
+    "simulation:stop_episode": _laboratory(POST),
+    "simulation:retry_episode": _laboratory(POST),
+    "simulation:run": _laboratory(READ),
+    "simulation:run_calls": _laboratory(READ),
+    "simulation:stop_run": _laboratory(POST),
+    "simulation:pause_run": _laboratory(POST),
+    "simulation:resume_run": _laboratory(POST),
+    "simulation:try_again": _laboratory(POST),
+    "simulation:continue_run": _laboratory(BOTH),
+    "simulation:call": _laboratory(READ),
+    "simulation:call_request": _laboratory(READ),
+    "simulation:call_reply": _laboratory(READ),
+    "simulation:models": _laboratory(READ),
+    "simulation:twins": _laboratory(BOTH),
+    "simulation:twin": _laboratory(READ),
+    "simulation:retry_twin": _laboratory(POST),
+}
+BACK_OFFICE: Row = _row(superuser=BOTH)  # everything of Django's admin
+
+
+def row_of(view_name: str) -> Row | None:
+    """The row of an address by its name ("namespace:name"); None: there is no such page."""
+    return BACK_OFFICE if view_name.startswith("admin:") else TABLE.get(view_name)
+
+
+def roles_of(user: User | AnonymousUser) -> tuple[str, ...]:
+    """The roles this account could have somewhere, asking the database nothing."""
+    if not user.is_authenticated:
+        return ("stranger",)
+    if user.is_superuser:
+        return ("superuser",)
+    return ("account", "rater", "analyst", "admin", *(["staff"] if user.is_staff else []))
+
+
+class AccessTable:
+    """Turns away what the table does not grant: 404, and 405 for a method of a page that is theirs otherwise."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponse | None:
+        match = request.resolver_match
+        row = row_of(match.view_name) if match else None
+        if row is None:
+            raise Http404
+        granted = frozenset[str]().union(*(row[role] for role in roles_of(request.user)))
+        if not granted and not request.user.is_authenticated and row is not BACK_OFFICE:
+            return None  # to the sign-in page, by the next middleware
+        if not granted:
+            raise Http404
+        return None if request.method in granted else HttpResponseNotAllowed(sorted(granted))

@@ -30,6 +30,5 @@ urlpatterns = [
     path("models/", models.models, name="models"),
     path("twins/", twins.twins, name="twins"),
     path("twins/<uuid:code>/", twins.twin, name="twin"),
-    path("twins/<uuid:code>/vet/", twins.vet_twin, name="vet_twin"),
     path("twins/<uuid:code>/retry/", twins.retry_twin, name="retry_twin"),
 ]

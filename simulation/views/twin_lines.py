@@ -50,7 +50,7 @@ def made_by_model(twin: Twin) -> bool:
 
 
 def awaits_vetting(twin: Twin) -> bool:
-    return made_by_model(twin) and twin.vetted_at is None
+    return made_by_model(twin) and not twin.vetting
 
 
 def _detail(twin: Twin) -> str:

@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from simulation import control, queueing, vetting
+from simulation import control, queueing
 from simulation.access import StaffRequest, staff_only
 from simulation.forms import ERRORS, TwinsForm, accepted_steps
 from simulation.lab.errors import LabError
@@ -61,21 +61,6 @@ def twin(request: StaffRequest, code: UUID) -> HttpResponse:
         "calls": together(calls) if calls else None,
     }
     return render(request, "simulation/twin.html", context)
-
-
-@staff_only
-@require_POST
-def vet_twin(request: StaffRequest, code: UUID) -> HttpResponse:
-    """A person's word on where a model planted its error."""
-    row = get_object_or_404(Twin, code=code)
-    if not made_by_model(row):
-        messages.info(request, "Nothing is to be vetted here: only a finished twin with an error that a model planted.")
-    else:
-        try:
-            vetting.vet(row, request.POST.get("field", ""), request.user)
-        except LabError as error:
-            messages.error(request, str(error))
-    return redirect("simulation:twin", code=row.code)
 
 
 @staff_only

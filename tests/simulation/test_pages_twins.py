@@ -11,6 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from simulation import vetting
 from simulation.models import Twin
 
 DIFF = [
@@ -60,27 +61,12 @@ def test_a_models_twin_is_to_be_vetted_and_the_list_says_so(staff: Client, twin:
         assert "to be vetted" in page(staff, address)
 
 
-def test_a_persons_word_says_where_the_error_stands(staff: Client, twin: Twin) -> None:
-    answer = staff.post(of_twin(twin, "vet_twin"), {"field": DIFF[0]["path"]}, follow=True)
-    twin.refresh_from_db()
-    assert twin.field == DIFF[0]["path"]
-    assert twin.vetted_by == User.objects.get(username="ada") and twin.vetted_at
-    shown = answer.content.decode()
+def test_a_twin_that_was_vetted_says_by_whom_and_as_what(staff: Client, twin: Twin) -> None:
+    answers = vetting.Answers("accepted", "obvious", wrong=True, only_change=True, tell=False, field=DIFF[0]["path"])
+    vetting.decide(twin, answers, User.objects.get(username="ada"))
+    shown = page(staff, of_twin(twin))
     assert "to be vetted" not in shown and "By ada" in shown and "the error</span>" in shown
-
-
-def test_a_person_may_say_that_no_one_place_is_the_error(staff: Client, twin: Twin) -> None:
-    staff.post(of_twin(twin, "vet_twin"), {"field": ""})
-    twin.refresh_from_db()
-    assert (twin.field, bool(twin.vetted_at)) == ("", True)
-    assert re.search(r'value="" required checked', page(staff, of_twin(twin)))
-
-
-def test_a_place_at_which_the_twin_does_not_differ_is_refused(staff: Client, twin: Twin) -> None:
-    answer = staff.post(of_twin(twin, "vet_twin"), {"field": HOSTILE}, follow=True)
-    twin.refresh_from_db()
-    assert twin.vetted_at is None
-    assert "this twin differs at" in answer.content.decode() and HOSTILE not in answer.content.decode()
+    assert "counts as</dt><dd>obvious" in shown and "Look again" in shown
 
 
 @pytest.mark.parametrize(
@@ -91,12 +77,9 @@ def test_a_place_at_which_the_twin_does_not_differ_is_refused(staff: Client, twi
         {"status": "unusable", "outcome": None, "error": "it says no SECRET"},
     ],
 )
-def test_what_needs_no_vetting_cannot_be_vetted(staff: Client, twin: Twin, changes: dict[str, object]) -> None:
+def test_what_needs_no_vetting_is_not_sent_there(staff: Client, twin: Twin, changes: dict[str, object]) -> None:
     Twin.objects.filter(pk=twin.pk).update(**changes)
-    assert "Vetting" not in page(staff, of_twin(twin))
-    assert "Nothing is to be vetted" in staff.post(of_twin(twin, "vet_twin"), follow=True).content.decode()
-    twin.refresh_from_db()
-    assert twin.vetted_at is None
+    assert "to be vetted" not in page(staff, of_twin(twin)) and "Vet it" not in page(staff, of_twin(twin))
 
 
 def test_an_unusable_twin_says_why_and_is_asked_for_again(staff: Client, twin: Twin) -> None:
@@ -120,10 +103,11 @@ def test_a_twin_has_a_page_and_a_line_in_every_state(staff: Client, twin: Twin, 
         assert (status if status != "cancelled" else "stopped") in page(staff, address)
 
 
-@pytest.mark.parametrize("name", ["twin", "vet_twin"])
+@pytest.mark.parametrize("name", ["simulation:twin", "ratings:vet"])
 def test_twins_exist_for_staff_alone(client: Client, twin: Twin, name: str) -> None:
     client.force_login(User.objects.create_user("rater"))
-    assert client.get(of_twin(twin, name)).status_code == client.post(of_twin(twin, name)).status_code == 404
+    address = reverse(name, args=[twin.code])
+    assert client.get(address).status_code == client.post(address).status_code == 404
     twin.refresh_from_db()
     assert twin.vetted_at is None
 

@@ -1,0 +1,122 @@
+"""One of everything, and one person of every role, for walking the access table."""
+
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import call_factories
+import factories
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http.cookie import SimpleCookie
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from ratings import access, inviting
+from ratings.models import Membership, Rater, Study
+from simulation import fixtures
+
+PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
+
+
+def names(resolver: URLResolver | None = None, space: str = "") -> dict[str, URLPattern]:
+    """Every address of ours by its name; Django's admin has one row for all of it."""
+    found: dict[str, URLPattern] = {}
+    for entry in (resolver or get_resolver()).url_patterns:
+        if isinstance(entry, URLResolver):
+            inner = f"{entry.namespace}:" if entry.namespace else space
+            found |= {} if entry.app_name == "admin" else names(entry, inner)
+        else:
+            found[f"{space}{entry.name}"] = entry
+    return found
+
+
+@dataclass
+class World:
+    """`study` has an admin, an analyst, and raters R01 (ours) and R02; `other` has an admin and a rater of its own."""
+
+    study: Study
+    other: Study
+    draft: Study
+    seat: Rater
+    cookies: dict[str, "SimpleCookie"] = field(default_factory=dict)
+    things: dict[str, Any] = field(default_factory=dict)
+
+    def path(self, name: str) -> str:
+        """The address of that name for the things of `study`, its draft where only drafts have the page."""
+        wanted = names()[name].pattern.converters
+        return reverse(name, kwargs={key: self._thing(name, key) for key in wanted})
+
+    def ask(self, person: str, method: str, path: str, **headers: str) -> Any:
+        client = Client(raise_request_exception=False)
+        if person in self.cookies:
+            client.cookies = SimpleCookie(self.cookies[person].output(header="", sep=";"))
+        return client.generic(method, path, headers=headers)
+
+    def _thing(self, name: str, key: str) -> Any:
+        return self.things.get(f"{name} {key}") or self.things[key]
+
+
+def build() -> World:
+    fixtures.load_lab(settings.FIXTURES_DIR)
+    factories.pool()
+    admin, other_admin = (User.objects.create_user(name, is_staff=True) for name in ("boss", "other boss"))
+    study = factories.open_study(name="Walked study", slug="walked")
+    other = factories.open_study(name="Other study", slug="other")
+    draft = factories.studies.create_study(
+        factories.studies.read_protocol(factories.protocol(name="Draft", slug="draft")), admin
+    )
+    Study.objects.filter(pk=study.pk).update(created_by=admin)
+    Study.objects.filter(pk=other.pk).update(created_by=other_admin)
+    study.refresh_from_db()
+    analyst = User.objects.create_user("ann")
+    member = Membership.objects.create(study=study, user=analyst, role="analyst")
+    seat, other_seat = factories.seat(study, "R01"), factories.seat(other, "R01")
+    world = World(study, other, draft, seat)
+    people = {
+        "nobody": User.objects.create_user("nobody"),
+        "rater": seat.user,
+        "other rater": other_seat.user,
+        "analyst": analyst,
+        "admin": admin,
+        "other admin": other_admin,
+        "superuser": User.objects.create_superuser("root"),
+    }
+    for person, user in people.items():
+        client = Client()
+        client.force_login(user)
+        world.cookies[person] = client.cookies
+    world.things = _things(world, member, admin)
+    return world
+
+
+def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
+    """By the name of a parameter, or of an address and its parameter."""
+    study, seat = world.study, world.seat
+    assignment = seat.assignments.order_by("position").first()
+    transition = factories.Transition.objects.first()
+    call = call_factories.call(transition.episode)
+    codes: dict[str, UUID] = {
+        "ratings:rate": assignment.code,
+        "ratings:draft": assignment.code,
+        "ratings:item": assignment.item.code,
+        "ratings:vet": factories.Twin.objects.first().code,
+        **{f"simulation:{n}": transition.episode.code for n in ("episode", "play", "stop_episode", "retry_episode")},
+        **{f"simulation:{n}": factories.Twin.objects.first().code for n in ("twin", "retry_twin")},
+        **{f"simulation:{n}": call.code for n in ("call", "call_request", "call_reply")},
+    }
+    return {
+        "slug": study.slug,
+        "simulation:experiment slug": "zebrafish-genotyping",
+        "ratings:build slug": world.draft.slug,
+        "ratings:delete_study slug": world.draft.slug,
+        "ratings:open_study slug": world.draft.slug,
+        "step": "question",
+        "label": "R02",
+        "number": member.pk,
+        "seat": seat.code,
+        "code": transition.episode.run.code,
+        **{f"{name} code": code for name, code in codes.items()},
+        "ratings:rater_link token": inviting.invite(study.raters.get(label="R02")),
+        "ratings:admin_link token": access.make_link(admin, "admin"),
+    }

@@ -1,0 +1,56 @@
+"""A small open study with seats and no pool behind it, for tests of people and links."""
+
+import re
+from typing import Any
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.test import Client
+from django.utils import timezone
+
+from ratings import inviting, joining
+from ratings.joining import Joining
+from ratings.models import Assignment, Item, Rater, Study
+
+STRANGER = AnonymousUser()
+PROFILE = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9"}
+AGREED = {"consent": "on", **PROFILE}
+
+
+def study(seats: int = 2, items: int = 2, slug: str = "small", by: User | None = None, **protocol: Any) -> Study:
+    """Open; every seat is to rate every item. `protocol` is what differs from a plain document."""
+    plain = {"name": "Small study", "slug": slug, "kind": "transition_plausibility", "sources": [], "seed": 1}
+    made = Study.objects.create(
+        slug=slug, name="Small study", kind="transition_plausibility", question="Could this be?", seed=1,
+        protocol={**plain, "ratings_per_item": seats, **protocol}, ratings_per_item=seats or 1, status="open",
+        created_by=by,
+    )  # fmt: skip
+    rows = [Item.objects.create(study=made, payload={}, payload_sha256=f"{n:064}", created_at=timezone.now()) for n in range(items)]  # fmt: skip
+    for number in range(1, seats + 1):
+        rater = Rater.objects.create(study=made, number=number, label=f"R{number:02}")
+        for position, item in enumerate(rows, 1):
+            Assignment.objects.create(item=item, rater=rater, position=position, pair=item.code, slot=number)
+    return made
+
+
+def seat(of: Study | None = None, label: str = "R01") -> Rater:
+    return (of or study()).raters.get(label=label)
+
+
+def taken(of: Rater, email: str = "") -> Rater:
+    """The seat, after somebody new has accepted an invitation to it."""
+    token = inviting.invite(of, email=email)
+    invitation = joining.find(token)
+    assert invitation is not None
+    return joining.accept(invitation, STRANGER, Joining())
+
+
+def accept(client: Client, token: str, **answers: str) -> Any:
+    """Post the consent page of this link."""
+    return client.post(f"/r/{token}/", {**AGREED, **answers})
+
+
+def link_in(text: str) -> str:
+    """The path of the personal link in a letter."""
+    found = re.search(r"https?://[^/\s]+(/r/\S+/)", text)
+    assert found is not None, text
+    return found[1]

@@ -89,7 +89,7 @@ def send_later(letter: Letter) -> Future[str]:
 
 
 def _attempt(act: Callable[[], object]) -> str:
-    """"" if it went well. Whatever the mail server says, the page goes on."""
+    """ "" if it went well. Whatever the mail server says, the page goes on."""
     try:
         act()
     except Exception as error:
@@ -99,9 +99,7 @@ def _attempt(act: Callable[[], object]) -> str:
 
 
 def _message(letter: Letter, connection: Any) -> EmailMessage:
-    return EmailMessage(
-        letter.subject, letter.body, settings.DEFAULT_FROM_EMAIL, [letter.to], connection=connection
-    )
+    return EmailMessage(letter.subject, letter.body, settings.DEFAULT_FROM_EMAIL, [letter.to], connection=connection)
 
 
 def _terms(study: Study) -> list[str]:

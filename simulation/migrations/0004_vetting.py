@@ -7,44 +7,83 @@ from django.db import migrations, models
 
 
 def accept_vetted(apps, schema_editor):
-    apps.get_model('simulation', 'Twin').objects.filter(vetted_at__isnull=False).update(vetting='accepted')
+    apps.get_model("simulation", "Twin").objects.filter(vetted_at__isnull=False).update(vetting="accepted")
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('simulation', '0003_language_models'),
+        ("simulation", "0003_language_models"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='twin',
-            name='vetted_as',
-            field=models.CharField(blank=True, choices=[('none', 'none'), ('obvious', 'obvious (Error Type 1)'), ('subtle', 'subtle (Error Type 2)')], help_text='relabelled: the error type it counts as', max_length=8),
+            model_name="twin",
+            name="vetted_as",
+            field=models.CharField(
+                blank=True,
+                choices=[("none", "none"), ("obvious", "obvious (Error Type 1)"), ("subtle", "subtle (Error Type 2)")],
+                help_text="relabelled: the error type it counts as",
+                max_length=8,
+            ),
         ),
         migrations.AddField(
-            model_name='twin',
-            name='vetting',
-            field=models.CharField(blank=True, choices=[('', 'not vetted'), ('accepted', 'accepted'), ('rejected', 'rejected')], max_length=8),
+            model_name="twin",
+            name="vetting",
+            field=models.CharField(
+                blank=True,
+                choices=[("", "not vetted"), ("accepted", "accepted"), ("rejected", "rejected")],
+                max_length=8,
+            ),
         ),
         migrations.CreateModel(
-            name='TwinDecision',
+            name="TwinDecision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('decision', models.CharField(choices=[('accepted', 'accepted'), ('relabelled', 'relabelled'), ('rejected', 'rejected')], max_length=12)),
-                ('wrong', models.BooleanField(blank=True, help_text='is it wrong at all?', null=True)),
-                ('only_change', models.BooleanField(blank=True, help_text='is the error the only change?', null=True)),
-                ('tell', models.BooleanField(blank=True, help_text='does its form give it away?', null=True)),
-                ('perturbation', models.CharField(choices=[('none', 'none'), ('obvious', 'obvious (Error Type 1)'), ('subtle', 'subtle (Error Type 2)')], help_text='the error type it counts as', max_length=8)),
-                ('field', models.CharField(blank=True, max_length=200)),
-                ('note', models.TextField(blank=True)),
-                ('at', models.DateTimeField(default=django.utils.timezone.now)),
-                ('by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
-                ('twin', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='decisions', to='simulation.twin')),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "decision",
+                    models.CharField(
+                        choices=[("accepted", "accepted"), ("relabelled", "relabelled"), ("rejected", "rejected")],
+                        max_length=12,
+                    ),
+                ),
+                ("wrong", models.BooleanField(blank=True, help_text="is it wrong at all?", null=True)),
+                ("only_change", models.BooleanField(blank=True, help_text="is the error the only change?", null=True)),
+                ("tell", models.BooleanField(blank=True, help_text="does its form give it away?", null=True)),
+                (
+                    "perturbation",
+                    models.CharField(
+                        choices=[
+                            ("none", "none"),
+                            ("obvious", "obvious (Error Type 1)"),
+                            ("subtle", "subtle (Error Type 2)"),
+                        ],
+                        help_text="the error type it counts as",
+                        max_length=8,
+                    ),
+                ),
+                ("field", models.CharField(blank=True, max_length=200)),
+                ("note", models.TextField(blank=True)),
+                ("at", models.DateTimeField(default=django.utils.timezone.now)),
+                (
+                    "by",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.SET_NULL,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+                (
+                    "twin",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="decisions", to="simulation.twin"
+                    ),
+                ),
             ],
             options={
-                'ordering': ['twin', 'pk'],
+                "ordering": ["twin", "pk"],
             },
         ),
         migrations.RunPython(accept_vetted, migrations.RunPython.noop),

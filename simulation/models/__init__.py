@@ -1,7 +1,15 @@
 """The rows of the laboratory. Importing from here finds them all."""
 
 from simulation.models.calls import CallText, ModelCall, ProviderGate
-from simulation.models.episodes import PERTURBATIONS, Episode, EvidenceReview, MissingReview, Transition, Twin, TwinDecision
+from simulation.models.episodes import (
+    PERTURBATIONS,
+    Episode,
+    EvidenceReview,
+    MissingReview,
+    Transition,
+    Twin,
+    TwinDecision,
+)
 from simulation.models.laboratory import CatalogueEntry, Experiment
 from simulation.models.language import CastDefinition, LanguageModel, ModelPrice, PromptSet
 from simulation.models.orders import REASONS, Leased, LeasedQuerySet, Run, Worker

@@ -170,12 +170,12 @@ def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
     source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
     assert source and source.twin
     Twin.objects.filter(pk=source.twin.pk).update(why="somebody doubled what was poured into the second tube")
-    told = "It looks as if somebody doubled what was poured in. SECRET: so it is"
+    told = "It looks as if somebody doubled what was poured into it. SECRET: so it is"
     source.item.payload["observations"] = [{"type": "visual", "description": told, "value": ""}]
     source.item.save()
     report = audited(study)
     said = leaks(report, "payload words")
-    assert "six words of its own explanation: “somebody doubled what was poured" in said
+    assert "six words of its own explanation: “somebody doubled what was poured into”" in said
     assert "the word “secret:”" in said
 
 

@@ -48,7 +48,9 @@ class Command(BaseCommand):
 
 def _lines(audit: BlindingAudit) -> list[str]:
     report = audit.report
-    head = f"{audit.study.slug}: {report['items']} items, {report['raters']} raters, {report['assignments']} assignments"
+    head = (
+        f"{audit.study.slug}: {report['items']} items, {report['raters']} raters, {report['assignments']} assignments"
+    )
     lines = [f"{head}: {'blinding holds' if audit.passed else 'BLINDING LEAKS'}"]
     for check in report["checks"]:
         mark = "skipped" if check["skipped"] else "ok" if check["passed"] else "LEAK"

@@ -11,7 +11,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("study", metavar="STUDY", help="slug or code")
         parser.add_argument("label", metavar="LABEL", help="the seat, for example R01")
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says")
+        parser.add_argument(
+            "--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

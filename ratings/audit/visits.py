@@ -200,8 +200,8 @@ def another_world(study: Study, seed: int) -> dict[int, bool]:
     rows = list(ItemSource.objects.filter(item__study=study).order_by("pk"))
     random.Random(f"audit/{seed}").shuffle(rows)
     rows.sort(key=_kind)
-    kinds = [_kind(row) for row in rows]
-    most = max((kinds.count(kind) for kind in set(kinds)), default=0)
+    planted = sum(row.perturbation != "none" for row in rows)
+    most = max(planted, len(rows) - planted)
     step = most if most < len(rows) else 1
     origins = [{name: getattr(row, name) for name in _SWAPPED} for row in rows]
     moved = {}
@@ -216,5 +216,5 @@ def another_world(study: Study, seed: int) -> dict[int, bool]:
     return moved
 
 
-def _kind(row: ItemSource) -> tuple[str, str]:
-    return row.perturbation, row.label
+def _kind(row: ItemSource) -> tuple[bool, str, str]:
+    return row.perturbation != "none", row.perturbation, row.label

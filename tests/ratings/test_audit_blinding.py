@@ -93,7 +93,7 @@ def through(settings: Any, middleware: str) -> None:
 
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str) -> None:
-    study = opened(kind)
+    study = opened(kind, each=7)
     audit = auditing.run(study)
     report = audit.report
     assert audit.passed and report["passed"], report["leaks"]
@@ -101,6 +101,9 @@ def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind
     work = Assignment.objects.filter(rater__study=study).count()
     assert shown["item fragment, 200"] == shown["answer, 200"] == work >= study.items.count()
     assert shown["no such item, 404"] == study.raters.count()
+    assert not [
+        one["name"] for one in report["checks"] if one["skipped"] and kind == TRANSITION and "style" not in one["name"]
+    ]
     doors = next(one for one in report["checks"] if one["name"] == "closed doors")
     assert doors["looked_at"] == 2 * study.items.count()
 
@@ -233,13 +236,14 @@ def test_another_answer_to_strangers_for_items_that_exist_is_named(study: Study,
     assert "told apart from an item that does not exist (404)" in leaks(audited(study), "closed doors")
 
 
-def test_items_ordered_by_error_type_are_named(study: Study) -> None:
+def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
+    study = opened(ratings_per_item=2, raters=6)
     places = Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
     for rater in study.raters.all():
         own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
         for at, place in enumerate(own):
             Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
-    assert "position and planted errors go together: AUC 1.00" in leaks(audited(study), "order")
+    assert "position and planted errors go together: AUC " in leaks(audited(study), "order")
 
 
 def test_items_frozen_in_the_order_of_their_sources_are_named(
@@ -261,7 +265,7 @@ def test_items_frozen_in_the_order_of_their_sources_are_named(
 
 
 def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) -> None:
-    study = opened()
+    study = opened(each=7)
     for source in ItemSource.objects.filter(item__study=study, twin__isnull=False).select_related("item"):
         for material in source.item.payload["after"]:
             material["properties"] = [[label, f"{value}, approx. 1.0000"] for label, value in material["properties"]]

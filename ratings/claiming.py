@@ -133,7 +133,7 @@ def _open_to(seat: Rater) -> Iterator[Open]:
 
 def _order(seat: Rater, content: str) -> str:
     """A random order of each rater's own, the same whenever it is asked for."""
-    return hashlib.sha256(f"{seat.study.seed}/{seat.number}/{content}".encode()).hexdigest()
+    return hashlib.sha256(f"{seat.study.draw}/{seat.number}/{content}".encode()).hexdigest()
 
 
 def _room(seat: Rater) -> int:
@@ -155,7 +155,7 @@ def _arm(seat: Rater, protocol: StudyProtocol, item: int) -> Arm:
     own = Counter(_shown(seat.assignments.filter(occasion=FIRST)))
     here = Counter(_shown(Assignment.objects.filter(_LIVE, item=item)))
     every = list(designs.arms_of(protocol))
-    random.Random(f"arm/{seat.study.seed}/{seat.number}/{item}").shuffle(every)
+    random.Random(f"arm/{seat.study.draw}/{seat.number}/{item}").shuffle(every)
     return min(every, key=lambda arm: (own[arm], here[arm]))
 
 
@@ -174,7 +174,7 @@ def _repeat(seat: Rater, study: Study) -> Assignment | None:
     far = rated.filter(position__lte=last - protocol.repeat_distance).exclude(item__in=again.values("item"))
     if not (choice := list(far.order_by("position"))):
         return None
-    first = random.Random(f"repeat/{study.seed}/{seat.number}/{last}").choice(choice)
+    first = random.Random(f"repeat/{study.draw}/{seat.number}/{last}").choice(choice)
     same = {"item": first.item, "pair": first.pair, "layout": first.layout, "marks": first.marks}
     return Assignment.objects.create(
         rater=seat, occasion=SECOND, position=last + 1, with_context=first.with_context, **same

@@ -34,4 +34,4 @@ def arm(seat: Rater) -> Arm:
     """How this seat is shown things: its own arm; where arms change from item to item, the study's first."""
     protocol = protocol_of(seat.study)
     every = arms_of(protocol)
-    return planning.arm_of_seat(every, seat.study.seed, seat.number) if protocol.display.by == "rater" else every[0]
+    return planning.arm_of_seat(every, seat.study.draw, seat.number) if protocol.display.by == "rater" else every[0]

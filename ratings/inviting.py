@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
@@ -22,6 +23,7 @@ def invite(seat: Rater, by: Actor = None, email: str = "") -> str:
     seat = Rater.objects.select_related("study", "user").get(pk=seat.pk)
     _check(seat)
     if seat.user:
+        _check_way_back(seat.user, seat)
         log(seat.study, "invited", by, f"{seat.label}, to sign in again")
         return signing_in.make_link(seat.user, "rater")
     _revoke(seat)
@@ -70,6 +72,14 @@ def start(seat: Rater) -> None:
 def _revoke(seat: Rater) -> int:
     live = seat.invitations.filter(used_at__isnull=True, revoked_at__isnull=True)
     return live.update(revoked_at=timezone.now())
+
+
+def _check_way_back(user: User, seat: Rater) -> None:
+    """Whoever is shown this link can use it: it must open nothing but this seat."""
+    elsewhere = user.seats.exclude(pk=seat.pk).exists() or user.memberships.exists()
+    if user.is_staff or user.is_superuser or user.has_usable_password() or elsewhere:
+        told = "its holder signs in, or asks for a link by e-mail"
+        raise StudyError(f"{seat.label} has an account that opens more than this seat: {told}")
 
 
 def _check(seat: Rater) -> None:

@@ -39,19 +39,20 @@ class Preview(NamedTuple):
 
 def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
     """Everything an empty study needs; as few seats as will do unless `raters` says how many. Part of a transaction."""
-    chosen = choose(protocol, study, raters)
-    pool.settle(study, protocol, chosen)
+    seen = pool.look(protocol, study)
+    chosen = choose(seen.usable, protocol, raters)
+    pool.settle(study, chosen, seen.held)
     items = freeze(study, chosen)
     planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _planned(protocol, chosen)]
     wanted = _seats(protocol, planned, raters)
-    places = assign(protocol, study.seed, planned, wanted)
+    places = assign(protocol, study.draw, planned, wanted)
     write(study, places, make_seats(study, wanted))
     return Filled(len(items), wanted)
 
 
 def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> Preview:
     """What `fill` would do now; PlanError if it cannot. Writes nothing."""
-    planned = _planned(protocol, choose(protocol, study, raters or protocol.raters))
+    planned = _planned(protocol, choose(pool.find(protocol, study), protocol, raters or protocol.raters))
     wanted = _seats(protocol, planned, raters or protocol.raters)
     places = assign(protocol, protocol.seed, planned, wanted)
     ratings = sum(plan.needed for plan in planned)
@@ -59,9 +60,8 @@ def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | N
     return Preview(len(planned), wanted, ratings, matrix, tuple(planned), tuple(places))
 
 
-def choose(protocol: StudyProtocol, study: Study | None, raters: int | None) -> list[Found]:
+def choose(every: Sequence[Found], protocol: StudyProtocol, raters: int | None) -> list[Found]:
     """So many of each source as the study asks for, and every item that was imported into it."""
-    every = pool.find(protocol, study)
     own = [found for found in every if found.origin.get("imported_id")]
     known = {found.candidate.content for found in own}
     found = {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
@@ -92,7 +92,7 @@ def assign(
 def freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
     """Items and their sources, made in one shuffled batch so that no id or time tells what belongs together."""
     order = list(chosen)
-    random.Random(f"freeze/{study.seed}/{len(order)}").shuffle(order)
+    random.Random(f"freeze/{study.draw}/{len(order)}").shuffle(order)
     now = timezone.now()
     rows = [
         Item(
@@ -123,7 +123,7 @@ def write(study: Study, places: Sequence[Place], seats: Sequence[Rater]) -> None
     """The rows of a plan whose keys are those of items; shuffled, so that no id tells an order."""
     pairs = dict(ItemSource.objects.filter(item__study=study).values_list("item_id", "pair"))
     rows = [row(place, seats[place.rater], pairs[int(place.key)]) for place in places]
-    random.Random(f"assignments/{study.seed}").shuffle(rows)
+    random.Random(f"assignments/{study.draw}").shuffle(rows)
     Assignment.objects.bulk_create(rows, batch_size=500)
 
 

@@ -94,14 +94,14 @@ def stock(protocol: StudyProtocol, study: Study | None = None) -> list[Stock]:
     return [Stock(source, have[key], seen.unvetted[key], held[key]) for source, key in sources]
 
 
-def settle(study: Study, protocol: StudyProtocol, chosen: Sequence[Found]) -> None:
-    """Log what the study was opened on: rules vouching for the twins it takes, and what stayed out undecided.
+def settle(study: Study, chosen: Sequence[Found], held: Sequence[Held] = ()) -> None:
+    """Log what the study takes: rules vouching for its twins, and what stayed out undecided when it opened.
 
     Part of the transaction that opens it or adds to it.
     """
     twins = [found.origin["twin_id"] for found in chosen if found.origin.get("twin_id")]
     vetting.accept_by_rule(Twin.objects.filter(pk__in=twins))
-    quarantine.record(study, look(protocol, study).held)
+    quarantine.record(study, held)
 
 
 Told = tuple[Found, Secret]  # with what only the simulator may know of it

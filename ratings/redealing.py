@@ -40,7 +40,7 @@ def deal_free(study: Study, seats: Sequence[Rater]) -> Dealt:
     free = _free_slots(study)
     needs = [item._replace(needed=len(free[item.key])) for item in _items(study, free)]
     wanted = sum(item.needed for item in needs)
-    rng = random.Random(f"deal/{study.seed}/{wanted}/{len(seats)}/{study.events.count()}")
+    rng = random.Random(f"deal/{study.draw}/{wanted}/{len(seats)}/{study.events.count()}")
     dealt = planning.deal_more(needs, _hands(study, seats), _readers(study), rng)
     _give(study, [(item, rater, free[item.key].pop(0)) for item, rater in dealt], rng)
     return Dealt(len(dealt), wanted - len(dealt))
@@ -55,7 +55,7 @@ def even_out(study: Study, newcomers: Sequence[Rater]) -> int:
     waiting: dict[int, list[Planned]] = defaultdict(list)
     for rater, key in held:
         waiting[rater].append(items[key])
-    rng = random.Random(f"even/{study.seed}/{len(others)}")
+    rng = random.Random(f"even/{study.draw}/{len(others)}")
     hands = _hands(study, list(others))
     moves = planning.even_out([seat.pk for seat in newcomers], hands, waiting, _readers(study), rng)
     gone = [held[move.giver, move.item.key] for move in moves]
@@ -80,7 +80,7 @@ def _lay_out_one(study: Study, seat: Rater) -> None:
     again = {str(row.item_id) for row in served if row.occasion == SECOND}
     own = [Planned(str(row.item_id), ("", ""), "", 1) for row in rows.values()]
     sources = {item.key: item for item in _items(study, {item.key for item in own})}
-    rng = random.Random(f"order/{study.seed}/{seat.number}/{len(served)}/{len(own)}")
+    rng = random.Random(f"order/{study.draw}/{seat.number}/{len(served)}/{len(own)}")
     order = planning.lay_out(
         answered, [sources[item.key] for item in own], again, protocol.repeats, protocol.repeat_distance, rng
     )
@@ -136,7 +136,7 @@ def _arms(
     if protocol.display.by == "item":
         return planning.arms_by_item(given, every, rng)
     numbers = dict(study.raters.values_list("pk", "number"))
-    own = {rater: planning.arm_of_seat(every, study.seed, numbers[rater]) for rater in given}
+    own = {rater: planning.arm_of_seat(every, study.draw, numbers[rater]) for rater in given}
     return {(rater, item.key): own[rater] for rater, items in given.items() for item in items}
 
 

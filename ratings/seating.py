@@ -70,7 +70,7 @@ def add_items(study: Study, found: Sequence[Found], by: Actor = None) -> int:
     known = study.items.filter(payload_sha256__in=new).count()
     if known or len(new) < len(found):
         raise PlanError(f"{_many(known + len(found) - len(new), 'item')} would be in the study twice")
-    pool.settle(study, designs.protocol_of(study), found)
+    pool.settle(study, found)
     opening.freeze(study, found)
     pooled = designs.is_pool(study)
     dealt = Dealt(0, 0) if pooled else redealing.deal_free(study, redealing.takers(study))
@@ -91,7 +91,7 @@ def replan(study: Study, raters: int) -> None:
     Rater.objects.filter(pk__in=[seat.pk for seat in free]).delete()
     seats = opening.make_seats(study, raters)
     planned = _planned(study, slots)
-    places = opening.assign(designs.protocol_of(study), study.seed, planned, raters, seats[0].number)
+    places = opening.assign(designs.protocol_of(study), study.draw, planned, raters, seats[0].number)
     own = [place._replace(slot=slots[place.key][place.slot - 1]) if place.slot else place for place in places]
     opening.write(study, own, seats)
     log(study, "replanned", None, f"{len(free)} free seats became {raters}")

@@ -43,13 +43,17 @@ class Door(StrEnum):
 
 
 class Opened(NamedTuple):
-    """`purpose` is "admin" or "rater"; `why` says in a sentence why a link is gone, `owner` whose it was."""
+    """`purpose` is "admin" or "rater"; `why` says in a sentence why a link is gone, `owner` whose it was.
+
+    `first`: nobody had come by this link before. An admin's, which works all day, lies in the browser's history.
+    """
 
     door: Door
     user: User | None = None
     purpose: str = ""
     why: str = ""
     owner: User | None = None
+    first: bool = False
 
 
 def make_link(user: User, purpose: str, lifetime: timedelta = LIFETIME) -> str:
@@ -111,7 +115,7 @@ def _enter(link: SignInLink) -> Opened:
     fresh = SignInLink.objects.filter(pk=link.pk, revoked_at__isnull=True, used_at__isnull=True)
     if not fresh.update(opened_at=link.opened_at or now, **used):
         return Opened(Door.GONE, None, link.purpose, USED, link.user)
-    return Opened(Door.WELCOME, link.user, link.purpose, "", link.user)
+    return Opened(Door.WELCOME, link.user, link.purpose, "", link.user, link.opened_at is None)
 
 
 USED = "This link has been used."

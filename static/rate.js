@@ -32,9 +32,11 @@ function move(step) {
   rows[next].scrollIntoView({ block: "nearest" });
   return true;
 }
+let cameFrom = null; // where a key that opened a panel was pressed: Escape leads back, and Enter saves there
 function open(panel, inside) {
   const details = $(panel);
   if (!details) return false;
+  cameFrom = document.activeElement.closest(".more, body") === document.body ? document.activeElement : null;
   details.open = true;
   $(inside, details).focus({ focusVisible: true });
   return true;
@@ -67,7 +69,9 @@ function closePanel(event) {
   if (!panel || $("dialog[open]")) return;
   event.preventDefault();
   panel.open = false;
-  $("summary", panel).focus();
+  const back = cameFrom === document.body ? $("#rating-card h1") : cameFrom;
+  (back && back.isConnected ? back : $("summary", panel)).focus();
+  cameFrom = null;
 }
 document.addEventListener("click", (event) => {
   const panel = $(".more[open]");

@@ -127,8 +127,9 @@ def evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
 
 
 def open_study(raters: int | None = None, **changes: Any) -> Study:
-    """An open study over the pool that is there."""
+    """An open study over the pool that is there; its salt is always the same, so that a seed gives one plan."""
     study = studies.create_study(studies.read_protocol(protocol(**changes)))
+    Study.objects.filter(pk=study.pk).update(salt="salt")
     studies.open_study(study, raters)
     study.refresh_from_db()
     return study

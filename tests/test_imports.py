@@ -72,3 +72,10 @@ def test_a_room_imports_only_from_rooms_it_may_know(place: str) -> None:
 def test_the_core_knows_no_django(place: str) -> None:
     for path in files(place):
         assert not [name for name in imported(path) if name.split(".")[0] == "django"], path
+
+
+def test_what_a_study_does_knows_no_page() -> None:
+    views, urls = settings.BASE_DIR / "ratings/views", settings.BASE_DIR / "ratings/urls.py"
+    for path in files("ratings"):
+        if path != urls and views not in path.parents:
+            assert not [name for name in imported(path) if name.startswith("ratings.views")], path

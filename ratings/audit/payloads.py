@@ -1,7 +1,6 @@
 """What is stored for raters, looked at by itself: no key, word or order that an allow-list would not have made."""
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -147,11 +146,3 @@ class _Orders:
         return [
             Leak(place, f"key order: {a!r} stands before {b!r} in some and behind it in others") for place, a, b in both
         ]
-
-
-def key_orders(payloads: Iterable[Any]) -> list[Leak]:
-    """Only the orders of keys and labels, of payloads that are in no study yet."""
-    orders = _Orders()
-    for payload in payloads:
-        orders.add(json.loads(json.dumps(payload)))
-    return orders.leaks()

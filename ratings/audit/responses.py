@@ -6,23 +6,19 @@ import re
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from statistics import median
 from urllib.parse import parse_qsl, urlsplit
 
 from django.urls import reverse
-from scipy.stats import wilcoxon
 
 from ratings import quarantine
 from ratings.audit import visits
 from ratings.audit.findings import Check, Leak
 from ratings.audit.pages import Page, Place, steadied
 from ratings.audit.sealed import Sealed, has_word, interface_words
+from ratings.audit.timing import LOOKS, Times, check
 from ratings.audit.visits import Browser
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 
-LOOKS = 3  # at each item and in each world, for the time it takes
-SLOWER = 0.002  # seconds that nobody could use
-_FEWEST_TIMES = 8  # the fewest of which the signed rank test can say anything at 0.01
 _NUMBER = re.compile(r"(?<![0-9A-Za-z-])[0-9]{1,12}(?![0-9A-Za-z-])")
 _FORBIDDEN = ("etag", "last-modified", "server-timing", "x-debug", "x-powered-by", "x-runtime")
 _BENIGN = ("the word", "the source", "the error type")
@@ -44,17 +40,16 @@ class Responses:
         self.numbers = Check("database numbers", "Does an address or attribute show a row's number?")
         self.doors = Check("closed doors", "Is an item that is not one's own answered like one that does not exist?")
         self.answers = Check("answers", "Does every page answer, and none with a fault of the site?")
-        self.timing = Check("timing", "Does an item take longer to show because of where it came from?")
         self._values: dict[tuple[str, int, str], set[str]] = defaultdict(set)
         self._names: dict[tuple[str, int], set[frozenset[str]]] = defaultdict(set)
         self._slots: dict[tuple[str, str], list[tuple[int, Page]]] = defaultdict(list)
-        self._times: dict[int, list[tuple[bool, float]]] = defaultdict(list)
+        self.times = Times()
 
     def checks(self) -> list[Check]:
         self.headers.leaks += self._uneven_headers()
         self.numbers.leaks += self._telling_numbers()
-        self._judge_times()
-        return [self.words, self.worlds, self.headers, self.numbers, self.doors, self.answers, self.timing]
+        timing = check(self.study, self.times)
+        return [self.words, self.worlds, self.headers, self.numbers, self.doors, self.answers, timing]
 
     def see(self, page: Page) -> None:
         """Look at one answer by itself."""
@@ -151,27 +146,6 @@ class Responses:
                     yield Leak(where, f"the number of the {what}'s row (pk) in {pattern[:80]!r}")
                     break
 
-    # Time
-
-    def time(self, page: Page, planted: bool) -> None:
-        if page.label == "item" and page.status == 200:
-            self._times[page.assignment].append((planted, page.seconds))
-
-    def _judge_times(self) -> None:
-        gaps = [gap for times in self._times.values() if (gap := _gap(times)) is not None]
-        if len(gaps) < _FEWEST_TIMES:
-            self.timing.skipped = (
-                f"{len(gaps)} items whose origin could be changed are too few; {_FEWEST_TIMES} would do"
-            )
-            return
-        middle, p = median(gaps), float(wilcoxon(gaps).pvalue) if any(gaps) else 1.0
-        self.timing.looked_at = len(gaps)
-        self.timing.measured = {"median_ms": round(middle * 1000, 3), "p": round(p, 5)}
-        if p < 0.01 and abs(middle) >= SLOWER:
-            word = "longer" if middle > 0 else "less"
-            told = f"planted errors take {abs(middle) * 1000:.1f} ms {word} than the same item unplanted (p = {p:.2g})"
-            self.timing.leaks.append(Leak("timing", told))
-
 
 _SHOWN = ("item", "item fragment", "item answered", "answer", "own ratings")
 
@@ -181,17 +155,12 @@ def _as_expected(page: Page) -> bool:
     return page.status == 200 if page.label in _SHOWN else page.status < 500
 
 
-def _gap(times: Sequence[tuple[bool, float]]) -> float | None:
-    """Of one item: how much longer it took as a planted error."""
-    planted, genuine = ([seconds for was, seconds in times if was == side] for side in (True, False))
-    return median(planted) - median(genuine) if planted and genuine else None
-
-
 class _Shown:
     """Texts that raters may read: payloads, contexts, and what the study itself says."""
 
     def __init__(self, study: Study) -> None:
-        texts = {study.name, study.question, study.guide, *(text for _, text in quarantine.texts(study.protocol))}
+        said = [study.protocol.get(name) for name in ("consent", "contact")]
+        texts = {study.name, study.question, study.guide, *(text for _, text in quarantine.texts(said))}
         for payload, context in Item.objects.filter(study=study).values_list("payload", "context").iterator():
             texts |= {text for _, text in [*quarantine.texts(payload), *quarantine.texts(context)]}
         self._lines = {" ".join(text.lower().split()) for text in texts if text}
@@ -247,7 +216,7 @@ def look(seen: Responses) -> Iterator[int]:
             with visits.undone():
                 _visit(seen, rater, places, first=number == 0)
         yield done
-    for items in visits.chunks(visits.unclaimed(seen.study)) if visits.unclaimed(seen.study) else ():
+    for items in visits.one_of_each_pair(visits.unclaimed(seen.study)):
         with visits.undone():
             rater = visits.another_seat(seen.study)
             _visit(seen, rater, visits.given(rater, items), first=False)
@@ -271,8 +240,8 @@ def _visit(seen: Responses, rater: Rater, places: Sequence[Assignment], first: b
         seen.see(one)
         seen.compare(one, its_double)
         if one.item in other[1]:
-            seen.time(one, kinds[one.item] != "none")
-            seen.time(its_double, kinds[one.item] == "none")
+            seen.times.add(one, kinds[one.item] != "none")
+            seen.times.add(its_double, kinds[one.item] == "none")
 
 
 def _world(
@@ -287,7 +256,7 @@ def _world(
 def _strangers(seen: Responses, study: Study) -> None:
     """Every item asked for by nobody, and by a rater whose item it is not: as if there were no such item."""
     spare = visits.another_seat(study)
-    visits.given(spare, visits.unclaimed(study))
+    visits.given(spare, {item: uuid.uuid4() for item in visits.unclaimed(study)})
     codes = dict(Assignment.objects.filter(rater__study=study).order_by("pk").values_list("item_id", "code"))
     strangers = Browser(), Browser(visits.seated(visits.another_seat(study)))
     closed = [browser.send("no item, a stranger", "get", _url(uuid.uuid4())) for browser in strangers]

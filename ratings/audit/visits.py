@@ -2,15 +2,17 @@
 
 import random
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from time import perf_counter
 from typing import Any, TypeVar
+from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Exists, OuterRef
 from django.http import HttpResponse, StreamingHttpResponse
 from django.test import Client
 from django.urls import NoReverseMatch, reverse
@@ -92,19 +94,29 @@ def another_seat(study: Study) -> Rater:
     return Rater.objects.create(study=study, number=number, label=f"R{number:02}")
 
 
-def unclaimed(study: Study) -> list[int]:
-    """Items that nobody has been given yet: all of them in a pool study that has just been opened."""
-    return list(
-        study.items.exclude(assignments__released_at__isnull=True).order_by("code").values_list("pk", flat=True)
-    )
+def unclaimed(study: Study) -> dict[int, UUID]:
+    """Items that nobody has been given yet, with their pairs: all of them in a pool study that has just been opened."""
+    live = Assignment.objects.filter(item=OuterRef("pk"), released_at__isnull=True)
+    return dict(study.items.exclude(Exists(live)).order_by("code").values_list("pk", "source__pair"))
 
 
-def given(rater: Rater, items: Sequence[int]) -> list[Assignment]:
+def one_of_each_pair(items: Mapping[int, UUID]) -> list[dict[int, UUID]]:
+    """The items in small chunks, in none of them two versions of one thing."""
+    found: list[dict[int, UUID]] = []
+    for item, pair in items.items():
+        room = next((chunk for chunk in found if len(chunk) < CHUNK and pair not in chunk.values()), None)
+        if room is None:
+            found.append(room := {})
+        room[item] = pair
+    return found
+
+
+def given(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
     """These items, as if the rater had claimed them. Only inside `undone`."""
     until = timezone.now() + timedelta(hours=1)
     rows = [
-        Assignment(item_id=item, rater=rater, position=at, pair=uuid.uuid4(), lease_until=until)
-        for at, item in enumerate(items, start=1)
+        Assignment(item_id=item, rater=rater, position=at, pair=pair, lease_until=until)
+        for at, (item, pair) in enumerate(items.items(), start=1)
     ]
     Assignment.objects.bulk_create(rows)
     return work(rater)

@@ -1,5 +1,7 @@
 """A study, its log, its guide and its blinding audits."""
 
+import hashlib
+import secrets
 import uuid
 from typing import ClassVar
 
@@ -8,6 +10,10 @@ from django.db import models
 from django.utils import timezone
 
 TRANSITION, EVIDENCE = "transition_plausibility", "evidence_sufficiency"
+
+
+def new_salt() -> str:
+    return secrets.token_hex(16)
 
 
 class Study(models.Model):
@@ -30,6 +36,12 @@ class Study(models.Model):
     question = models.CharField(max_length=300)
     protocol = models.JSONField(help_text="the study document, read by ratings.protocols; frozen at opening")
     seed = models.BigIntegerField()
+    salt = models.CharField(
+        max_length=32,
+        default=new_salt,
+        editable=False,
+        help_text="drawn with the seed; told to nobody before unblinding",
+    )
     ratings_per_item = models.PositiveSmallIntegerField()
     status = models.CharField(max_length=12, choices=STATUSES, default="draft")
     guide = models.TextField(blank=True, help_text="instructions of this study's own, shown with the standing ones")
@@ -61,6 +73,12 @@ class Study(models.Model):
     @property
     def is_unblinded(self) -> bool:
         return self.status == "unblinded"
+
+    @property
+    def draw(self) -> int:
+        """What orders, slots and arms are drawn from. The seed is in the document and in every copy of the study: who
+        knew the whole of this could deal the same cards again, and look at them."""
+        return int.from_bytes(hashlib.sha256(f"{self.seed}/{self.salt}".encode()).digest()[:7])
 
     @property
     def answers(self) -> tuple[str, str]:

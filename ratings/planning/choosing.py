@@ -141,7 +141,7 @@ def _strata(candidate: Candidate) -> tuple[str, str, str]:
 
 
 def _shortage(choice: _Choice, source: Source, count: int) -> str:
-    advice = "play more with run_episodes" if source[1] == "none" else "make more with make_twins"
+    advice = "play more episodes" if source[1] == "none" else "make more twins, or vet those that wait"
     return f"needs {count} {_named(source)}, the pool holds {choice.supply(source)}: {advice}"
 
 

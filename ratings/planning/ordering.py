@@ -47,10 +47,13 @@ def lay_out(
     due = int(share * len(firsts) + 0.5) - len(again)
     points = range(max(len(served), distance + 1), len(firsts) + 1)
     chosen: dict[int, str] = {}
+    twice = set(again)
     for point in rng.sample(points, len(points)):
-        far = [key for key in firsts[: point - distance] if key not in again and key not in chosen.values()]
-        if len(chosen) < due and far:
+        if len(chosen) >= due:
+            break
+        if far := [key for key in firsts[: point - distance] if key not in twice]:
             chosen[point] = rng.choice(far)
+            twice.add(chosen[point])
     order: list[tuple[str, int]] = []
     for at in range(len(served), len(firsts) + 1):
         order += [(chosen[at], SECOND)] if at in chosen else []

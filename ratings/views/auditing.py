@@ -1,7 +1,7 @@
 """The blinding audit of a study, and the quarantine of what its own text might give away."""
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
@@ -21,7 +21,9 @@ def audit(request: StudyRequest) -> HttpResponse:
     """The last certificate, and for those who run the study a button that makes a new one."""
     study = request.study
     may_run = request.role in ("superuser", "admin")
-    if request.method == "POST" and may_run:
+    if request.method == "POST":
+        if not may_run:
+            raise Http404
         return _run(request, study)
     context = {
         "study": study,
@@ -32,7 +34,7 @@ def audit(request: StudyRequest) -> HttpResponse:
         "small": auditing.small_enough(study),
         "most": auditing.MOST_IN_A_PAGE,
     }
-    return render(request, "ratings/audit.html", context, status=403 if request.method == "POST" else 200)
+    return render(request, "ratings/audit.html", context)
 
 
 def _run(request: StudyRequest, study: Study) -> HttpResponse:

@@ -66,9 +66,11 @@ def stocked(study: Study) -> dict[str, Any]:
     """What a draft needs and what the pool holds of it, which takes a while where the pool is large."""
     needed = needs(study)
     if needed["problems"]:
-        return {**needed, "stock": [], "short": False}
+        return {**needed, "stock": [], "short": False, "waiting": False}
     stock = studies.pool_report(protocols.stored(study.protocol), study)
-    return {**needed, "stock": stock, "short": not all(one.enough for one in stock)}
+    missing = [one for one in stock if not one.enough]
+    waiting = any(one.unvetted or one.held for one in missing)
+    return {**needed, "stock": stock, "short": bool(missing), "waiting": waiting}
 
 
 @study_page("admin", "analyst")

@@ -113,15 +113,16 @@ def admin_link(request: HttpRequest, token: str) -> HttpResponse:
     if opened.door == Door.GONE or opened.user is None:
         context = {"why": opened.why, "purpose": "admin"}
         return _private(render(request, "ratings/link_gone.html", context, status=410))
-    _sign_in(request, opened.user)
+    _sign_in(request, opened.user, fresh=opened.first)
     return _private(redirect("home"))
 
 
-def _sign_in(request: HttpRequest, user: User) -> None:
-    """This browser is theirs now, under a new session key."""
+def _sign_in(request: HttpRequest, user: User, fresh: bool = True) -> None:
+    """This browser is theirs now, under a new session key. Only a `fresh` link says that they are here themselves."""
     if request.user.pk != user.pk:
         login(request, user)
-    reauth.came_by_link(request)
+    if fresh:
+        reauth.came_by_link(request)
 
 
 def _private(response: HttpResponse) -> HttpResponse:

@@ -1,6 +1,5 @@
 """What a rater answered, for that rater: on the last page, and as a file of their own."""
 
-import csv
 from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
@@ -12,7 +11,7 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
 from ratings import access
-from ratings.exports import plain
+from ratings.exports import table_lines
 from ratings.models import Rater, Rating
 from ratings.views.guards import RaterRequest, rater_page
 
@@ -53,19 +52,8 @@ def my_ratings(request: RaterRequest) -> HttpResponseBase:
     return response
 
 
-class _Echo:
-    """A file for csv.writer that hands back what is written to it."""
-
-    def write(self, line: str) -> str:
-        return line
-
-
 def _lines(seats: list[Rater]) -> Iterator[str]:
-    writer = csv.writer(_Echo())
-    yield writer.writerow(COLUMNS)
-    for seat in seats:
-        for answer in listed(seat):
-            yield writer.writerow([plain(cell) for cell in _cells(seat, answer)])
+    return table_lines(COLUMNS, (_cells(seat, answer) for seat in seats for answer in listed(seat)))
 
 
 def _cells(seat: Rater, answer: OwnAnswer) -> list[str]:

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
 from ratings import access, answering, practice, serving, studies
-from ratings.models import Assignment, Draft, Rater, Rating
+from ratings.models import Assignment, Draft, FirstLook, Rater, Rating
 from ratings.views import rating_page
 from ratings.views.guards import RaterRequest, rater_page, seat_page
 from ratings.views.rating_form import FIRST_STAGE, DraftForm, RatingForm, shown_again
@@ -74,7 +74,7 @@ def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
     if not form.is_valid():
         return rating_page.card(request, place, form, 422, standing=standing)
     try:
-        if form.cleaned_data["stage"] == FIRST_STAGE and not (form.answer.cannot_judge or standing):
+        if not (form.answer.cannot_judge or standing) and _is_first(place, form):
             return _save_first(request, place, form)
         result = _rate(place, form)
     except studies.StudyClosed:
@@ -85,6 +85,12 @@ def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
     if result.created or result.same:
         return _onward(request)
     return rating_page.stands(request, place, result.rating, form.answer, 422 if result.reused else 409)
+
+
+def _is_first(place: Assignment, form: RatingForm) -> bool:
+    """Whether this is the answer before the balance sheet. Nothing is final before that, whatever the form says."""
+    looked = FirstLook.objects.filter(assignment=place).exists()
+    return rating_page.is_two_stage(place) and (form.cleaned_data["stage"] == FIRST_STAGE or not looked)
 
 
 def _rate(place: Assignment, form: RatingForm) -> answering.RateResult:
@@ -133,7 +139,8 @@ def _refused(request: RaterRequest, place: Assignment, form: RatingForm, why: st
 
 def _onward(request: RaterRequest) -> HttpResponse:
     """To the next item: htmx gets it with this very answer, other browsers are sent there."""
-    following = serving.next_assignment(request.rater)
+    seat = request.rater
+    following = None if seat.guide_seen < seat.study.guide_version else serving.next_assignment(seat)
     if following is None:
         return _elsewhere(request, "ratings:next")
     if not request.htmx:

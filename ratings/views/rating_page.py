@@ -69,6 +69,11 @@ def layout_shown(place: Assignment) -> str:
     return str(_item(place, FINAL_STAGE, [])["layout_shown"])
 
 
+def is_two_stage(place: Assignment) -> bool:
+    """Whether this item is answered twice: before and after the balance sheet is shown."""
+    return bool(_item(place, FINAL_STAGE, [])["two_stage"])
+
+
 def _item(place: Assignment, stage: str, marked: list[str]) -> dict[str, Any]:
     item = place.item
     arm: dict[str, Any] = {"layout": place.layout, "with_context": place.with_context, "marks": place.marks}

@@ -1,4 +1,4 @@
-"""The admin's journey in a real browser: seed, watch, read, twin, open a study, unblind."""
+"""The admin's journey in a real browser: seed, watch, read, twin."""
 
 import re
 from collections.abc import Callable
@@ -138,37 +138,6 @@ def test_stop_and_retry_work_without_javascript(new_context: NewContext, site: s
     assert sorted(run.episodes.values_list("status", flat=True)) == ["cancelled", "queued"]
 
 
-def test_a_study_is_made_opened_and_unblinded_in_the_browser(new_context: NewContext, site: str) -> None:
-    factories.pool()
-    page = signed_in(new_context(), site)
-    page.goto(site + reverse("ratings:studies"))
-    page.get_by_role("link", name="New study").first.click()
-    page.get_by_label("Name", exact=True).fill("Round one")
-    for wrong, count in (("none", 4), ("obvious", 3), ("subtle", 3)):
-        page.get_by_label(f"Items by offline, {wrong}", exact=True).fill(str(count))
-    page.get_by_label("Ratings per item").fill("2")
-    page.locator("#by-form").get_by_role("button", name="Check the pool").click()
-    expect(page.get_by_role("heading", name="Round one would draw on")).to_be_visible()
-    page.locator("#by-form").get_by_role("button", name="Make the draft").click()
-    page.get_by_role("button", name="Open the study").click()
-    page.get_by_role("button", name="Make link for R01").click()
-    assert "/r/" in page.get_by_label("The link").input_value()
-    sound(page)
-    study = Study.objects.get()
-    for rater in study.raters.all():
-        factories.rate_all(rater)
-    page.get_by_role("link", name="Back to the study").click()
-    expect(page.get_by_role("heading", name="Results are sealed")).to_be_visible()
-    page.get_by_role("link", name="Close and unblind").click()
-    sound(page)
-    page.get_by_role("button", name="Close and unblind").click()
-    expect(page.get_by_role("heading", name="Plausibility by source")).to_be_visible()
-    with page.expect_download() as got:
-        page.get_by_role("link", name="Ratings CSV").click()
-    # ten items, two ratings each, one line of names
-    assert got.value.path().read_text().count("\n") == 10 * 2 + 1
-
-
 @pytest.fixture
 def furnished(lab: None) -> list[str]:
     """Addresses of every page with something on it."""
@@ -218,13 +187,15 @@ def make_endless(episode: Episode) -> None:
 def study(stage: str) -> Study:
     """A study of twins and originals that has come so far."""
     sources = [{"cast": "offline", "perturbation": wrong, "count": 2} for wrong in ("none", "obvious")]
-    made = studies.create_study(studies.read_protocol(factories.protocol(slug=stage, name=stage, sources=sources)))
+    ada = User.objects.get_or_create(username="ada", is_staff=True)[0]
+    protocol = studies.read_protocol(factories.protocol(slug=stage, name=stage, sources=sources))
+    made = studies.create_study(protocol, by=ada)
     if stage != "draft":
         studies.open_study(made)
         for rater in made.raters.all()[:2]:
             factories.rate_all(rater)
     if stage == "unblinded":
-        studies.unblind(made, User.objects.get_or_create(username="eve", is_staff=True)[0])
+        studies.close_and_unblind(made, ada)
     return made
 
 

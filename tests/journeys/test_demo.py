@@ -102,8 +102,11 @@ def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_d
     assert analyst.get(sign_in).status == 200
     finished = analyst.get(dashboard)
     assert finished.status == 200 and "simulated" in finished.text
-    guide = Visitor(f"http://127.0.0.1:{demo.port}").get(rate)
-    assert guide.url.endswith("/rate/guide/")
+    rater = Visitor(f"http://127.0.0.1:{demo.port}")
+    consent = rater.get(rate)
+    assert "Take part" in consent.text
+    about = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9"}
+    assert rater.submit(consent, consent="on", **about).url.endswith("/guide/")
 
     assert demo.end(signal.SIGINT) == 0
     with socket.socket() as probe:

@@ -181,6 +181,19 @@ def test_keys_wait_while_the_guide_is_open_a_modifier_is_held_or_somebody_types(
     expect(page.locator("#verdict input:checked")).to_have_count(0)
 
 
+def test_after_a_note_escape_leads_back_so_that_enter_saves(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = begin(new_context(), site, rater)
+    first = page.url
+
+    press(page, "n", "4", "c")
+    page.keyboard.type("The volume?")
+    press(page, "Escape", "Enter")
+
+    page.wait_for_url(lambda url: url != first)
+    assert answers(rater) == [(False, 4)]
+    assert Rating.objects.get().note == "The volume?"
+
+
 def test_single_keys_can_be_switched_off_for_good(new_context: NewContext, site: str, rater: Rater) -> None:
     page = begin(new_context(), site, rater)
     press(page, "?")
@@ -555,6 +568,41 @@ def test_on_a_phone_the_bar_hides_no_content(new_context: NewContext, site: str,
 
     assert last is not None and bar is not None
     assert last["y"] + last["height"] <= bar["y"]
+
+
+def test_a_row_is_tinted_as_wrong_only_while_its_mark_is_in_sight(new_context: NewContext, site: str) -> None:
+    rater = open_study(items=3, raters=1, marks="if_not_plausible").raters.get()
+    page = begin(new_context(), site, rater)
+    row = page.locator("tr:has(input[name=marks])").first
+    tint = "row => getComputedStyle(row).boxShadow"
+    before = row.evaluate(tint)
+
+    press(page, "n")
+    row.locator("input").check()
+    marked = row.evaluate(tint)
+    press(page, "p")
+
+    assert marked != before
+    assert row.evaluate(tint) == before
+
+
+@pytest.mark.parametrize("width", [390, 850, 1060, 1250, 1366, 1440])
+def test_however_high_the_bar_the_end_of_the_item_can_be_scrolled_out_of_it(
+    new_context: NewContext, site: str, width: int
+) -> None:
+    rater = open_study(items=3, raters=1, layout="confirm", marks="always").raters.get()
+    page = begin(new_context(viewport={"width": width, "height": 600}), site, rater)
+    page.evaluate("document.querySelector('#unsaved').hidden = false")
+    press(page, "n", "Enter")  # half an answer: the bar says so in a line of its own
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+
+    last = page.locator(".item__split").bounding_box()
+    bar = page.locator("#verdict").bounding_box()
+
+    assert last is not None and bar is not None
+    assert last["y"] + last["height"] <= bar["y"] + 1
+    assert abs(bar["y"] + bar["height"] - 600) < 1
+    assert all(end.is_visible() for end in page.locator(".scale__end").all())
 
 
 def test_a_breach_of_the_content_policy_would_be_noticed(

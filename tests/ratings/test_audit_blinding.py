@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import transaction
+from django.test import Client
+from django.urls import reverse
 from tests_support import play_out
 
 from ratings import auditing, pool, studies
-from ratings.audit import statistics, tells
+from ratings.audit import statistics, tells, timing
+from ratings.audit.pages import Page
 from ratings.audit.sealed import sealed
 from ratings.blinding import payload_digest
 from ratings.models import (
@@ -93,7 +97,7 @@ def through(settings: Any, middleware: str) -> None:
 
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str) -> None:
-    study = opened(kind, each=7)
+    study = opened(kind, each=7, ratings_per_item=2, raters=6) if kind == TRANSITION else opened(kind)
     audit = auditing.run(study)
     report = audit.report
     assert audit.passed and report["passed"], report["leaks"]
@@ -272,7 +276,7 @@ def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) ->
         for seen in source.item.payload["observations"]:
             seen["value"] += ", approx. 1.0000"
         source.item.save()
-    assert "decimals a number: AUC" in leaks(audited(study), "form of twins")
+    assert "decimals a number: AUC 1.00" in leaks(audited(study), "form of twins")
 
 
 # Its parts
@@ -371,3 +375,56 @@ def test_a_draft_has_nothing_to_audit(laboratory: None) -> None:
     study = studies.create_study(studies.read_protocol({**document, "seed": 1}))
     with pytest.raises(CommandError, match="no items yet"):
         call_command("audit_blinding", study.slug)
+
+
+# The page
+
+
+def test_the_page_runs_the_audit_and_shows_the_certificate(laboratory: None, client: Client) -> None:
+    study = opened(each=2)
+    client.force_login(User.objects.create_superuser("root"))
+    address = reverse("ratings:audit", args=[study.slug])
+    assert "Not audited yet" in client.get(address).content.decode()
+    shown = client.post(address, follow=True).content.decode()
+    audit = BlindingAudit.objects.get()
+    assert audit.by and audit.by.username == "root" and audit.sha256 in shown and "Blinding holds" in shown
+    assert reverse("ratings:certificate", args=[study.slug]) in shown
+
+
+def test_the_page_names_the_leak(laboratory: None, client: Client, settings: Any) -> None:
+    study = opened(each=2)
+    through(settings, "marked_header")
+    client.force_login(User.objects.create_superuser("root"))
+    shown = client.post(reverse("ratings:audit", args=[study.slug]), follow=True).content.decode()
+    assert "What leaks" in shown and "X-Item-Kind" in shown
+
+
+def test_an_analyst_reads_the_certificate_and_cannot_make_one(laboratory: None, client: Client) -> None:
+    study = opened(each=2)
+    analyst = User.objects.create_user("ana")
+    study.members.create(user=analyst, role="analyst")
+    client.force_login(analyst)
+    address = reverse("ratings:audit", args=[study.slug])
+    assert client.get(address).status_code == 200 and client.post(address).status_code == 404
+    assert not BlindingAudit.objects.exists()
+
+
+def test_a_large_study_is_left_to_the_command(
+    laboratory: None, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = opened(each=2)
+    monkeypatch.setattr(auditing, "MOST_IN_A_PAGE", 3)
+    client.force_login(User.objects.create_superuser("root"))
+    shown = client.post(reverse("ratings:audit", args=[study.slug]), follow=True).content.decode()
+    assert "too large for a page" in shown and not BlindingAudit.objects.exists()
+
+
+def test_a_slow_moment_is_no_leak_unless_it_is_found_again(study: Study) -> None:
+    """As if the computer had been busy whenever a planted error was shown: measured anew, nothing of it is left."""
+    times = timing.Times()
+    for place in Assignment.objects.filter(rater__study=study):
+        for planted, seconds in ((True, 0.5), (False, 0.1)):
+            times.add(Page("item", "", 200, {}, "", place.item_id, place.pk, seconds), planted)
+    assert "planted errors take 400.0 ms longer" in times.told()
+    found = timing.check(study, times)
+    assert found.passed and found.measured["measured_anew"]

@@ -278,6 +278,17 @@ def test_where_lineage_is_not_known_no_output_goes_on_from_an_input() -> None:
     assert set(payload) == set(blind_transition(STEP))
 
 
+def test_however_a_model_lists_what_came_out_it_stands_in_the_order_of_what_went_in() -> None:
+    record = copy.deepcopy(STEP)
+    outputs = record["outcome"]["new_materials"]
+    for material, draft in zip(record["inputs"], outputs, strict=True):
+        material["available_for_use"], draft["replaces"] = "yes", material["barcode"]
+    turned = copy.deepcopy(record)
+    turned["outcome"]["new_materials"].reverse()
+    assert [m["continues"] for m in blind_transition(turned)["after"]] == ["A", "B"]
+    assert blind_transition(turned) == blind_transition(record)
+
+
 def test_two_outputs_that_claim_one_input_make_the_lineage_unknown() -> None:
     record = copy.deepcopy(STEP)
     record["outcome"]["new_materials"][1]["replaces"] = record["inputs"][0]["barcode"]

@@ -63,6 +63,12 @@ def test_a_correction_does_not_tell_which_source_it_belongs_to(study: Study, ana
     assert told(study, analyst) == before
 
 
+def test_a_correction_is_no_tenth_rating(study: Study, analyst: User) -> None:
+    *_, place = rate_some(study, "none", 9)
+    answering.rate(place, False, 1, uuid.uuid4(), revision=1)
+    assert told(study, analyst) == {"none": None}
+
+
 def test_what_counts_nowhere_is_in_no_look(study: Study, analyst: User) -> None:
     places = rate_some(study, "none", 10)
     answering.rate(rate_some_left(study), None, None, uuid.uuid4(), cannot_judge=True)

@@ -139,6 +139,16 @@ def test_an_expired_and_a_withdrawn_link_say_so(client: Client) -> None:
     assert not User.objects.exists()
 
 
+@pytest.mark.parametrize("change", ["used_at", "revoked_at", "expires_at"])
+def test_an_invitation_that_ends_while_its_page_is_open_is_not_accepted(change: str) -> None:
+    invitation = joining.find(inviting.invite(seats.seat()))
+    assert invitation is not None and joining.why_gone(invitation) == ""
+    Invitation.objects.update(**{change: timezone.now()})
+    with pytest.raises(joining.Gone):
+        joining.accept(invitation, STRANGER, joining.Joining())
+    assert not User.objects.exists() and not Rater.objects.filter(user__isnull=False).exists()
+
+
 def test_a_new_link_takes_the_place_of_the_old_one(client: Client) -> None:
     seat = seats.seat()
     old, new = inviting.invite(seat), inviting.invite(seat)
@@ -249,6 +259,35 @@ def test_a_taken_seats_link_signs_its_rater_in_again_once(client: Client) -> Non
     assert client.session["_auth_user_id"] == str(seat.user_id)
     assert Client().post(f"/r/{token}/").status_code == 410
     assert client.get(f"/r/{token}/")["Location"] == "/rate/"
+
+
+@pytest.mark.parametrize("power", ["staff", "superuser", "password", "analyst elsewhere", "rater elsewhere"])
+def test_no_admin_is_shown_a_link_into_an_account_that_opens_more_than_the_seat(power: str) -> None:
+    seat = seats.taken(seats.seat())
+    user = seat.user
+    assert user is not None
+    user.is_staff, user.is_superuser = power == "staff", power == "superuser"
+    if power == "password":
+        user.set_password("a good long password")
+    user.save()
+    elsewhere = seats.study(slug="elsewhere")
+    if power == "analyst elsewhere":
+        Membership.objects.create(study=elsewhere, user=user, role="analyst")
+    if power == "rater elsewhere":
+        elsewhere.raters.filter(label="R01").update(user=user)
+    with pytest.raises(studies.StudyError, match="opens more than this seat"):
+        inviting.invite(Rater.objects.get(pk=seat.pk))
+    assert not SignInLink.objects.exists()
+
+
+def test_a_link_opened_before_is_no_signing_in_again(client: Client, admin_user: User) -> None:
+    """An admin's link works all day: from the history of a browser left alone, it must not unblind a study."""
+    token = access.make_link(admin_user, "admin")
+    client.get(f"/sign-in/{token}/")
+    assert client.session.pop("came_by_link_at")
+    again = Client()
+    again.get(f"/sign-in/{token}/")
+    assert again.session["_auth_user_id"] == str(admin_user.pk) and "came_by_link_at" not in again.session
 
 
 def test_a_link_of_one_purpose_opens_no_door_of_the_other(client: Client, admin_user: User) -> None:

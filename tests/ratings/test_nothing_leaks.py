@@ -6,6 +6,7 @@ the rows that raters are not to see.
 
 import json
 import re
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +15,7 @@ from django.http import HttpResponse
 from django.test import Client
 from tests_support import play_out
 
-from ratings import studies
+from ratings import inviting, studies
 from ratings.models import ItemSource, Rater, Study
 from simulation import fixtures, queueing
 from simulation.models import Experiment, Transition, Twin
@@ -58,6 +59,7 @@ def opened(kind: str) -> Study:
         "kind": kind,
         "sources": [{"cast": c, "perturbation": p, "count": n} for c, p, n in sources],
         "ratings_per_item": 2,
+        "practice": 0,
         "seed": 8,
     }
     study = studies.create_study(studies.read_protocol(document))
@@ -85,17 +87,21 @@ def forbidden(study: Study) -> set[str]:
 def leaks(response: HttpResponse, url: str, secrets: set[str]) -> set[str]:
     """Which of these show anywhere in a response: its body, its headers, or the address it came from."""
     headers = json.dumps(dict(response.headers.items()))
-    everything = "\n".join((url, headers, response.content.decode())).lower()
+    everything = "\n".join((url, headers, response.getvalue().decode())).lower()
     told = {word for word in WORDS if re.search(rf"\b{re.escape(word.lower())}", everything)}
     return told | {secret for secret in secrets if secret.lower() in everything}
 
 
 def seen_by(rater: Rater) -> Iterator[tuple[str, HttpResponse]]:
-    """Every response this rater's browser gets, from the link to the last page, with and without htmx."""
+    """Every response this rater's browser gets, from the invitation to the last page, with and without htmx."""
     client = Client()
-    yield "link", client.get(f"/r/{studies.invite(rater)}/")
-    yield "/rate/guide/", client.get("/rate/guide/")
-    yield "/rate/guide/", client.post("/rate/guide/")
+    invitation = f"/r/{inviting.invite(rater)}/"
+    yield "invitation", client.get(invitation)
+    joined = {"consent": "on", "degree": "Doctorate (PhD, DPhil, MD)", "field": "Genetics", "years": "7"}
+    yield "invitation", client.post(invitation, joined)
+    guide = f"/rate/study/{rater.code}/guide/"
+    yield guide, client.get(guide)
+    yield guide, client.post(guide)
     for place in rater.assignments.order_by("position"):
         url = f"/rate/{place.code}/"
         yield "/rate/", client.get("/rate/")
@@ -108,11 +114,10 @@ def seen_by(rater: Rater) -> Iterator[tuple[str, HttpResponse]]:
         answer = {"verdict": "yes", "confidence": "3", "submission_id": submission[1]}
         yield url, client.post(url, answer)
         yield url, client.get(url)
-        yield (
-            url,
-            client.post(url, {**answer, "submission_id": "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55", "confidence": "1"}),
-        )
-    yield "/rate/done/", client.get("/rate/done/")
+        stale = {**answer, "submission_id": str(uuid.uuid4()), "confidence": "1"}
+        yield url, client.post(url, stale)
+    for last in (f"/rate/study/{rater.code}/done/", "/rate/mine.csv", "/rate/profile/"):
+        yield last, client.get(last)
 
 
 @pytest.mark.parametrize("kind", ["transition_plausibility", "evidence_sufficiency"])

@@ -45,18 +45,19 @@ def test_the_same_pool_and_seed_give_the_same_study() -> None:
     factories.pool()
     first, second = factories.open_study(slug="one"), factories.open_study(slug="two")
 
-    def plan(study: object) -> list[tuple[str, int, str]]:
-        rows = Assignment.objects.filter(item__study=study).order_by("rater__label", "position")
-        return list(rows.values_list("rater__label", "position", "item__payload_sha256"))
-
     assert plan(first) == plan(second)
+
+
+def plan(study: object) -> list[tuple[str, int, str]]:
+    rows = Assignment.objects.filter(item__study=study).order_by("rater__label", "position")
+    return list(rows.values_list("rater__label", "position", "item__payload_sha256"))
 
 
 def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> None:
     factories.pool(2)
     study = studies.create_study(studies.read_protocol(factories.protocol()))
     with pytest.raises(
-        PlanError, match="needs 3 obvious twins by offline, the pool holds 2: make more with make_twins"
+        PlanError, match="needs 3 obvious twins by offline, the pool holds 2: make more twins, or vet those that wait"
     ):
         studies.open_study(study)
     study.refresh_from_db()
@@ -211,8 +212,20 @@ def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
     assert (seen.items, seen.seats, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
     studies.open_study(study)
     rows = Assignment.objects.filter(item__study=study).values_list("rater__number", "item__source__perturbation")
-    dealt = Counter(rows)
-    told = {
-        (row.rater + 1, wrong): count for row in seen.matrix.rows for (_, wrong), count in row.counts.items() if count
-    }
-    assert dealt == told
+    told: Counter[str] = Counter()
+    for row in seen.matrix.rows:
+        told.update({wrong: count for (_, wrong), count in row.counts.items()})
+    # who gets what is drawn anew at opening, with a salt that nobody sees; how much there is of each is not
+    assert Counter(wrong for _, wrong in rows) == told
+
+
+def test_a_copy_with_the_same_seed_is_dealt_otherwise() -> None:
+    """Whoever unblinded a copy of an open study would else have read the study itself."""
+    factories.pool()
+    first, second = (
+        studies.create_study(studies.read_protocol(factories.protocol(slug=slug))) for slug in ("one", "two")
+    )
+    for study in (first, second):
+        studies.open_study(study)
+    assert first.seed == second.seed and first.salt != second.salt
+    assert plan(first) != plan(second)

@@ -42,6 +42,11 @@ def test_six_words_of_the_secret_are_found_and_five_are_not() -> None:
     assert quarantine.reasons(five, {}, secret) == []
 
 
+def test_suspicious_words_are_found_in_the_goal_and_the_earlier_steps_as_well() -> None:
+    context = {"goal": "See it", "time": "0 s", "steps": [{"action": "Perturb cells"}]}
+    assert [place for place, _ in quarantine.reasons(payload("clear"), context)] == ["context.steps[0].action"]
+
+
 def test_words_of_the_original_the_goal_and_the_materials_may_be_said_by_both() -> None:
     said = payload("The volume that was poured into the flask")
     assert quarantine.reasons(said, {}, Secret(WHY, {"seen": "the volume that was poured into the flask"})) == []
@@ -86,6 +91,14 @@ def test_what_was_dropped_stays_out(study: Study) -> None:
     (one,) = held(study)
     quarantine.decide(study, one, "dropped", User.objects.create_user("ada"))
     assert [h.decision for h in held(study)] == ["dropped"]
+
+
+def test_what_was_dropped_stays_out_though_nothing_in_it_is_suspicious_any_more(study: Study) -> None:
+    # In the list of words of a later release, say: the decision is a person's, and it stands.
+    protocol = protocols.stored(study.protocol)
+    clean = pool.find(protocol)[0]
+    Quarantine.objects.create(study=study, payload_sha256=clean.candidate.content, payload={}, decision="dropped")
+    assert clean in pool.find(protocol) and clean not in pool.find(protocol, study)
 
 
 def test_a_release_holds_in_its_own_study_alone(study: Study) -> None:

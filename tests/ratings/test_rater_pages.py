@@ -102,6 +102,17 @@ def test_a_newer_guide_is_shown_before_the_next_item(at_work: Client, rater: Rat
     assert at_work.get(onward(rater)).headers["Location"] == onward(rater) + "guide/"
 
 
+@EITHER_WAY
+def test_a_newer_guide_is_shown_before_the_item_that_would_follow_an_answer(
+    at_work: Client, rater: Rater, headers: dict[str, str]
+) -> None:
+    Study.objects.update(guide_version=2)
+    saved = at_work.post(address(nth(rater)), answer(), headers=headers)
+
+    assert saved.headers.get("HX-Redirect", saved.headers.get("Location")) == onward(rater)
+    assert Rating.objects.get().guide_version == 1 and nth(rater, 2).opened_at is None
+
+
 def test_after_the_last_item_comes_the_last_page(at_work: Client, rater: Rater) -> None:
     for assignment in rater.assignments.all():
         last = at_work.post(address(assignment), answer(), follow=True)
@@ -457,6 +468,20 @@ def test_the_first_form_sent_again_does_not_become_the_final_answer(client: Clie
         client.post(address(nth(asked_twice)), form)
 
     assert FirstLook.objects.count() == 1 and not Rating.objects.exists()
+
+
+def test_nothing_is_final_before_the_balance_was_shown_whatever_the_form_says(
+    client: Client, asked_twice: Rater
+) -> None:
+    client.post(address(nth(asked_twice)), answer(verdict="yes", stage="final"))
+
+    assert FirstLook.objects.get().verdict and not Rating.objects.exists()
+
+
+def test_an_arm_that_asks_once_takes_no_first_look(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer(stage="first"))
+
+    assert Rating.objects.exists() and not FirstLook.objects.exists()
 
 
 def test_cannot_judge_ends_the_confirm_arm_at_the_first_look(client: Client, asked_twice: Rater) -> None:

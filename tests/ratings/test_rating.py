@@ -114,6 +114,17 @@ def test_a_form_sent_before_for_another_item_is_refused(place: Assignment) -> No
         send(following, submission_id=submission)
 
 
+def test_a_correction_with_the_form_of_another_item_is_refused_and_changes_nothing(place: Assignment) -> None:
+    submission = uuid.uuid4()
+    send(place, submission_id=submission)
+    following = serving.next_assignment(place.rater)
+    assert following is not None
+    send(following, False, 2)
+    with pytest.raises(StudyError, match="sent before for another item"):
+        send(following, submission_id=submission, revision=1)
+    assert events(following) == [("answer", 1, False, 2)]
+
+
 def test_a_closed_study_takes_no_rating_but_still_replays_one(place: Assignment) -> None:
     submission = uuid.uuid4()
     send(place, submission_id=submission)
@@ -238,6 +249,13 @@ def test_a_first_look_is_given_once(place: Assignment) -> None:
     send(place)
     with pytest.raises(StudyError, match="sent before for another item"):
         first_look(serving.next_assignment(place.rater), True, 2, submission)  # type: ignore[arg-type]
+
+
+def test_no_first_look_is_taken_from_a_study_that_is_closed(place: Assignment) -> None:
+    studies.close(place.rater.study)
+    with pytest.raises(StudyClosed, match="closed"):
+        first_look(place, True, 2, uuid.uuid4())
+    assert not FirstLook.objects.exists()
 
 
 def test_a_draft_is_kept_until_the_answer_is_saved_and_touches_none(place: Assignment) -> None:

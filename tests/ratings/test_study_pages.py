@@ -171,6 +171,13 @@ def test_a_draft_that_the_pool_cannot_fill_offers_no_opening_and_says_why(staff:
     assert "the pool holds 2" in text(answer)
 
 
+def test_where_missing_twins_wait_to_be_vetted_the_page_sends_to_the_queue(staff: Client, ada: User) -> None:
+    factories.pool(2)
+    study = drafted(ada, vetting="person")
+    page = text(staff.get(at("stock", study)))
+    assert f'<a href="{reverse("ratings:vetting")}">vet twins</a>' in page
+
+
 def test_until_it_is_unblinded_the_page_tells_nothing_of_sources_or_answers(staff: Client, study: Study) -> None:
     all_rated(study)
     for verb in (None, "close_study"):

@@ -6,10 +6,12 @@ Items, sources, assignments and ratings are not registered: here they would be j
 from typing import Any
 
 from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from ratings import erasing
 from ratings.models import Rater, Study, StudyEvent
@@ -57,6 +59,13 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     """Django's own, and the erasure of a rater's personal data; deleting an account would take its seats' holder away."""
 
     actions = ["erase_personal_data"]
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+        """Not one's own: this page does not ask for the old password, and unblinding asks for the one there is."""
+        user = self.get_object(request, unquote(id))
+        if user is not None and user.pk == request.user.pk:
+            raise PermissionDenied
+        return super().user_change_password(request, id, form_url)
 
     def has_delete_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 MEANINGS: Mapping[str, str] = {
     "study": "short name of the study",
-    "item": "code of the item; random, it says nothing of where the item came from",
+    "item": "code of the item; random, it says nothing of where the item came from; empty before unblinding if imported is 1",
     "pair": "shared by all versions of one thing: an original and its twins (sealed)",
     "rater": "the rater's code in this study",
     "verdict": "1 plausible or sufficient, 0 not; empty: the rater could not judge",
@@ -42,6 +42,6 @@ MEANINGS: Mapping[str, str] = {
     "guide_version": "version of the instructions that the rater had read",
     "interface_version": "version of the rating screen",
     "imported": "1: collected elsewhere and imported",
-    "note": "the rater's own note",
+    "note": "the rater's own note; empty before unblinding",
     "counts": "1: the reports count it (occasion 1, not surplus, place not taken back); ratings of dropped raters are left out",
 }

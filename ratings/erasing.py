@@ -7,10 +7,11 @@ from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
 from django.contrib.sessions.models import Session
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from ratings import seating
-from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
+from ratings import former, seating
+from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink
 from ratings.studies import Actor, StudyError, log
 
 UNDER_WAY = ("open", "paused")
@@ -39,7 +40,7 @@ def _forget_person(user: User) -> None:
     number = ContentType.objects.get_for_model(User).pk
     LogEntry.objects.filter(content_type_id=number, object_id=str(user.pk)).update(object_repr="erased")
     Membership.objects.filter(user=user).delete()
-    for event in StudyEvent.objects.filter(kind="member", detail__startswith=f"{user.username} "):
+    for event in former.events_of(user).filter(detail__startswith=f"{user.username} "):
         event.detail = "erased" + event.detail.removeprefix(user.username)
         event.save(update_fields=["detail"])
     user.username = f"erased-{uuid.uuid4().hex[:12]}"
@@ -55,8 +56,19 @@ def _forget_person(user: User) -> None:
 
 def _forget_ways_in(user: User, seats: list[Rater]) -> None:
     """Links, invitations' addresses, and every session in any browser."""
+    _forget_addresses(user, seats)
     SignInLink.objects.filter(user=user).delete()
-    Invitation.objects.filter(seat__in=seats).update(email="", send_error="")
     for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
         if session.get_decoded().get("_auth_user_id") == str(user.pk):
             session.delete()
+
+
+def _forget_addresses(user: User, seats: list[Rater]) -> None:
+    """The addresses they were written to, in every study: what still waits under one leads to no seat any more."""
+    own = Invitation.objects.filter(seat__in=seats)
+    known = Q()
+    for address in {user.email, *own.values_list("email", flat=True)} - {""}:
+        known |= Q(email__iexact=address)
+    theirs = Invitation.objects.filter(Q(seat__in=seats) | known)
+    theirs.filter(used_at=None, revoked_at=None).update(revoked_at=timezone.now())
+    theirs.update(email="", send_error="")

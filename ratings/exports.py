@@ -28,10 +28,13 @@ Cells = Mapping[str, object]
 def rows(study: Study, blinded: bool) -> Iterator[Cells]:
     """One row per rating under COLUMNS; truths are 1 and 0. SealedError unless blinded or the study is unblinded.
 
+    Blinded ones have no note, and of imported ratings no item: who imported them by a name of their own could tell
+    its code by either.
+
     Those that count nowhere are there too: `counts` is 1 where the reports have it, `cannot_judge` 1 where no rate does.
     """
     found: Iterable[BlindRow] = blind_rows(study) if blinded else rating_rows(study)
-    return (_cells(study, row) for row in found)
+    return ({**_cells(study, row), **(_withheld(row.imported) if blinded else {})} for row in found)
 
 
 def csv_lines(study: Study, blinded: bool, by: User | None = None) -> Iterator[str]:
@@ -73,6 +76,10 @@ def _cells(study: Study, row: BlindRow) -> Cells:
     elsewhere = dict.fromkeys(_UNKNOWN_ELSEWHERE, "") if row.imported else {}
     seconds = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
     return {"study": study.slug, **plain_ones, **elsewhere, "seconds": seconds}
+
+
+def _withheld(imported: bool) -> Cells:
+    return {"note": "", "item": ""} if imported else {"note": ""}
 
 
 # How ratings that were collected elsewhere were shown and taken is not known.

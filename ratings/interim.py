@@ -1,23 +1,29 @@
-"""A look at rates by source before a study is unblinded: for an analyst who neither rates in it nor runs it, and logged.
+"""A look at rates by source before a study is unblinded: for an analyst who neither rates in it nor ran it, and logged.
 
-Only whole tens of ratings are shown: of a source with 37 ratings the first 30, as first answered. Numbers that moved
-with every rating would, beside the blinded export, tell which source each new one belongs to.
+What is shown is a snapshot of the whole study as it stood when a quarter of the planned ratings was reached. Numbers
+that moved with single ratings would, beside the blinded export, tell which source each new one belongs to.
 """
 
+import re
+from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import F
 
+from ratings import designs, former
 from ratings.access import role_in
-from ratings.models import RatingEvent, Study
+from ratings.models import ItemSource, RatingEvent, Study
 from ratings.stats.proportions import Rate, rate
 from ratings.studies import log
 
 LEAST = 10
+QUARTERS = 4
 _WHILE = ("open", "paused", "closed")
+Source = tuple[str, str]  # label and error type
 
 
 class NotAllowed(PermissionError):  # noqa: N818  # a state of the person, said to them
@@ -25,11 +31,32 @@ class NotAllowed(PermissionError):  # noqa: N818  # a state of the person, said 
 
 
 class InterimLine(NamedTuple):
-    """What was said of one source, over whole tens of ratings; `rate` is None where there are fewer than ten."""
+    """What was said of one source in the snapshot; `rate` is None where there are too few ratings to show."""
 
     source: str
     perturbation: str
     rate: Rate | None
+
+
+class Look(NamedTuple):
+    """The lines as they stood at so many of `planned` ratings; `ratings` is 0 before there is a snapshot to show."""
+
+    ratings: int
+    planned: int
+    lines: list[InterimLine]
+
+
+class _First(NamedTuple):
+    """A rating as first submitted. `gone` is when it ceased to count: its rater was dropped, or its place taken back."""
+
+    key: int
+    at: datetime
+    gone: datetime | None
+    source: Source
+    verdict: bool | None
+
+
+Shown = dict[Source, list[_First]]
 
 
 def refusal(study: Study, user: User) -> str:
@@ -42,45 +69,94 @@ def refusal(study: Study, user: User) -> str:
         return "You run this study; those who can change it see no results before it is unblinded."
     if role_in(user, study) not in ("analyst", "superuser"):
         return "Only an analyst of this study may take an interim look."
+    if former.ran(study, user):
+        return "You have run this study; those who could change it see no results before it is unblinded."
     return ""
 
 
 @transaction.atomic
-def look(study: Study, user: User) -> list[InterimLine]:
-    """Rates by source, in tens, by name of the source. NotAllowed, or one more line in the study's log."""
+def look(study: Study, user: User) -> Look:
+    """Rates by source at the last quarter that was reached. NotAllowed, or one more line in the study's log."""
     study = Study.objects.select_for_update().get(pk=study.pk)
     if why := refusal(study, user):
         raise NotAllowed(why)
-    lines = _lines(study)
-    seen = sum(line.rate is not None for line in lines)
-    log(study, "looked", user, f"interim look: {seen} of {len(lines)} sources with {LEAST} ratings or more")
-    return lines
+    found = _look(study)
+    seen = sum(line.rate is not None for line in found.lines)
+    at = f"at {found.ratings} of {found.planned} planned ratings" if found.ratings else "before the first snapshot"
+    log(study, "looked", user, f"{at}: {seen} of {len(found.lines)} sources shown")
+    return found
 
 
-def _lines(study: Study) -> list[InterimLine]:
-    verdicts: dict[tuple[str, str], list[bool]] = defaultdict(list)
-    for label, perturbation, verdict in _first_answers(study):
-        verdicts[label, perturbation].append(verdict)
-    return [InterimLine(*source, _in_tens(said)) for source, said in sorted(verdicts.items())]
+def _look(study: Study) -> Look:
+    planned, firsts = _planned(study), _firsts(study)
+    sizes = [-(-planned * quarter // QUARTERS) for quarter in range(1, QUARTERS + 1)]
+    looks = [(0, Shown()), *zip(sizes, _told(_snapshots(firsts, sizes)), strict=False)]
+    # What holds a rating that was taken back since is shown no more: the look before it is.
+    size, shown = next((n, of) for n, of in reversed(looks) if not any(one.gone for own in of.values() for one in own))
+    sources = ItemSource.objects.filter(item__study=study).values_list("label", "perturbation")
+    # Every source has its line from the start: one that came with its first rating would tell whose that was.
+    lines = [InterimLine(*source, _rate(shown.get(source, []))) for source in sorted(set(sources))]
+    return Look(size, planned, lines)
 
 
-def _in_tens(said: list[bool]) -> Rate | None:
-    whole = len(said) // LEAST * LEAST
-    return rate(said[:whole]) if whole else None
+def _planned(study: Study) -> int:
+    """Ratings the study set out to collect when it opened; items and seats that came later move no snapshot."""
+    opened = study.events.filter(kind="opened").values_list("detail", flat=True).first()
+    items, seats = map(int, re.findall(r"\d+", opened or "")[:2] or (study.items.count(), study.ratings_per_item))
+    ratings = items * (seats if designs.is_crossed(study) else study.ratings_per_item)
+    protocol = designs.protocol_of(study)
+    return min(ratings, protocol.stop_ratings or ratings) if protocol.stop == "ratings" else ratings
 
 
-def _first_answers(study: Study) -> list[tuple[str, str, bool]]:
-    """(source, error type, verdict) in the order they came; later corrections would show which source they belong to."""
+def _snapshots(firsts: Sequence[_First], sizes: Sequence[int]) -> Iterator[list[_First]]:
+    """For each size that was reached, the ratings that counted at that moment. What happens later changes none."""
+    gone = sorted(one.gone for one in firsts if one.gone)
+    reached = 0
+    for number, last in enumerate(firsts, 1):
+        while reached < len(sizes) and number - bisect_right(gone, last.at) >= sizes[reached] > 0:
+            reached += 1
+            yield [one for one in firsts[:number] if one.gone is None or one.gone > last.at]
+
+
+def _told(snapshots: Iterator[list[_First]]) -> Iterator[Shown]:
+    """What each look shows: a source's line moves on only by ten ratings or more that came or went."""
+    shown: Shown = {}
+    for snapshot in snapshots:
+        by_source: Shown = defaultdict(list)
+        for one in snapshot:
+            if one.verdict is not None:
+                by_source[one.source].append(one)
+        moved = {
+            s: own for s, own in by_source.items() if len(own) >= LEAST and _differ(own, shown.get(s, [])) >= LEAST
+        }
+        shown = {**shown, **moved}
+        yield shown
+
+
+def _differ(one: Collection[_First], other: Collection[_First]) -> int:
+    return len({first.key for first in one} ^ {first.key for first in other})
+
+
+def _rate(own: Sequence[_First]) -> Rate | None:
+    return rate([one.verdict is True for one in own]) if own else None
+
+
+def _firsts(study: Study) -> list[_First]:
+    """Ratings that count or did, in the order they came: answers are logged under the study's lock, so by their key.
+
+    As first submitted: a correction would show which source it belongs to. Imported ones come on top of the plan.
+    """
     place, source = "assignment__", "assignment__item__source__"
     counted = RatingEvent.objects.filter(
-        assignment__item__study=study,
-        revision=1,
-        verdict__isnull=False,
-        assignment__occasion=1,
-        assignment__released_at__isnull=True,
-        assignment__surplus=False,
-        assignment__rater__dropped=False,
+        assignment__item__study=study, kind="answer", revision=1, assignment__occasion=1, assignment__surplus=False
     )
-    named = counted.annotate(label=F(f"{source}label"), wrong=F(f"{source}perturbation"), of=F(f"{place}item__code"))
-    found = named.order_by("at", "of", "pk").values_list("label", "wrong", "verdict")
-    return [(label, wrong, verdict is True) for label, wrong, verdict in found]
+    found = counted.order_by("pk").values_list(
+        "pk", "at", f"{place}released_at", f"{place}rater__dropped", f"{place}rater__withdrawn_at", f"{source}label",
+        f"{source}perturbation", "verdict",
+    )  # fmt: skip
+    firsts = []
+    for key, at, released, dropped, withdrawn, label, wrong, verdict in found:
+        gone = min((when for when in (released, withdrawn if dropped else None) if when), default=None)
+        if gone is None or gone > at:
+            firsts.append(_First(key, at, gone, (label, wrong), verdict))
+    return firsts

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import access, signing_in
+from ratings import access, former, signing_in
 from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.studies import StudyError, log
 
@@ -50,13 +50,15 @@ def who(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
 
 
 def refusal(invitation: Invitation, user: User) -> str:
-    """Why this user cannot take a seat in this study: they see where items come from, or have one already."""
+    """Why this user cannot take a seat in this study: they see where items come from, could once, or have one already."""
     study = invitation.seat.study
     if user.is_staff:
         return "staff"
     if access.role_in(user, study):
         return "member"
-    return "seated" if study.raters.filter(user=user).exists() else ""
+    if study.raters.filter(user=user).exists():
+        return "seated"
+    return "member" if former.had_part(study, user) else ""
 
 
 def user_name(invitation: Invitation) -> str:

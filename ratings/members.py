@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import access, signing_in
+from ratings import access, former, signing_in
 from ratings.models import Membership, Study
 from ratings.studies import Actor, StudyError, log
 
@@ -21,20 +21,21 @@ def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
         raise StudyError(f"{user.get_username()} may do everything in this study already")
     if role == "admin" and not user.is_staff:
         raise StudyError(f"{user.get_username()} may not run studies; a superuser can allow it by making them staff")
+    if role == "admin" and not study.is_unblinded and former.looked(study, user):
+        raise StudyError(f"{user.get_username()} has taken an interim look; who saw results cannot steer by them")
     if study.raters.filter(user=user).exists():
         raise StudyError(f"{user.get_username()} is a rater of this study, who must not see where items come from")
     member, _ = Membership.objects.update_or_create(study=study, user=user, defaults={"role": role})
-    log(study, "member", by, f"{user.get_username()} is {ROLES[role]}")
+    log(study, "member", by, former.said_of(user, f"is {ROLES[role]}"))
     return member
 
 
 @transaction.atomic
 def remove(study: Study, member: Membership, by: Actor = None) -> None:
-    name = member.user.get_username()
     if by is not None and member.user_id == by.pk and access.role_in(by, study) != "superuser":
         raise StudyError("You cannot remove yourself; ask another admin of this study")
     member.delete()
-    log(study, "member", by, f"{name} has no role any more")
+    log(study, "member", by, former.said_of(member.user, "has no role any more"))
 
 
 def _user(who: str) -> User:

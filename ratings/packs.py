@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from django.contrib.auth.models import User
+from django.db.models import Case, F, Q, Value, When
 
 from ratings import exports, protocols
 from ratings.codebook import MEANINGS
@@ -35,7 +36,7 @@ def pack(study: Study, blinded: bool, by: User | None = None) -> IO[bytes]:
     file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  # whoever sends it closes it
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         _write(archive, "ratings.csv", ratings)
-        _write(archive, "versions.csv", exports.table_lines(VERSION_COLUMNS, _versions(study)))
+        _write(archive, "versions.csv", exports.table_lines(VERSION_COLUMNS, _versions(study, blinded)))
         _write(archive, "codebook.csv", exports.table_lines(("column", "meaning"), MEANINGS.items()))
         _write(archive, "protocol.json", [_json(study.protocol)])
         _write(archive, "certificate.json", [_json(certificate(study))])
@@ -54,14 +55,18 @@ def _json(data: Any) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def _versions(study: Study) -> Iterator[tuple[Any, ...]]:
-    """Every version of every answer, those of dropped raters left out."""
+def _versions(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
+    """Every version of every answer, those of dropped raters left out; blinded, what `exports.rows` withholds is empty."""
     events = RatingEvent.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
     place = "assignment__"
-    events = events.order_by(f"{place}item__code", f"{place}rater__number", f"{place}occasion", "revision")
-    found = events.values_list(
-        f"{place}item__code", f"{place}rater__label", f"{place}occasion", "revision", "kind", "verdict", "confidence",
-        "cannot_judge", "marks", "note", "active_seconds", "at",
+    item, note = F(f"{place}item__code"), F("note")
+    if blinded:
+        item, note = Case(When(~Q(kind="imported"), then=item)), Value("")
+    events = events.annotate(code=item, said=note)
+    order = F("code").asc(nulls_last=True), f"{place}rater__number", f"{place}occasion", f"{place}position", "revision"
+    found = events.order_by(*order).values_list(
+        "code", f"{place}rater__label", f"{place}occasion", "revision", "kind", "verdict", "confidence",
+        "cannot_judge", "marks", "said", "active_seconds", "at",
     )  # fmt: skip
     return iter(found.iterator(chunk_size=500))
 

@@ -13,7 +13,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from ratings import inviting, mailing, people, signing_in
+from ratings import former, inviting, mailing, people, signing_in
 from ratings.mailing import Address, Letter
 from ratings.models import Invitation, Rater, Study
 from ratings.studies import Actor, StudyError, log
@@ -92,6 +92,7 @@ def remind(study: Study, by: Actor, address: Address) -> Posted:
 def _read(study: Study, text: str) -> list[str]:
     """The addresses, each once; AddressError names every line that is wrong."""
     found: dict[str, str] = {}
+    line: dict[str, int] = {}
     problems = []
     for number, entry in _entries(text):
         to = parseaddr(entry)[1] or entry
@@ -100,12 +101,12 @@ def _read(study: Study, text: str) -> list[str]:
         elif to.casefold() in found:
             problems.append(f"Line {number}: {to} stands there twice")
         else:
-            found[to.casefold()] = to
+            found[to.casefold()], line[to.casefold()] = to, number
     if not found and not problems:
         problems.append("There is no address in this list")
     if len(found) > MOST:
         problems.append(f"{len(found)} addresses; at most {MOST} at a time")
-    if problems := problems or _known(study, found):
+    if problems := problems or [f"Line {line[to]}: {said}" for to, said in _known(study, found)]:
         raise AddressError(problems)
     return list(found.values())
 
@@ -123,18 +124,17 @@ def _is_address(text: str) -> bool:
     return len(text) <= 254 and text.isprintable()  # a quoted name could hold control characters
 
 
-def _known(study: Study, found: dict[str, str]) -> list[str]:
+def _known(study: Study, found: dict[str, str]) -> list[tuple[str, str]]:
     """Addresses that are invited already, or whose owner sees where the items come from."""
-    problems = []
+    problems: dict[str, str] = {}
     invited = Invitation.objects.filter(seat__study=study, revoked_at=None).exclude(email="")
     for email, label in invited.values_list("email", "seat__label"):
         if to := found.get(email.casefold()):
-            problems.append(f"{to} is invited already, as {label}")
-    insiders = User.objects.filter(Q(memberships__study=study) | Q(pk=study.created_by_id)).distinct()
-    for email in insiders.values_list("email", flat=True):
-        if to := found.get(email.casefold()):
-            problems.append(f"{to} is an admin or analyst of this study, who cannot rate in it")
-    return sorted(set(problems))
+            problems[email.casefold()] = f"{to} is invited already, as {label}"
+    for names in former.insiders(study).values_list("email", "username"):  # a user name may be an address
+        for name in {name.casefold() for name in names} & found.keys():
+            problems[name] = f"{found[name]} is or was an admin or analyst of this study, who cannot rate in it"
+    return [(to, problems[to]) for to in found if to in problems]
 
 
 def _invitation(seat: Rater, to: str, by: Actor, address: Address) -> Post:

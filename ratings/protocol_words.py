@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from ratings import protocols
 from ratings.choices import WORDS
-from ratings.models import Study
+from ratings.models import TRANSITION, Study
 from ratings.protocols import StudyProtocol
 
 
@@ -22,13 +22,13 @@ def facts(study: Study) -> list[Fact]:
     imported = study.imported_items.count()
     return [
         Fact("question", "Kind", (WORDS["kind"][study.kind].name,)),
-        *_items(protocol, imported),
+        *_items(study, protocol, imported),
         *_raters(study, protocol),
-        *_screen(protocol),
+        *_screen(study, protocol),
     ]
 
 
-def _items(protocol: StudyProtocol, imported: int) -> list[Fact]:
+def _items(study: Study, protocol: StudyProtocol, imported: int) -> list[Fact]:
     sources = [f"{s.count} by {s.cast}{'' if s.perturbation == 'none' else f', {s.perturbation} errors'}" for s in protocol.sources]  # fmt: skip
     sources += [f"{imported} imported"] if imported else []
     planted = protocol.prevalence
@@ -36,9 +36,16 @@ def _items(protocol: StudyProtocol, imported: int) -> list[Fact]:
         Fact("items", "Items", tuple(sources) or ("none yet",)),
         *([Fact("items", "Planted errors", (f"{planted:.0%} of those from the pool",))] if planted is not None else []),
         Fact("items", "Experiments", (", ".join(protocol.experiments) or "all",)),
+        *(_only_of_steps(protocol) if study.kind == TRANSITION else []),
+        Fact("items", "Seed", (str(protocol.seed),)),
+    ]
+
+
+def _only_of_steps(protocol: StudyProtocol) -> list[Fact]:
+    """A record of evidence is shown whole, and carries no planted error."""
+    return [
         Fact("items", "Actions", (", ".join(protocol.actions) or "all",)),
         Fact("items", "Errors checked by", (WORDS["vetting"][protocol.vetting].name,)),
-        Fact("items", "Seed", (str(protocol.seed),)),
     ]
 
 
@@ -70,12 +77,16 @@ def _stop(study: Study, protocol: StudyProtocol) -> str:
     return WORDS["stop"][protocol.stop].name[0].lower() + WORDS["stop"][protocol.stop].name[1:]
 
 
-def _screen(protocol: StudyProtocol) -> list[Fact]:
-    display = protocol.display
-    several = max(len(display.layouts), len(display.context), len(display.marks)) > 1
-    return [
+def _screen(study: Study, protocol: StudyProtocol) -> list[Fact]:
+    """A record of evidence has one layout, and its goal is always shown."""
+    display, of_steps = protocol.display, study.kind == TRANSITION
+    several = len(display.marks) > 1 or (of_steps and max(len(display.layouts), len(display.context)) > 1)
+    layout = [
         Fact("screen", "Layout", tuple(WORDS["layouts"][one].name for one in display.layouts)),
         Fact("screen", "Goal and earlier steps", tuple(WORDS["context"]["on" if one else "off"].name for one in display.context)),
+    ]  # fmt: skip
+    return [
+        *(layout if of_steps else []),
         Fact("screen", "Marks", tuple(WORDS["marks"][one].name for one in display.marks)),
         *([Fact("screen", "By chance", (WORDS["by"][display.by].name,))] if several else []),
     ]  # fmt: skip

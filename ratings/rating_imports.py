@@ -80,14 +80,14 @@ def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
 
 
 def _targets(study: Study) -> dict[str, Target]:
-    """Items by their code, and those imported by their id in the file as well."""
+    """Items by their code; in a study with imported ones, those alone, and by their id in the file alone.
+
+    Where both names were taken, a file with both would tell by "rated twice" which code is which imported item's.
+    """
     sources = ItemSource.objects.filter(item__study=study)
-    found: dict[str, Target] = {}
-    for item, code, pair, key in sources.values_list("item_id", "item__code", "pair", "imported__key"):
-        found[str(code)] = Target(item, pair)
-        if key:
-            found.setdefault(key, Target(item, pair))
-    return found
+    found = list(sources.values_list("item_id", "item__code", "pair", "imported__key"))
+    by_key = {key: Target(item, pair) for item, _, pair, key in found if key}
+    return by_key or {str(code): Target(item, pair) for item, code, pair, _ in found}
 
 
 def _known_raters(study: Study) -> dict[str, Rater]:
@@ -96,7 +96,11 @@ def _known_raters(study: Study) -> dict[str, Rater]:
 
 def _astray(rows: Sequence[Row], targets: Mapping[str, Target]) -> list[Problem]:
     return [
-        Problem(row.line, "item", f"{row.item[:60]!r} is neither the code nor the imported id of an item of this study")
+        Problem(
+            row.line,
+            "item",
+            f"{row.item[:60]!r} names no item of this study: imported ones go by their id, others by their code where none was imported",
+        )
         for row in rows
         if row.item not in targets
     ]

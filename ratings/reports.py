@@ -1,7 +1,7 @@
 """The read side of a study: what its page shows, computed from the rows that its exports hold."""
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar
@@ -21,13 +21,17 @@ Row = TypeVar("Row", bound=BlindRow)
 
 
 class StudyProgress(NamedTuple):
-    """Ratings given and wanted on the first occasion, items, and raters who have done all they have."""
+    """Ratings given and wanted on the first occasion, items, and raters who have done all they have.
+
+    `missing`: what items lack. An item with more ratings than it wants makes up for none that has too few.
+    """
 
     done: int
     total: int
     items: int
     raters: int
     raters_done: int
+    missing: int = 0
 
 
 @dataclass(frozen=True)
@@ -156,14 +160,16 @@ def _judged(rows: Iterable[Row]) -> list[Row]:
 def _sealed(study: Study, rows: Sequence[BlindRow]) -> StudyReport:
     raters, items = _raters(study, rows), study.items.count()
     counting, judged = [row for row in rows if row.counts], _judged(rows)
+    missing = _missing(items, study.ratings_per_item, counting)
     return StudyReport(
         sealed=True,
         progress=StudyProgress(
             done=len(counting),
-            total=max(items * study.ratings_per_item, len(counting)),
+            total=len(counting) + missing,
             items=items,
             raters=len(raters),
             raters_done=sum(line.done == line.total for line in raters),
+            missing=missing,
         ),
         raters=raters,
         simulated=_who_is_simulated(raters),
@@ -174,6 +180,11 @@ def _sealed(study: Study, rows: Sequence[BlindRow]) -> StudyReport:
         imported=_what_is_imported(counting),
         retest=_retest(rows),
     )
+
+
+def _missing(items: int, each: int, counting: Sequence[BlindRow]) -> int:
+    given = Counter(row.item for row in counting)
+    return items * each - sum(min(n, each) for n in given.values())
 
 
 def _raters(study: Study, rows: Iterable[BlindRow]) -> tuple[RaterLine, ...]:

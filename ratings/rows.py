@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Case, F, When
+
 from ratings.models import Rating, Study
 
 
@@ -113,8 +115,13 @@ def rating_rows(study: Study, item: UUID | None = None) -> Iterator[RatingRow]:
 
 
 def blind_rows(study: Study) -> Iterator[BlindRow]:
-    """Every rating without its source, in an order that tells nothing (by random item code), one query."""
-    rows = _ratings(study).values_list(*_BLIND)
+    """Every rating without its source, in an order that tells nothing, one query: by random item code, imported ones last.
+
+    An importer knows what their own rows are of, and must not find them beside the item's other ratings.
+    """
+    item = Case(When(imported=False, then=F(f"{_PLACE}item__code")))
+    order = "imported", item, f"{_PLACE}rater__number", f"{_PLACE}rater", f"{_PLACE}occasion", f"{_PLACE}position"
+    rows = _ratings(study).order_by(*order).values_list(*_BLIND)
     return (BlindRow(*row) for row in rows.iterator(chunk_size=500))
 
 

@@ -3,6 +3,7 @@
 from datetime import date
 from typing import NamedTuple
 
+from django.db.models import Count, QuerySet
 from django.utils import timezone
 
 from ratings import protocols
@@ -11,7 +12,7 @@ from ratings.models.answers import FIRST
 
 
 class Stop(NamedTuple):
-    """`given` of `wanted` ratings that count. `said` is a sentence for people: what is missing, or that nothing is."""
+    """`given` ratings count; `wanted` are planned. `said` is a sentence for people: what is missing, or that nothing is."""
 
     met: bool
     given: int
@@ -23,23 +24,38 @@ def look(study: Study, today: date | None = None) -> Stop:
     """Where the study stands by its own rule: complete, a number of ratings, or the end of its deadline's day."""
     protocol = protocols.stored(study.protocol)
     given, planned = counted(study), study.items.count() * study.ratings_per_item
+    if not planned:
+        return Stop(False, given, planned, "It has no items to rate yet.")
     if protocol.stop == "deadline" and study.deadline:
         met = (today or timezone.localdate()) > study.deadline
         return Stop(met, given, planned, _by_date(study.deadline, met))
-    enough = protocol.stop_ratings if protocol.stop == "ratings" else None
-    wanted = planned if enough is None else enough
-    return Stop(0 < wanted <= given, given, wanted, _by_number(wanted - given))
+    if protocol.stop == "ratings" and protocol.stop_ratings:
+        missing = protocol.stop_ratings - given
+        return Stop(missing <= 0, given, protocol.stop_ratings, _by_number(missing))
+    missing = still_wanted(study)
+    return Stop(missing == 0, given, planned, _by_number(missing))
 
 
 def counted(study: Study) -> int:
     """Ratings that count: first occasion, not released, not surplus, of raters whose ratings were not dropped."""
+    return _counting(study).count()
+
+
+def still_wanted(study: Study) -> int:
+    """Ratings that items lack. One with more than it wants makes up for none that has too few."""
+    each = study.ratings_per_item
+    per_item = _counting(study).values_list("assignment__item").annotate(n=Count("pk"))
+    return study.items.count() * each - sum(min(n, each) for _, n in per_item)
+
+
+def _counting(study: Study) -> QuerySet[Rating]:
     return Rating.objects.filter(
         assignment__item__study=study,
         assignment__occasion=FIRST,
         assignment__released_at__isnull=True,
         assignment__surplus=False,
         assignment__rater__dropped=False,
-    ).count()
+    )
 
 
 def _by_date(deadline: date, met: bool) -> str:

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import ProtectedError, Q
 from django.utils import timezone
 
-from ratings import opening, pool, protocols, stopping
+from ratings import designs, opening, pool, protocols, redealing, stopping
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
@@ -88,7 +88,12 @@ def delete_draft(study: Study) -> None:
     """Nobody was ever asked anything: nothing is kept, its log neither."""
     row = _locked(study, "deleted", "draft")
     row.events.all().delete()
-    row.delete()
+    row.audits.all().delete()
+    try:
+        row.delete()
+    except ProtectedError as error:
+        kept = sorted({str(one._meta.verbose_name_plural) for one in error.protected_objects})
+        raise StudyError(f"{row.name} cannot be deleted: it has {' and '.join(kept)}") from error
 
 
 @transaction.atomic
@@ -142,8 +147,10 @@ def close(study: Study, by: Actor = None) -> None:
 
 @transaction.atomic
 def reopen(study: Study, by: Actor = None) -> None:
-    """Take ratings again; not once anyone may have seen where the items came from."""
-    _move(_locked(study, "reopened", "closed"), "open", "reopened", by, closed_at=None)
+    """Take ratings again; not once anyone may have seen where the items came from. What raters left while it was closed
+    is dealt to others."""
+    row = _locked(study, "reopened", "closed")
+    _move(row, "open", "reopened", by, _dealt(row), closed_at=None)
 
 
 @transaction.atomic
@@ -200,6 +207,14 @@ def _columns(protocol: StudyProtocol) -> dict[str, Any]:
         "guide": protocol.guide,
         "deadline": protocol.deadline,
     }
+
+
+def _dealt(study: Study) -> str:
+    if designs.is_pool(study):
+        return ""
+    dealt = redealing.deal_free(study, redealing.takers(study))
+    left = f"{_many(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
+    return "; ".join(filter(None, [f"{_many(dealt.given, 'place')} dealt" if dealt.given else "", left]))
 
 
 def _free_name(study: Study) -> dict[str, str]:

@@ -18,7 +18,8 @@ def fill(apps, schema_editor):
             rater.guide_seen = 1
         else:
             placeholder, rater.user_id = rater.user_id, None
-            rater.invited_at = None if rater.started_at is None else rater.invited_at
+            if rater.started_at is None:
+                rater.invited_at = rater.invited_at if _invite(apps, rater, placeholder) else None
         rater.save()
         if rater.user_id is None and placeholder:
             users.objects.filter(pk=placeholder, username__startswith="rater-", is_staff=False).delete()
@@ -26,6 +27,19 @@ def fill(apps, schema_editor):
     _events(apps)
     studies, guides = apps.get_model("ratings", "Study"), apps.get_model("ratings", "GuideVersion")
     guides.objects.bulk_create(guides(study=study, number=1, text=study.guide) for study in studies.objects.all())
+
+
+def _invite(apps, rater, placeholder):
+    """The links of a seat that nobody took yet, as invitations with the same tokens; whether one of them still leads on."""
+    links = apps.get_model("ratings", "SignInLink").objects.filter(user_id=placeholder, purpose="rater")
+    invitation, kept = apps.get_model("ratings", "Invitation"), ("created_at", "expires_at", "used_at", "revoked_at")
+    rows = [
+        invitation(seat=rater, token_sha256=link.token_sha256, **{name: getattr(link, name) for name in kept})
+        for link in links.order_by("pk")
+    ]
+    invitation.objects.bulk_create(rows)
+    links.delete()
+    return any(row.used_at is None and row.revoked_at is None for row in rows)
 
 
 def _slots(apps):

@@ -101,6 +101,13 @@ class StudyEvent(models.Model):
         )
     ]  # fmt: skip
 
+    _TOLD: ClassVar[dict[str, str]] = {
+        "guide": "guide revised",
+        "member": "role given",
+        "looked": "interim look",
+        "quarantine": "quarantine decided",
+    }
+
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="events")
     kind = models.CharField(max_length=20, choices=KINDS)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
@@ -112,6 +119,13 @@ class StudyEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.at:%Y-%m-%d %H:%M}"
+
+    @property
+    def told(self) -> str:
+        """What happened, as the log says it."""
+        if self.kind == "member" and self.detail.endswith("has no role any more"):
+            return "role taken back"
+        return self._TOLD.get(self.kind, self.kind)
 
 
 class GuideVersion(models.Model):

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import pool, protocols, rehearsal, screen, studies
+from ratings import opening, pool, protocols, rehearsal, screen, studies
 from ratings.choices import WORDS
 from ratings.found import Found
 from ratings.models import Study
@@ -66,11 +66,21 @@ def stocked(study: Study) -> dict[str, Any]:
     """What a draft needs and what the pool holds of it, which takes a while where the pool is large."""
     needed = needs(study)
     if needed["problems"]:
-        return {**needed, "stock": [], "short": False, "waiting": False}
+        return {**needed, "stock": [], "short": False, "waiting": False, "unplannable": ""}
     stock = studies.pool_report(protocols.stored(study.protocol), study)
     missing = [one for one in stock if not one.enough]
     waiting = any(one.unvetted or one.held for one in missing)
-    return {**needed, "stock": stock, "short": bool(missing), "waiting": waiting}
+    unplannable = "" if missing or not needed["sizes"].items else _unplannable(study)
+    return {**needed, "stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
+
+
+def _unplannable(study: Study) -> str:
+    """Why nobody can be given work as this draft wants it, though there are items enough; "" if it can be done."""
+    try:
+        opening.preview(protocols.stored(study.protocol), study)
+    except PlanError as error:
+        return str(error)
+    return ""
 
 
 @study_page("admin", "analyst")

@@ -26,7 +26,7 @@ def interim_look(request: StudyRequest) -> HttpResponse:
     }
     if request.method == "POST":
         try:
-            context["lines"] = interim.look(study, request.user)
+            context["look"] = interim.look(study, request.user)
         except interim.NotAllowed as error:
             context["refusal"] = str(error)
             return render(request, "ratings/interim.html", context, status=409)

@@ -44,6 +44,12 @@ def _before_rating(seat: Rater) -> str:
     return "guide" if seat.started_at is None else ""
 
 
+def _may_rate(seat: Rater) -> bool:
+    """Whether this rater agreed, read the guide and practised. Who has is not turned away for a newer guide: what was
+    answered before it came is kept, and the new one is shown next."""
+    return seat.consented_at is not None and seat.guide_seen > 0 and not practice.pending(seat)
+
+
 @rater_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def rate(request: RaterRequest, code: UUID) -> HttpResponse:
@@ -69,6 +75,8 @@ def _show(request: RaterRequest, place: Assignment) -> HttpResponse:
 
 
 def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
+    if not _may_rate(place.rater):
+        return _elsewhere(request, "ratings:next")
     form = RatingForm(request.rater.study, request.POST, place)
     standing = Rating.objects.filter(assignment=place).first()
     if not form.is_valid():
@@ -163,7 +171,7 @@ def _elsewhere(request: RaterRequest, name: str, *args: Any) -> HttpResponse:
 def draft(request: RaterRequest, code: UUID) -> HttpResponse:
     """Keep what is chosen so far, for after a crash or on another computer. Nothing is said back."""
     place = access.assignment_for(request.user, code)
-    if answering.save_draft(place, DraftForm(request.POST, place).answer):
+    if _may_rate(place.rater) and answering.save_draft(place, DraftForm(request.POST, place).answer):
         serving.extend_lease(place)
     return HttpResponse(status=204)
 

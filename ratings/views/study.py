@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import access, reauth, studies
+from ratings import access, reauth, stopping, studies
 from ratings.forms import GuideForm
 from ratings.models import Study
 from ratings.models.answers import FIRST
@@ -84,7 +84,7 @@ def unblind_study(request: StudyRequest) -> HttpResponse:
         "study": counted().get(pk=study.pk),
         "needs_password": reauth.needs_password(request),
         "refused": refused,
-        "stop_met": studies.stop_met(study),
+        "stop": stopping.look(study),
     }
     return render(request, "ratings/study_unblind.html", context, status=422 if refused else 200)
 

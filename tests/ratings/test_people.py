@@ -355,7 +355,9 @@ def test_an_admin_adds_an_analyst_by_name_or_address(page: Client, study: Study)
     member = study.members.first()
     page.post(f"/studies/small/members/{member.pk}/remove/")
     assert study.members.count() == 1
-    assert [event.detail for event in study.events.filter(kind="member")][:1] == ["ann is analyst"]
+    assert [event.detail for event in study.events.filter(kind="member")][:1] == [
+        f"ann (account {member.user_id}) is analyst"
+    ]
 
 
 def test_roles_that_would_break_the_blinding_are_refused(page: Client, study: Study) -> None:

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import imports, studies
 from ratings.imports import Checked, ImportRefused
-from ratings.management.upload import opened, plain
+from ratings.management.upload import counted, opened, plain
 from ratings.planning import PlanError
 from ratings.studies import StudyError
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         except ImportRefused as refused:
             for problem in refused.problems:
                 self.stderr.write(plain(str(problem)))
-            raise CommandError(f"{len(refused.problems)} problems; nothing was imported", returncode=1) from refused
+            raise CommandError(f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1) from refused
         except (StudyError, PlanError) as error:
             raise CommandError(str(error), returncode=2) from error
         self._tell(checked, options["dry_run"])
@@ -42,4 +42,4 @@ class Command(BaseCommand):
             self.stdout.write(f"{checked.plain} will be shown as plain lists: what goes on from what is not certain.")
         if checked.held:
             self.stdout.write(f"{checked.held} hold words that might give them away and wait in quarantine.")
-        self.stdout.write(f"{len(checked.items)} items {'would be imported' if dry else 'imported'}.")
+        self.stdout.write(f"{counted(len(checked.items), 'item')} {'would be imported' if dry else 'imported'}.")

@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import rating_imports, studies
 from ratings.imports import ImportRefused
-from ratings.management.upload import opened, plain
+from ratings.management.upload import counted, opened, plain
 from ratings.studies import StudyError
 
 
@@ -32,9 +32,10 @@ class Command(BaseCommand):
         except ImportRefused as refused:
             for problem in refused.problems:
                 self.stderr.write(plain(str(problem)))
-            raise CommandError(f"{len(refused.problems)} problems; nothing was imported", returncode=1) from refused
+            raise CommandError(f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1) from refused
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         done = "would be imported" if options["dry_run"] else "imported"
         raters = len(checked.known_raters) + len(checked.new_raters)
-        self.stdout.write(f"{len(checked.rows)} ratings of {checked.items} items by {raters} raters {done}.")
+        ratings, items = counted(len(checked.rows), "rating"), counted(checked.items, "item")
+        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {done}.")

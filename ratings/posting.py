@@ -6,7 +6,6 @@ from datetime import timedelta
 from email.utils import parseaddr
 from typing import NamedTuple
 
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
@@ -60,10 +59,9 @@ def invite_all(study: Study, text: str, by: Actor, address: Address) -> Posted:
         addresses = _read(study, text)
         seats = list(free(study)[: len(addresses)])
         if len(seats) < len(addresses):
-            few = (
-                f"{len(addresses)} addresses for {len(seats)} free seats: add {len(addresses) - len(seats)} seats first"
-            )
-            raise AddressError([few])
+            few = len(addresses) - len(seats)
+            asked = f"{_many(len(addresses), 'address', 'es')} for {_many(len(seats), 'free seat')}"
+            raise AddressError([f"{asked}: add {_many(few, 'seat')} first"])
         posts = [_invitation(seat, to, by, address) for seat, to in zip(seats, addresses, strict=True)]
     return _send(posts)
 
@@ -135,6 +133,10 @@ def _known(study: Study, found: dict[str, str]) -> list[tuple[str, str]]:
         for name in {name.casefold() for name in names} & found.keys():
             problems[name] = f"{found[name]} is or was an admin or analyst of this study, who cannot rate in it"
     return [(to, problems[to]) for to in found if to in problems]
+
+
+def _many(number: int, noun: str, ending: str = "s") -> str:
+    return f"{number} {noun}{ending * (number != 1)}"
 
 
 def _invitation(seat: Rater, to: str, by: Actor, address: Address) -> Post:

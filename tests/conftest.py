@@ -38,6 +38,7 @@ def quick_clockwork(settings: Any) -> None:
     for name in PACED:
         setattr(settings, name, getattr(settings, name) / 20)
     settings.PRICE_SECONDS = 0  # each test has prices of its own
+    settings.WHITENOISE_AUTOREFRESH = True  # else every test client reads all static files when it is made
 
 
 @pytest.fixture

@@ -235,3 +235,17 @@ def test_nobody_signs_in_to_go_elsewhere(client: Client) -> None:
     User.objects.create_user("kim", password="seven grey pipettes")
     sent = {"username": "kim", "password": "seven grey pipettes", "next": "https://evil.example.org/"}
     assert client.post("/login/", sent).headers["Location"] == "/"
+
+
+@pytest.mark.parametrize("own", ["{}", "0{}", "+{}", "%20{}"])
+def test_nobody_sets_their_own_password_in_the_back_office_without_the_old_one(client: Client, own: str) -> None:
+    root = User.objects.create_superuser("root", password="seven grey pipettes")
+    other = User.objects.create_user("kim")
+    client.force_login(root)
+    new = {"password1": "eight blue beakers", "password2": "eight blue beakers", "usable_password": "true"}
+    address = f"/admin/auth/user/{own.format(root.pk)}/password/"
+    assert client.get(address).status_code == 403
+    assert client.post(address, new).status_code == 403
+    root.refresh_from_db()
+    assert root.check_password("seven grey pipettes")
+    assert client.post(f"/admin/auth/user/{other.pk}/password/", new).status_code == 302

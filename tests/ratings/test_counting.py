@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Eleven items of one source, all rated by R01: ten would still be enough for an interim look, nine would not."""
+    """Eleven items of one source, all rated by R01: ten are planned, as many as an interim look needs, nine are too few."""
     factories.pool(11)
     sources = [{"cast": "offline", "perturbation": "none", "count": 11}]
-    study = factories.open_study(raters=1, sources=sources, ratings_per_item=1)
+    study = factories.open_study(raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10)
     for place in Assignment.objects.filter(rater__study=study):
         answering.rate(place, True, 3, uuid.uuid4())
     return study
@@ -40,7 +40,7 @@ def everywhere(study: Study) -> set[int]:
 def interim_look(study: Study) -> list[int | None]:
     analyst = User.objects.create_user(f"analyst-{uuid.uuid4().hex}")
     Membership.objects.create(study=study, user=analyst, role="analyst")
-    return [line.rate and line.rate.n for line in interim.look(study, analyst)]
+    return [line.rate and line.rate.n for line in interim.look(study, analyst).lines]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_of_the_second_occasion_surplus_or_released_counts_nowhere(
 
 def test_ratings_of_a_dropped_rater_count_nowhere(study: Study) -> None:
     Rater.objects.filter(study=study).update(withdrawn_at=timezone.now(), dropped=True)
-    assert everywhere(study) == {0} and interim_look(study) == []
+    assert everywhere(study) == {0} and interim_look(study) == [None]
 
 
 def test_who_cannot_judge_has_given_a_rating_that_no_rate_has(study: Study) -> None:

@@ -1,3 +1,5 @@
+import io
+import itertools
 import uuid
 from typing import Any
 
@@ -5,10 +7,12 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
-from ratings import answering, interim, studies
+from ratings import answering, interim, members, rating_imports, seating, studies
 from ratings.interim import NotAllowed, look
-from ratings.models import Assignment, Membership, Study
+from ratings.models import Assignment, Membership, Rater, Study
+from ratings.studies import StudyError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -36,24 +40,46 @@ def rate_some(study: Study, perturbation: str, count: int, verdict: bool = True)
     return places
 
 
-def told(study: Study, user: User) -> dict[str, tuple[int, int] | None]:
-    return {line.perturbation: line.rate and (line.rate.k, line.rate.n) for line in look(study, user)}
+Told = dict[str, tuple[int, int] | None]
 
 
-def test_a_source_is_shown_from_ten_ratings_on(study: Study, analyst: User) -> None:
-    rate_some(study, "none", 10)
-    rate_some(study, "subtle", 9)
+def told(study: Study, user: User) -> Told:
+    return {line.perturbation: line.rate and (line.rate.k, line.rate.n) for line in look(study, user).lines}
+
+
+def test_the_whole_study_is_shown_as_it_stood_at_a_quarter_and_a_source_from_ten_ratings_on(
+    study: Study, analyst: User
+) -> None:
+    # 40 ratings are planned: snapshots at 10, 20, 30 and 40.
+    rate_some(study, "none", 9)
+    assert told(study, analyst) == {"none": None, "subtle": None}
+    rate_some(study, "none", 1)
+    assert told(study, analyst) == {"none": (10, 10), "subtle": None}
+    rate_some(study, "subtle", 9, verdict=False)
     assert told(study, analyst) == {"none": (10, 10), "subtle": None}
 
 
-def test_only_whole_tens_are_shown_so_that_no_look_tells_a_single_rating(study: Study, analyst: User) -> None:
+def test_a_line_moves_on_by_ten_ratings_or_more_alone(study: Study, analyst: User) -> None:
     rate_some(study, "none", 10)
-    before = told(study, analyst)
-    for _ in range(9):
-        rate_some(study, "none", 1, verdict=False)
-        assert told(study, analyst) == before
-    rate_some(study, "none", 1, verdict=False)
-    assert told(study, analyst) == {"none": (10, 20)}
+    rate_some(study, "subtle", 9, verdict=False)
+    rate_some(study, "none", 1)  # 20: none has 11, one more than it was told of; subtle has 9
+    assert told(study, analyst) == {"none": (10, 10), "subtle": None}
+    rate_some(study, "subtle", 2, verdict=False)
+    rate_some(study, "none", 8, verdict=False)  # 30: none has 19, nine more than told; subtle has 11
+    assert told(study, analyst) == {"none": (10, 10), "subtle": (0, 11)}
+    rate_some(study, "none", 1)
+    rate_some(study, "subtle", 9)  # 40: none has 20, ten more than told; subtle has 20, nine more
+    assert told(study, analyst) == {"none": (12, 20), "subtle": (0, 11)}
+
+
+def test_who_looks_after_each_rating_never_learns_which_one_moved_a_source(study: Study, analyst: User) -> None:
+    seen: list[tuple[int, Told]] = []
+    for number in range(1, 41):
+        rate_some(study, "none" if number % 2 else "subtle", 1)
+        seen.append((number, told(study, analyst)))
+    moves = [now for (_, before), (now, after) in itertools.pairwise(seen) if before != after]
+    # 20: ten of each; at 30 each has only five more, which nobody is told; at 40 ten more.
+    assert moves == [20, 40]
 
 
 def test_a_correction_does_not_tell_which_source_it_belongs_to(study: Study, analyst: User) -> None:
@@ -66,26 +92,67 @@ def test_a_correction_does_not_tell_which_source_it_belongs_to(study: Study, ana
 def test_a_correction_is_no_tenth_rating(study: Study, analyst: User) -> None:
     *_, place = rate_some(study, "none", 9)
     answering.rate(place, False, 1, uuid.uuid4(), revision=1)
-    assert told(study, analyst) == {"none": None}
+    assert told(study, analyst)["none"] is None
+
+
+def test_who_cannot_judge_fills_a_place_of_the_plan_and_is_in_no_rate(study: Study, analyst: User) -> None:
+    rate_some(study, "none", 9)
+    answering.rate(Assignment.objects.filter(rating=None)[0], None, None, uuid.uuid4(), cannot_judge=True)
+    assert look(study, analyst).ratings == 10
+    assert told(study, analyst)["none"] is None
 
 
 def test_what_counts_nowhere_is_in_no_look(study: Study, analyst: User) -> None:
     places = rate_some(study, "none", 10)
-    answering.rate(rate_some_left(study), None, None, uuid.uuid4(), cannot_judge=True)
-    assert told(study, analyst)["none"] == (10, 10)
     Assignment.objects.filter(pk=places[0].pk).update(slot=None, surplus=True)
     assert told(study, analyst)["none"] is None
 
 
-def rate_some_left(study: Study) -> Assignment:
-    return Assignment.objects.filter(item__study=study, rating=None)[0]
+def test_a_snapshot_that_shows_ratings_dropped_since_is_withdrawn_and_the_one_before_stands(
+    study: Study, analyst: User
+) -> None:
+    first, second = study.raters.order_by("number")
+    for place in [*first.assignments.all(), *second.assignments.all()]:
+        answering.rate(place, True, 3, uuid.uuid4())
+    assert told(study, analyst) == {"none": (20, 20), "subtle": (20, 20)}
+    # Each rater has twenty; the second's first ten stand from 21 to 30, so 10 and 20 hold the first rater's alone.
+    Rater.objects.filter(pk=second.pk).update(withdrawn_at=timezone.now(), dropped=True)
+    assert look(study, analyst).ratings == 20
+    Rater.objects.filter(pk=first.pk).update(withdrawn_at=timezone.now(), dropped=True)
+    assert look(study, analyst)[0] == 0 and set(told(study, analyst).values()) == {None}
+
+
+def test_who_was_dropped_before_a_quarter_was_reached_is_not_in_its_snapshot(study: Study, analyst: User) -> None:
+    first, second = study.raters.order_by("number")
+    for place in first.assignments.all()[:9]:
+        answering.rate(place, True, 3, uuid.uuid4())
+    Rater.objects.filter(pk=first.pk).update(withdrawn_at=timezone.now(), dropped=True)
+    for number, place in enumerate(second.assignments.all()[:10], 1):
+        answering.rate(place, True, 3, uuid.uuid4())
+        assert look(study, analyst).ratings == (10 if number == 10 else 0)
+
+
+def test_seats_and_ratings_from_elsewhere_that_come_later_move_no_snapshot() -> None:
+    factories.pool(20)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 20}]
+    crossed = factories.open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
+    analyst = User.objects.create_user("ann")
+    Membership.objects.create(study=crossed, user=analyst, role="analyst")
+    rate_some(crossed, "none", 10)
+    assert look(crossed, analyst)[:2] == (10, 40)  # 20 items, 2 ratings of each
+    seating.add_seats(crossed, 2)
+    codes = crossed.items.values_list("code", flat=True)
+    table = "item,rater,verdict,confidence\n" + "".join(f"{code},A,0,1\n" for code in codes)
+    rating_imports.take(crossed, io.BytesIO(table.encode()))
+    assert look(crossed, analyst)[:2] == (10, 40)
+    assert told(crossed, analyst) == {"none": (10, 10)}
 
 
 def test_every_look_is_in_the_log_with_its_analyst_and_none_that_was_refused(study: Study, analyst: User) -> None:
     rate_some(study, "none", 10)
     look(study, analyst)
     event = study.events.get(kind="looked")
-    assert (event.by, event.detail) == (analyst, "interim look: 1 of 1 sources with 10 ratings or more")
+    assert (event.by, event.detail) == (analyst, "at 10 of 40 planned ratings: 1 of 2 sources shown")
     with pytest.raises(NotAllowed):
         look(study, User.objects.create_user("nobody"))
     assert study.events.filter(kind="looked").count() == 1
@@ -104,6 +171,42 @@ def test_who_rates_or_runs_the_study_may_not_look_superusers_included(study: Stu
     both = User.objects.create_superuser("both")
     factories.seat(study, user=both)
     assert "hold a seat" in interim.refusal(study, both)
+
+
+def test_who_ran_the_study_once_may_not_look_as_its_analyst(study: Study) -> None:
+    boss, ann = User.objects.create_user("boss"), User.objects.create_user("ann", is_staff=True)
+    members.add(study, "ann", "admin", boss)
+    members.add(study, "ann", "analyst", boss)
+    assert "have run this study" in interim.refusal(study, ann)
+    study.members.get(user=ann).delete()
+    User.objects.filter(pk=ann.pk).update(username="anna")  # another name is no other person
+    members.add(study, "anna", "analyst", boss)
+    assert "have run this study" in interim.refusal(study, User.objects.get(pk=ann.pk))
+
+
+def test_who_did_anything_in_a_study_but_read_it_may_not_look(study: Study, admin_user: User) -> None:
+    for kind in ("exported", "audited", "looked"):
+        studies.log(study, kind, admin_user)
+    assert interim.refusal(study, admin_user) == ""
+    studies.pause(study, admin_user)
+    study.refresh_from_db()
+    assert "have run this study" in interim.refusal(study, admin_user)
+
+
+def test_logs_from_before_accounts_had_a_number_there_are_read_too(study: Study, analyst: User) -> None:
+    assert interim.refusal(study, analyst) == ""
+    studies.log(study, "member", None, "analyst is study admin")
+    assert "have run this study" in interim.refusal(study, analyst)
+
+
+def test_who_looked_cannot_be_made_an_admin_before_unblinding(study: Study, analyst: User) -> None:
+    User.objects.filter(pk=analyst.pk).update(is_staff=True)
+    look(study, analyst)
+    with pytest.raises(StudyError, match="has taken an interim look"):
+        members.add(study, "analyst", "admin")
+    studies.close_and_unblind(study, None)
+    study.refresh_from_db()
+    assert members.add(study, "analyst", "admin").role == "admin"
 
 
 def test_there_is_nothing_to_look_at_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:

@@ -11,9 +11,9 @@ from django.test import Client
 from django.utils import timezone
 from seats import STRANGER
 
-from ratings import access, inviting, joining, studies
+from ratings import access, inviting, joining, members, studies
 from ratings.access import Door
-from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
+from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -213,6 +213,32 @@ def test_an_analyst_of_the_study_cannot_take_a_seat_in_it(client: Client) -> Non
         joining.accept(joining.find(token), analyst, joining.Joining())
     assert seats.accept(Client(), token).status_code == 302  # a stranger with that link is somebody new
     assert seats.seat(study).user != analyst
+
+
+@pytest.mark.parametrize("past", ["analyst", "renamed", "looked", "made it", "paused it"])
+def test_who_had_part_in_a_study_cannot_take_a_seat_in_it(past: str) -> None:
+    study, ann = seats.study(), User.objects.create_user("ann", email="ann@example.org")
+    if past in ("analyst", "renamed"):
+        members.remove(study, members.add(study, "ann", "analyst"))
+        User.objects.filter(pk=ann.pk).update(username="ann" if past == "analyst" else "anna")
+    elif past == "looked":
+        studies.log(study, "looked", ann)
+    elif past == "made it":  # and is no member of staff any more
+        Study.objects.filter(pk=study.pk).update(created_by=ann)
+    else:
+        studies.pause(study, ann)
+    ann.refresh_from_db()
+    invitation = joining.find(inviting.invite(seats.seat(study)))
+    assert joining.refusal(invitation, ann) == "member"
+    with pytest.raises(studies.StudyError):
+        joining.accept(invitation, ann, joining.Joining())
+    assert seats.seat(study).user is None
+
+
+def test_a_part_in_another_study_keeps_nobody_from_a_seat() -> None:
+    other, ann = seats.study(slug="other"), User.objects.create_user("ann")
+    members.remove(other, members.add(other, "ann", "analyst"))
+    assert joining.accept(joining.find(inviting.invite(seats.seat())), ann, joining.Joining()).user == ann
 
 
 def test_nobody_takes_two_seats_of_one_study(client: Client) -> None:

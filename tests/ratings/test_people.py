@@ -95,7 +95,7 @@ def test_a_letter_says_what_is_asked_and_nothing_of_any_item(study: Study) -> No
         ("ada@example.org\nno address", "Line 2: &#x27;no address&#x27; is not an e-mail address"),
         ("ada@example.org\nADA@example.org", "Line 2: ADA@example.org stands there twice"),
         ("a@example.org,b@example.org,c@example.org,d@example.org", "4 addresses for 3 free seats: add 1 seats first"),
-        ("boss@example.org", "boss@example.org is an admin or analyst of this study"),
+        ("boss@example.org", "boss@example.org is or was an admin or analyst of this study"),
         ('"a\x01b"@example.org', "is not an e-mail address"),
         (" ,\n; ", "There is no address in this list"),
         ("<script>alert(1)</script>", "&lt;script&gt;"),
@@ -412,6 +412,40 @@ def test_erasure_takes_the_person_and_leaves_code_and_ratings(page: Client, stud
     assert (seats.seat(study).label, seats.seat(study).user_id, Rating.objects.count()) == ("R01", user.pk, 1)
     assert client.get("/rate/").status_code == 302  # the session is over
     assert study.events.get(kind="erased").by is None
+
+
+def test_an_erased_persons_address_stays_in_no_study_and_no_invitation_to_it_works(study: Study) -> None:
+    other = seats.study(slug="other")
+    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    waiting = inviting.invite(seats.seat(other), email="Ada@Example.org")
+    bob = inviting.invite(seats.seat(other, "R02"), email="bob@example.org")
+    erasing.erase(seat.user)
+    assert list(Invitation.objects.exclude(email="").values_list("email", flat=True)) == ["bob@example.org"]
+    assert Client().get(f"/r/{waiting}/").status_code == 410
+    assert Client().get(f"/r/{bob}/").status_code == 200
+    used = Invitation.objects.get(seat=seat)
+    assert used.used_at and used.revoked_at is None
+
+
+def test_erasing_who_has_no_address_takes_back_nobodys_invitation(study: Study) -> None:
+    seat = seats.taken(seats.seat(study))
+    link = inviting.invite(seats.seat(study, "R02"))
+    erasing.erase(seat.user)
+    assert Client().get(f"/r/{link}/").status_code == 200
+
+
+def test_an_erased_analysts_name_leaves_the_log_of_members_and_who_they_were_stays_known(study: Study) -> None:
+    ann = User.objects.create_user("ann")
+    members.add(study, "ann", "analyst")
+    erasing.erase(ann)
+    assert study.events.get(kind="member").detail == f"erased (account {ann.pk}) is analyst"
+
+
+def test_addresses_of_those_who_had_part_are_not_invited(study: Study) -> None:
+    User.objects.create_user("ann", email="ann@example.org")
+    members.remove(study, members.add(study, "ann", "analyst"))
+    with pytest.raises(posting.AddressError, match="ann@example.org is or was an admin or analyst"):
+        posting.invite_all(study, "ann@example.org", None, whole)
 
 
 def test_staff_are_not_erased(boss: User) -> None:

@@ -1,4 +1,6 @@
+import csv
 import io
+import zipfile
 from typing import Any
 
 import factories
@@ -6,9 +8,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.urls import reverse
 
-from ratings import exports, reports, studies
+from ratings import exports, packs, reports, studies
 from ratings.imports import ImportRefused
-from ratings.models import Item, ItemSource, Rating, RatingEvent, Study
+from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
 from ratings.rating_imports import check, take
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -75,6 +77,43 @@ def test_imported_ratings_count_and_are_called_imported(study: Study) -> None:
     assert {row["imported"] for row in rows} == {1}
     assert {row["layout"] for row in rows} == {""}
     assert {row["seconds"] for row in rows} == {""}
+
+
+def versions(study: Study, by: Any) -> list[dict[str, str]]:
+    with packs.pack(study, blinded=not study.is_unblinded, by=by) as file, zipfile.ZipFile(file) as archive:
+        return list(csv.DictReader(io.StringIO(archive.read("versions.csv").decode(), newline="")))
+
+
+def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study: Study, admin_user: Any) -> None:
+    factories.rate_all(study.raters.order_by("number")[0])
+    Rating.objects.update(note="I was told this is item-7")
+    every = codes(study)
+    # The importer knows what each row is of, by its note, its rater or its place in the file.
+    take(study, table(*(f"{code},A,1,5,,,item {n}" for n, code in enumerate(every)), head=f"{HEAD},submitted_at,seconds,note"))  # fmt: skip
+    for rows in (list(exports.rows(study, blinded=True)), versions(study, admin_user)):
+        own = [row for row in rows if row["rater"] == "R03"]
+        assert len(own) == len(every) and rows[-len(own) :] == own  # apart from the others, not beside their items
+        assert {(row["item"], row["note"]) for row in own} == {("", "")}
+        assert all(row["item"] for row in rows[: -len(own)])
+        assert {row["note"] for row in rows} == {""}
+    studies.close_and_unblind(study, admin_user)
+    study.refresh_from_db()
+    for rows in (list(exports.rows(study, blinded=False)), versions(study, admin_user)):
+        own = [row for row in rows if row["rater"] == "R03"]
+        assert {(str(row["item"]), row["note"]) for row in own} == {(c, f"item {n}") for n, c in enumerate(every)}
+
+
+def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
+    for item, key in zip(study.items.order_by("pk")[:2], ("K1", "K2"), strict=True):
+        row = ImportedItem.objects.create(
+            study=study, key=key, record={}, label="elsewhere", perturbation="none", payload={}, payload_sha256=key
+        )
+        ItemSource.objects.filter(item=item).update(imported=row)
+    # "has rated this item on line 2" would tell that this code is K1; no code is taken, be it an imported item's or not.
+    tries = [f"{code},A,1,5" for code in codes(study)]
+    assert said(study, "K1,A,1,5", *tries) == [(line, "item") for line in range(3, 3 + len(tries))]
+    assert said(study, "K1,A,1,5", "K2,A,1,5") == []
+    assert said(study, "K1,A,1,5", "K1,A,1,5") == [(3, "rater")]
 
 
 def test_a_second_file_goes_on_with_the_raters_of_the_first(study: Study) -> None:

@@ -135,11 +135,12 @@ def first_look(
 def save_draft(assignment: Assignment, answer: Answer) -> bool:
     """Keep what is chosen and not saved; False where it is too late for that. No draft touches an answer."""
     place = _locked(assignment)
-    over = place.rater.study.status not in ("open", "paused") or place.rater.withdrawn_at is not None
+    seat = place.rater
+    over = seat.study.status not in ("open", "paused") or seat.withdrawn_at or seat.finished_at
     if over or Rating.objects.filter(assignment=place).exists():
         return False
     _keep(place, answer)
-    Rater.objects.filter(pk=place.rater_id).update(last_seen_at=timezone.now())
+    Rater.objects.filter(pk=seat.pk).update(last_seen_at=timezone.now())
     return True
 
 
@@ -192,6 +193,8 @@ def _refuse_if_closed(place: Assignment) -> None:
         raise StudyClosed(f"{study.name} is {study.status} and takes no more ratings.")
     if place.rater.withdrawn_at:
         raise StudyClosed(f"You have withdrawn from {study.name}.")
+    if place.rater.finished_at:
+        raise StudyClosed(f"You have finished {study.name}: your answers stand.")
 
 
 def _used_elsewhere() -> StudyError:

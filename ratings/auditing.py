@@ -12,18 +12,19 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from ratings.audit import orders, payloads, responses, tells
+from ratings.audit import looking, orders, payloads, responses, tells
 from ratings.audit.findings import Check
 from ratings.audit.sealed import sealed
+from ratings.audit.visits import ChangedError
 from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
 
-VERSION = 1
+VERSION = 2  # since 2 a check that could not be decided has passed null
 MOST_IN_A_PAGE = 60  # assignments that a page of the site audits while somebody waits; more is for the command
 
 
 class AuditError(ValueError):
-    """There is nothing to audit; the message says why, for people."""
+    """Nothing can be said of this study now; the message says why, for people."""
 
 
 def run(study: Study, by: Actor = None, progress: Callable[[int, int], None] | None = None) -> BlindingAudit:
@@ -41,15 +42,26 @@ def run(study: Study, by: Actor = None, progress: Callable[[int, int], None] | N
 
 
 def inspect(study: Study, progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """The report. Whatever is written on the way is undone."""
+    """The report. Whatever is written on the way is undone. AuditError if the study does not keep still for it."""
+    try:
+        checks = _checks(study, progress)
+    except ChangedError as error:
+        raise AuditError(
+            f"{study.name} was changed while it was being audited, so nothing can be said: audit it again, best while it "
+            "is paused"
+        ) from error
+    return _report(study, checks)
+
+
+def _checks(study: Study, progress: Callable[[int, int], None] | None) -> list[Check]:
     secrets = sealed(study)
     found = [*payloads.checks(study, secrets), *orders.checks(study), *tells.checks(study)]
     raters = study.raters.count()
     seen = responses.Responses(study, secrets)
-    for done in responses.look(seen):
+    for done in looking.look(seen):
         if progress:
             progress(min(done, raters), raters)
-    return _report(study, [*found, *seen.checks()])
+    return [*found, *seen.checks()]
 
 
 def _report(study: Study, checks: list[Check]) -> dict[str, Any]:
@@ -58,7 +70,8 @@ def _report(study: Study, checks: list[Check]) -> dict[str, Any]:
         "version": VERSION,
         "study": {"slug": study.slug, "code": str(study.code), "kind": study.kind, "status": study.status},
         "at": timezone.now().isoformat(timespec="seconds"),
-        "passed": all(check.passed for check in checks),
+        "passed": not any(check.failed for check in checks),
+        "not_decided": [check.name for check in checks if check.is_undecided],
         "items": study.items.count(),
         "raters": study.raters.count(),
         "assignments": Assignment.objects.filter(rater__study=study).count(),

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -54,23 +54,33 @@ class Checked:
         return sum(bool(quarantine.reasons(item.payload, item.context)) for item in self.items)
 
 
+class _Read(NamedTuple):
+    """A file by the numbers of its lines, and what of the study it was read for: only a draft may change that."""
+
+    read_for: tuple[str, object]
+    items: dict[int, ImportedItem]
+    problems: list[Problem]
+    giving_away: list[Problem]  # these count once the study is open
+
+
 def check(study: Study, stream: BinaryIO) -> Checked:
     """The dry run: everything `take` would do, and nothing written."""
-    if study.status not in INTO:
-        raise StudyError(f"{study.name} is {study.status}; items are imported into a study that is a draft or open")
-    items, problems = _read(study, stream)
-    problems += _met_before(study, items)
-    if not study.is_draft:
-        problems += _giving_away(items)
-    shown = sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]
-    return Checked(tuple(items.values()), tuple(shown))
+    study = Study.objects.get(pk=study.pk)
+    return _checked(study, _read(study, stream))
 
 
-@transaction.atomic
 def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
-    """Import the file: a draft keeps its items until it opens, an open study deals them out behind what was served."""
-    study = Study.objects.select_for_update().get(pk=study.pk)
-    checked = check(study, stream)
+    """Import the file: a draft keeps its items until it opens, an open study deals them out behind what was served.
+
+    Answers wait for whoever holds the study's row, so the file is read and blinded before.
+    """
+    read = _read(Study.objects.get(pk=study.pk), stream)
+    with transaction.atomic():
+        return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
+
+
+def _write(study: Study, read: _Read, by: User | None) -> Checked:
+    checked = _checked(study, read)
     if checked.problems:
         raise ImportRefused(checked.problems)
     for item in checked.items:
@@ -94,7 +104,8 @@ def remove_all(study: Study, by: User | None = None) -> int:
     return count
 
 
-def _read(study: Study, stream: BinaryIO) -> tuple[dict[int, ImportedItem], list[Problem]]:
+def _read(study: Study, stream: BinaryIO) -> _Read:
+    _refuse_unless_taking(study)
     protocol = protocols.stored(study.protocol)
     items: dict[int, ImportedItem] = {}
     problems: list[Problem] = []
@@ -106,7 +117,29 @@ def _read(study: Study, stream: BinaryIO) -> tuple[dict[int, ImportedItem], list
         if len(problems) > MOST_PROBLEMS:
             problems.append(Problem(10**9, "", "more problems than can be told; the lines behind were not read"))
             break
-    return items, problems + _twice(items)
+    return _Read(_asks(study), items, problems + _twice(items), _giving_away(items))
+
+
+def _checked(study: Study, read: _Read) -> Checked:
+    """What was read, against the study as it is now."""
+    _refuse_unless_taking(study)
+    if _asks(study) != read.read_for:
+        raise StudyError(f"{study.name} was changed while the file was read; import it again")
+    problems = read.problems + _met_before(study, read.items)
+    if not study.is_draft:
+        problems += read.giving_away
+    shown = sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]
+    return Checked(tuple(read.items.values()), tuple(shown))
+
+
+def _asks(study: Study) -> tuple[str, object]:
+    """What decides how a line is read: the kind of item, and how items are shown."""
+    return study.kind, protocols.stored(study.protocol).display
+
+
+def _refuse_unless_taking(study: Study) -> None:
+    if study.status not in INTO:
+        raise StudyError(f"{study.name} is {study.status}; items are imported into a study that is a draft or open")
 
 
 def _twice(items: dict[int, ImportedItem]) -> list[Problem]:

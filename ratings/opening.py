@@ -172,7 +172,9 @@ def _versions(protocol: StudyProtocol, raters: int | None) -> int | None:
     if protocol.design == "crossed":
         return 1
     if raters and raters < each:
-        raise PlanError(f"{raters} raters are too few for {each} ratings per item; {each} would work")
+        raise PlanError(
+            f"{raters} rater{' is' if raters == 1 else 's are'} too few for {each} ratings per item; {each} would work"
+        )
     return raters // each if raters else None
 
 

@@ -59,10 +59,9 @@ def _versions(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
     """Every version of every answer, those of dropped raters left out; blinded, what `exports.rows` withholds is empty."""
     events = RatingEvent.objects.filter(assignment__item__study=study, assignment__rater__dropped=False)
     place = "assignment__"
-    item, note = F(f"{place}item__code"), F("note")
-    if blinded:
-        item, note = Case(When(~Q(kind="imported"), then=item)), Value("")
-    events = events.annotate(code=item, said=note)
+    item = F(f"{place}item__code")
+    shown = {"code": Case(When(~Q(kind="imported"), then=item)), "said": Value("")}
+    events = events.annotate(**shown if blinded else {"code": item, "said": F("note")})
     order = F("code").asc(nulls_last=True), f"{place}rater__number", f"{place}occasion", f"{place}position", "revision"
     found = events.order_by(*order).values_list(
         "code", f"{place}rater__label", f"{place}occasion", "revision", "kind", "verdict", "confidence",

@@ -3,10 +3,7 @@
 A hit is a question to a person, not a verdict: until somebody releases the item, it stays out of the study.
 """
 
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
@@ -16,18 +13,8 @@ from django.utils import timezone
 from ratings.blinding import Payload
 from ratings.found import Found
 from ratings.models import Quarantine, Study, StudyEvent
+from simulation.lab import giving_away
 
-RUN = 6  # words in a row that an item and its secret may not share
-_HINTS = re.compile(
-    r"\bsecret\s*:|\bperturb\w*|\bdeliberate(?:ly)?\b|\bintentional(?:ly)? (?:wrong|error)\w*|\bimplausib\w*"
-    r"|\berror[_ -]?types?\b|\bincorrect transitions?\b"
-)
-_WORD = re.compile(r"\w+")
-
-_QUOTED = re.compile(r"“[^“”]*”|\"[^\"]*\"|`[^`]*`|(?<!\w)[‘'][^’']*[’'](?!\w)")
-_LETTERS = 4  # words with letters among the six: a list of readings is nobody's wording
-
-Run = tuple[str, ...]
 Reason = tuple[str, str]  # the place, and what was found there
 
 
@@ -76,20 +63,20 @@ def reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> l
     said by both.
     """
     shown = [*texts(payload), *texts(context, "context")]
-    found = [(place, f"the word “{word}”") for place, text in shown for word in _suspicious(text)]
-    if runs := _runs(*_QUOTED.split(secret.text)):
+    found = [(place, f"the word “{word}”") for place, text in shown for word in giving_away.hints(text)]
+    if runs := giving_away.own_runs(secret.text):
         found += _shared(shown, payload, context, secret, runs)
     return found
 
 
 def _shared(
-    shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[Run]
+    shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[giving_away.Run]
 ) -> Iterator[Reason]:
-    hits = [(place, same) for place, text in shown if (same := _runs(text) & runs)]
+    hits = [(place, same) for place, text in shown if (same := giving_away.runs(text) & runs)]
     if not hits:
         return
     brought = [payload.get(key) for key in ("action", "before", "goal")]
-    known = _runs(*(text for _, text in texts([*brought, context, secret.original])))
+    known = giving_away.runs(*(text for _, text in texts([*brought, context, secret.original])))
     for place, same in hits:
         if own := sorted(same - known):
             yield place, f"six words of its own explanation: “{' '.join(own[0])}”"
@@ -105,27 +92,6 @@ def texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
     elif isinstance(shown, list | tuple):
         for at, part in enumerate(shown):
             yield from texts(part, f"{place}[{at}]")
-
-
-@lru_cache(maxsize=100_000)
-def _suspicious(text: str) -> tuple[str, ...]:
-    return tuple(sorted({match.group() for match in _HINTS.finditer(_folded(text))}))
-
-
-def _folded(text: str) -> str:
-    """One spelling of each letter, no capitals, no signs that cannot be seen, names of programs as words."""
-    if text.isascii():
-        return " ".join(text.casefold().split())
-    shown = "".join(
-        sign for sign in unicodedata.normalize("NFKC", text) if unicodedata.category(sign) != "Cf" and sign != "\ufffd"
-    )
-    return " ".join(shown.casefold().split())
-
-
-def _runs(*all_texts: str) -> set[Run]:
-    lists = [_WORD.findall(_folded(text)) for text in all_texts]
-    runs = (tuple(words[at : at + RUN]) for words in lists for at in range(len(words) - RUN + 1))
-    return {run for run in runs if sum(not word[:1].isdigit() for word in run) >= _LETTERS}
 
 
 @transaction.atomic

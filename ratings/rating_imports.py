@@ -44,32 +44,56 @@ class Checked:
         return sum(row.verdict is None for row in self.rows)
 
 
+class _Read(NamedTuple):
+    """A table as it was read, whatever the study holds by then."""
+
+    rows: list[Row]
+    problems: list[Problem]
+
+
 def check(study: Study, stream: BinaryIO) -> Checked:
     """The dry run: everything `take` would do, and nothing written."""
-    if study.status not in INTO:
-        raise StudyError(f"{study.name} is {study.status}; ratings are imported while it is open, paused or closed")
-    rows, problems = rating_table.read(stream, timezone.now())
-    targets, known = _targets(study), _known_raters(study)
-    problems += _astray(rows, targets) + _rated_twice(study, rows, targets)
-    named = dict.fromkeys(row.rater for row in rows)
+    study = Study.objects.get(pk=study.pk)
+    return _checked(study, _read(study, stream), _targets(study))
+
+
+def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
+    """Import the file: a seat for each new rater, and for each row an assignment, its rating and the event of it.
+
+    Answers wait for whoever holds the study's row, so the file is read before.
+    """
+    read = _read(Study.objects.get(pk=study.pk), stream)
+    with transaction.atomic():
+        return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
+
+
+def _read(study: Study, stream: BinaryIO) -> _Read:
+    _refuse_unless_taking(study)
+    return _Read(*rating_table.read(stream, timezone.now()))
+
+
+def _checked(study: Study, read: _Read, targets: Mapping[str, Target]) -> Checked:
+    """What was read, against the study as it is now."""
+    _refuse_unless_taking(study)
+    known = _known_raters(study)
+    problems = read.problems + _astray(read.rows, targets) + _rated_twice(study, read.rows, targets)
+    named = dict.fromkeys(row.rater for row in read.rows)
     return Checked(
-        rows=tuple(rows),
+        rows=tuple(read.rows),
         problems=tuple(sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]),
-        items=len({targets[row.item].item_id for row in rows if row.item in targets}),
+        items=len({targets[row.item].item_id for row in read.rows if row.item in targets}),
         known_raters=tuple(name for name in named if name in known),
         new_raters=tuple(name for name in named if name not in known),
     )
 
 
-@transaction.atomic
-def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
-    """Import the file: a seat for each new rater, and for each row an assignment, its rating and the event of it."""
-    study = Study.objects.select_for_update().get(pk=study.pk)
-    checked = check(study, stream)
+def _write(study: Study, read: _Read, by: User | None) -> Checked:
+    targets = _targets(study)
+    checked = _checked(study, read, targets)
     if checked.problems:
         raise ImportRefused(checked.problems)
     seats = _seats(study, checked)
-    places = Assignment.objects.bulk_create(_places(checked.rows, _targets(study), seats), batch_size=200)
+    places = Assignment.objects.bulk_create(_places(checked.rows, targets, seats), batch_size=200)
     now = timezone.now()
     ratings = [_rating(row, place, now) for row, place in zip(checked.rows, places, strict=True)]
     Rating.objects.bulk_create(ratings, batch_size=200)
@@ -77,6 +101,11 @@ def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
     count = f"{len(ratings)} rating{'s' * (len(ratings) != 1)}"
     log(study, "ratings imported", by, f"{count} by {len(seats)} rater{'s' * (len(seats) != 1)}")
     return checked
+
+
+def _refuse_unless_taking(study: Study) -> None:
+    if study.status not in INTO:
+        raise StudyError(f"{study.name} is {study.status}; ratings are imported while it is open, paused or closed")
 
 
 def _targets(study: Study) -> dict[str, Target]:

@@ -179,7 +179,7 @@ def _seconds(text: str, note: Note) -> float:
     if not text.strip():
         return 0.0
     try:
-        seconds = float(text)
+        seconds = math.nan if "_" in text else float(text)  # Python would read 1_000 as 1000
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds <= 10**6:

@@ -73,7 +73,8 @@ def lay_out(study: Study, seats: Iterable[int]) -> None:
 
 def _lay_out_one(study: Study, seat: Rater) -> None:
     protocol = designs.protocol_of(study)
-    seat.assignments.filter(UNSERVED, occasion=SECOND).delete()
+    repeats = seat.assignments.select_for_update(of=("self",)).filter(UNSERVED, occasion=SECOND)
+    seat.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
     rows = {row.pk: row for row in seat.assignments.select_for_update(of=("self",)).filter(UNSERVED)}
     served = list(seat.assignments.exclude(pk__in=rows).order_by("position"))
     answered = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]

@@ -24,14 +24,14 @@ def look(study: Study, today: date | None = None) -> Stop:
     """Where the study stands by its own rule: complete, a number of ratings, or the end of its deadline's day."""
     protocol = protocols.stored(study.protocol)
     given, planned = counted(study), study.items.count() * study.ratings_per_item
-    if not planned:
-        return Stop(False, given, planned, "It has no items to rate yet.")
     if protocol.stop == "deadline" and study.deadline:
         met = (today or timezone.localdate()) > study.deadline
         return Stop(met, given, planned, _by_date(study.deadline, met))
     if protocol.stop == "ratings" and protocol.stop_ratings:
         missing = protocol.stop_ratings - given
         return Stop(missing <= 0, given, protocol.stop_ratings, _by_number(missing))
+    if not planned:
+        return Stop(False, given, planned, "It has no items to rate yet.")
     missing = still_wanted(study)
     return Stop(missing == 0, given, planned, _by_number(missing))
 
@@ -44,8 +44,9 @@ def counted(study: Study) -> int:
 def still_wanted(study: Study) -> int:
     """Ratings that items lack. One with more than it wants makes up for none that has too few."""
     each = study.ratings_per_item
-    per_item = _counting(study).values_list("assignment__item").annotate(n=Count("pk"))
-    return study.items.count() * each - sum(min(n, each) for _, n in per_item)
+    per_item = dict(_counting(study).values_list("assignment__item").annotate(n=Count("pk")))
+    filled: int = sum(min(n, each) for n in per_item.values())
+    return study.items.count() * each - filled
 
 
 def _counting(study: Study) -> QuerySet[Rating]:

@@ -217,10 +217,11 @@ class History:
         assert {code: now.get(code) for code in self.met} == self.met
 
     def _every_reader_counts_alike(self, places: list[Assignment], ratings: dict[int, Rating]) -> None:
-        """By hand: first occasion, not taken back, no surplus, rater not dropped."""
+        """By hand: first occasion, not taken back, no surplus, rater not dropped. The file names no imported rating's item."""
         rows = Counter(
             (
-                str(place.item.code), place.rater.label, place.occasion, ratings[place.pk].revision,
+                "" if place.rater.imported_as else str(place.item.code),
+                place.rater.label, place.occasion, ratings[place.pk].revision,
                 int(place.occasion == 1 and place.released_at is None and not place.surplus),
             )
             for place in places

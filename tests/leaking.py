@@ -64,7 +64,7 @@ def slow_twins(get_response: Answer) -> Answer:
     def middleware(request: HttpRequest) -> HttpResponse:
         source = _source(request)
         if source and source.perturbation != "none":
-            time.sleep(0.012)
+            time.sleep(0.02)
         return get_response(request)
 
     return middleware
@@ -103,5 +103,81 @@ def told_to_strangers(get_response: Answer) -> Answer:
         if _source(request) and response.status_code == 404:
             response.content = b"This item is another rater's."
         return response
+
+    return middleware
+
+
+def telling_cookie(get_response: Answer) -> Answer:
+    """A cookie that is another one for planted errors."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response, source = get_response(request), _source(request)
+        if source:
+            response.set_cookie("view", "b" if source.perturbation != "none" else "a")
+        return response
+
+    return middleware
+
+
+def _for_requests(wanted: Callable[[HttpRequest], bool]) -> Callable[[Answer], Answer]:
+    """A neutral header for planted errors, on some requests only."""
+
+    def layer(get_response: Answer) -> Answer:
+        def middleware(request: HttpRequest) -> HttpResponse:
+            response, source = get_response(request), _source(request)
+            if source and wanted(request):
+                response["X-Cache"] = "hit" if source.perturbation != "none" else "miss"
+            return response
+
+        return middleware
+
+    return layer
+
+
+marked_draft = _for_requests(lambda request: request.path.endswith("/draft/"))
+marked_head = _for_requests(lambda request: request.method == "HEAD")
+marked_options = _for_requests(lambda request: request.method == "OPTIONS")
+
+
+def marked_last_page(get_response: Answer) -> Answer:
+    """Links of the last page that tell apart what they lead to."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response = get_response(request)
+        if request.path.endswith("/done/") and response.status_code == 200:
+            response.content = _LINK.sub(_marked, response.content.decode()).encode()
+        return response
+
+    return middleware
+
+
+_LINK = re.compile(r'href="/rate/([0-9a-f-]{36})/"')
+
+
+def _marked(link: re.Match[str]) -> str:
+    source = ItemSource.objects.filter(item__assignments__code=link[1]).first()
+    return f'{link[0]} data-v="{int(bool(source and source.perturbation != "none"))}"'
+
+
+def marked_redirect(get_response: Answer) -> Answer:
+    """Where a browser without scripts is sent after an answer: the version of what it answered."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        response, source = get_response(request), _source(request)
+        if source and response.status_code == 303:
+            response["Location"] += f"?v={2 if source.perturbation != 'none' else 1}"
+        return response
+
+    return middleware
+
+
+def slow_answers(get_response: Answer) -> Answer:
+    """Whoever answers an item with a planted error waits a little longer."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        source = _source(request) if request.method == "POST" else None
+        if source and source.perturbation != "none":
+            time.sleep(0.02)
+        return get_response(request)
 
     return middleware

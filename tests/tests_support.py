@@ -1,5 +1,6 @@
 """Steps that several tests take."""
 
+import io
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +38,26 @@ def race(act: Callable[[], object], threads: int) -> list[Any]:
     for runner in runners:
         runner.join()
     return results
+
+
+class Meanwhile(io.BytesIO):
+    """A file during whose reading something else happens, once."""
+
+    def __init__(self, file: io.BytesIO, act: Callable[[], object]) -> None:
+        super().__init__(file.getvalue())
+        self._acts = [act]
+
+    def _happen(self) -> None:
+        while self._acts:
+            self._acts.pop()()
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._happen()
+        return super().read(size)
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self._happen()
+        return super().readline(size)
 
 
 class Away:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+UNDECIDED = "not decided: too few"
 MOST_TOLD = 20  # leaks that one check spells out; the rest are counted
 
 
@@ -16,7 +17,10 @@ class Leak(NamedTuple):
 
 @dataclass
 class Check:
-    """One question the audit asked. `looked_at` says how much was looked at: a check of nothing has not passed."""
+    """One question the audit asked. `looked_at` says how much was looked at: a check of nothing has not passed.
+
+    A skipped one has neither passed nor failed: it is not decided.
+    """
 
     name: str
     asks: str
@@ -26,8 +30,20 @@ class Check:
     skipped: str = ""  # why it could not be asked of this study
 
     @property
+    def is_undecided(self) -> bool:
+        return bool(self.skipped) and not self.leaks
+
+    @property
     def passed(self) -> bool:
-        return not self.leaks and (self.looked_at > 0 or bool(self.skipped))
+        return not self.leaks and self.looked_at > 0 and not self.skipped
+
+    @property
+    def failed(self) -> bool:
+        return not (self.passed or self.is_undecided)
+
+    @property
+    def outcome(self) -> str:
+        return UNDECIDED if self.is_undecided else "holds" if self.passed else "leaks"
 
     def saw(self, leaks: Iterable[Leak], looked_at: int = 1) -> None:
         self.looked_at += looked_at
@@ -35,12 +51,13 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         told = list(dict.fromkeys(self.leaks))
-        if not self.passed and not told:
+        if self.failed and not told:
             told = [Leak(self.name, "nothing was looked at, so nothing can be said")]
         return {
             "name": self.name,
             "asks": self.asks,
-            "passed": self.passed,
+            "outcome": self.outcome,
+            "passed": None if self.is_undecided else self.passed,
             "looked_at": self.looked_at,
             "skipped": self.skipped,
             "leaks": [leak._asdict() for leak in told[:MOST_TOLD]],

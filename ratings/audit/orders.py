@@ -1,7 +1,11 @@
-"""Whether order or name betrays a kind: positions, what comes after what, rows in the database, codes."""
+"""Whether order or name betrays a kind: positions, what comes after what, rows in the database, codes.
+
+Items that are added to a study later come later: order is compared among those that were frozen together.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import pairwise
 
 import numpy as np
@@ -46,9 +50,26 @@ Numbers = Sequence[tuple[int, float]]  # item, and a number that a rater might c
 
 
 def _positions(study: Study) -> Numbers:
-    """Of every rater, as a share of their own order."""
-    orders = _orders(study)
-    return [(item, at / len(order)) for order in orders.values() for at, item in enumerate(order)]
+    """Of every rater, as a share of their own order of each batch."""
+    batches = _batches(study)
+    placed = [
+        ((rater, batches[item]), item, at) for rater, order in _orders(study).items() for at, item in enumerate(order)
+    ]
+    return _shares(placed)
+
+
+def _batches(study: Study) -> dict[int, datetime]:
+    """Items that were frozen together have one moment."""
+    return dict(Item.objects.filter(study=study).values_list("pk", "created_at"))
+
+
+def _shares(placed: Iterable[tuple[Hashable, int, int]]) -> Numbers:
+    """(group, item, number) as (item, rank of the number in its group, from 0 to 1); one half where it stands alone."""
+    groups: dict[Hashable, list[tuple[int, int]]] = defaultdict(list)
+    for group, item, number in placed:
+        groups[group].append((number, item))
+    ordered = map(sorted, groups.values())
+    return [(item, (rank + 0.5) / len(group)) for group in ordered for rank, (_, item) in enumerate(group)]
 
 
 def _orders(study: Study) -> dict[int, list[int]]:
@@ -61,11 +82,12 @@ def _orders(study: Study) -> dict[int, list[int]]:
 
 def _rows(study: Study) -> dict[str, Numbers]:
     items = list(Item.objects.filter(study=study).values_list("pk", "code"))
+    batches = _batches(study)
     places = Assignment.objects.filter(item__study=study, occasion=1).values_list("item_id", "pk", "code")
     return {
-        "the item's row": [(pk, float(pk)) for pk, _ in items],
+        "the item's row": _shares((batches[pk], pk, pk) for pk, _ in items),
         "the item's code": [(pk, float(code.int % 2**52)) for pk, code in items],
-        "the assignment's row": [(item, float(pk)) for item, pk, _ in places],
+        "the assignment's row": _shares((batches[item], item, pk) for item, pk, _ in places),
         "the assignment's code": [(item, float(code.int >> 76)) for item, _, code in places],
     }
 
@@ -77,16 +99,24 @@ def _contrast(name: str, numbers: Numbers, ones: Mapping[int, bool]) -> Contrast
 
 
 def _neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
-    """Equal neighbours in raters' orders, beside those in the same orders shuffled. An even spread is a little fewer."""
+    """Equal neighbours in raters' orders, beside those in the same orders with each batch shuffled.
+
+    An even spread is a little fewer.
+    """
     check = Check("predictability", "Does the kind of one item tell the kind of the next?")
-    orders = [[wrong[item] for item in order] for order in _orders(study).values() if len(order) > 2]
+    batches = _batches(study)
+    own = [order for order in _orders(study).values() if len(order) > 2]
+    orders = [[wrong[item] for item in order] for order in own]
+    dealt = [[batches[item] for item in order] for order in own]
     steps = sum(len(order) - 1 for order in orders)
     if steps < 30 or len(set(wrong.values())) < 2:
         check.skipped = "too few items, or all of one kind"
         return check
     equal = sum(map(_equal, orders))
     rng = np.random.default_rng(study.seed % 2**32)
-    chance = np.array([sum(_equal(rng.permutation(order)) for order in orders) for _ in range(_shuffles(steps))])
+    chance = np.array(
+        [sum(_equal(_shuffled(*one, rng)) for one in zip(orders, dealt, strict=True)) for _ in range(_shuffles(steps))]
+    )
     off = (equal - chance.mean()) / max(float(chance.std()), 1e-9)
     share = abs(equal - float(chance.mean())) / steps
     check.looked_at = steps
@@ -97,6 +127,18 @@ def _neighbours(study: Study, wrong: Mapping[int, bool]) -> Check:
             Leak("order", f"neighbours are of one kind {word} often than by chance: {equal} of {steps} ({off:+.1f} sd)")
         )
     return check
+
+
+def _shuffled(kinds: Sequence[bool], batches: Sequence[datetime], rng: np.random.Generator) -> list[bool]:
+    """The kinds moved among the places of their own batch."""
+    if len(set(batches)) == 1:
+        return list(rng.permutation(kinds))
+    mixed = list(kinds)
+    for batch in sorted(set(batches)):
+        places = [at for at, one in enumerate(batches) if one == batch]
+        for at, moved in zip(places, rng.permutation(places), strict=True):
+            mixed[at] = kinds[moved]
+    return mixed
 
 
 def _shuffles(steps: int) -> int:
@@ -115,7 +157,8 @@ def _moments(study: Study) -> Check:
     for moment, perturbation in rows:
         batches[moment].add(perturbation)
         check.looked_at += 1
-    small = check.looked_at > 3 and len(batches) > check.looked_at / 2
+    made = study.events.filter(kind__in=("opened", "items added", "items imported")).count()
+    small = check.looked_at > 3 and len(batches) > max(check.looked_at / 2, made)
     check.leaks = [Leak("created_at", "items of one batch were stored at different times")] if small else []
     return check
 

@@ -14,7 +14,7 @@ _CHANGING = re.compile(  # what differs between two visits of one page: tokens o
     r"(?P<token>(?<=[\"' ])[A-Za-z0-9]{64}(?=[\"']))|(?P<time>\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?)"
     r"|(?P<date>\d{4}-\d{2}-\d{2}T[\d:.+Z-]+)"
 )
-_SKIPPED_HEADERS = ("content-length", "set-cookie", "date")
+_SKIPPED_HEADERS = ("content-length", "set-cookie", "date")  # cookies are compared by themselves
 
 
 class Place(NamedTuple):
@@ -33,7 +33,10 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """One answer. `label` names the request without any code, `item` is the key of the item it is about (0: none)."""
+    """One answer. `label` names the request without any code, `item` is the key of the item it is about (0: none).
+
+    `asked_item` and `asked` are the item and assignment that the request was for, whatever came back.
+    """
 
     label: str
     url: str
@@ -43,6 +46,9 @@ class Page:
     item: int = 0
     assignment: int = 0
     seconds: float = 0.0
+    asked_item: int = 0
+    asked: int = 0
+    cookies: tuple[str, ...] = ()  # as they are set, those of session and forms left out
 
     @cached_property
     def read(self) -> "_Reader":
@@ -59,6 +65,8 @@ class Page:
         yield Place("the address", self.url)
         for name, value in self.headers.items():
             yield Place(f"header {name}", f"{name}: {value}")
+        for cookie in self.cookies:
+            yield Place(f"header Set-Cookie {cookie.partition('=')[0]}", cookie)
         if self.is_html:
             yield from self.read.places
         else:
@@ -80,6 +88,7 @@ class Page:
     def steady(self) -> list[str]:
         """The answer cut into pieces, without what changes from visit to visit: equal for equal pages."""
         headers = [f"{name}: {value}" for name, value in sorted(self.headers.items()) if _compared(name)]
+        headers += [f"Set-Cookie: {cookie}" for cookie in self.cookies]
         body = re.split(r"(?<=>)|(?=<)", self.text)
         return [f"status {self.status}"] + [steadied(piece) for piece in [*headers, *body] if piece.strip()]
 

@@ -1,6 +1,7 @@
 """What is stored for raters, looked at by itself: no key, word or order that an allow-list would not have made."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import combinations
 from typing import Any
 
@@ -47,8 +48,9 @@ def checks(study: Study, sealed: Sealed) -> list[Check]:
     lists = Check("payload order", "Are properties and parameters in one order for every source?")
     hashes = Check("payload digest", "Is every payload what was frozen?")
     orders = _Orders()
+    newer = _told_lineage(study)
     for item, secret, released in _items(study):
-        keys.saw(_keys(item.payload, str(item.payload.get("kind")), item.context))
+        keys.saw(_keys(item.payload, str(item.payload.get("kind")), item.context, item.created_at in newer))
         words.saw([] if released else _words(item, secret, sealed))
         hashes.saw([] if payload_digest(item.payload) == item.payload_sha256 else [_CHANGED])
         lists.looked_at += 1
@@ -73,11 +75,18 @@ def _items(study: Study) -> Iterator[tuple[Item, Secret, bool]]:
         yield source.item, secret, source.item.payload_sha256 in released
 
 
-def _keys(payload: Any, kind: str, context: Any) -> Iterator[Leak]:
+def _told_lineage(study: Study) -> set[datetime]:
+    """Batches of which any payload says whether lineage is known. Before release 2 none did, so none told by it."""
+    rows = Item.objects.filter(study=study).values_list("created_at", "payload")
+    return {batch for batch, payload in rows.iterator() if "lineage" in payload}
+
+
+def _keys(payload: Any, kind: str, context: Any, lineage: bool) -> Iterator[Leak]:
     if kind not in ("transition", "evidence"):
         yield Leak("payload", f"an unknown kind {kind!r}")
         return
-    yield from _strange("payload", payload, ALLOWED[kind])
+    allowed = ALLOWED[kind]
+    yield from _strange("payload", payload, allowed if lineage else {**allowed, "": allowed[""] - {"lineage"}})
     if context:
         yield from _strange("context", context, ALLOWED["context"])
 

@@ -3,21 +3,16 @@ item had another origin."""
 
 import difflib
 import re
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
-from django.urls import reverse
-
 from ratings import quarantine
-from ratings.audit import visits
 from ratings.audit.findings import Check, Leak
 from ratings.audit.pages import Page, Place, steadied
 from ratings.audit.sealed import Sealed, has_word, interface_words
-from ratings.audit.timing import LOOKS, Times, check
-from ratings.audit.visits import Browser
-from ratings.models import Assignment, Item, ItemSource, Rater, Study
+from ratings.audit.timing import Times, check
+from ratings.models import Assignment, Item, ItemSource, Study
 
 _NUMBER = re.compile(r"(?<![0-9A-Za-z-])[0-9]{1,12}(?![0-9A-Za-z-])")
 _FORBIDDEN = ("etag", "last-modified", "server-timing", "x-debug", "x-powered-by", "x-runtime")
@@ -99,7 +94,8 @@ class Responses:
         self.headers.looked_at += 1
         if page.status < 400 and "no-store" not in page.headers.get("Cache-Control", ""):
             self.headers.leaks.append(Leak(page.label, "header Cache-Control does not say no-store"))
-        self._names[page.label, page.status].add(frozenset(page.headers))
+        cookies = {f"Set-Cookie {cookie.partition('=')[0]}" for cookie in page.cookies}
+        self._names[page.label, page.status].add(frozenset(page.headers) | cookies)
         for name, value in page.headers.items():
             if name.lower() not in ("content-length", "set-cookie"):
                 self._values[page.label, page.status, name].add(steadied(value))
@@ -147,12 +143,18 @@ class Responses:
                     break
 
 
-_SHOWN = ("item", "item fragment", "item answered", "answer", "own ratings")
+_ANSWERS = {  # of requests that must be served for anything to have been looked at
+    **dict.fromkeys(("item", "item fragment", "item answered", "item, second look", "answer", "own ratings"), 200),
+    **dict.fromkeys(("item, HEAD", "last page", "last page, finished"), 200),
+    **dict.fromkeys(("plain answer", "plain final answer", "finish"), 303),
+    "draft": 204,
+}
 
 
 def _as_expected(page: Page) -> bool:
     """No fault of the site; and items are really shown, or the audit would have looked at nothing."""
-    return page.status == 200 if page.label in _SHOWN else page.status < 500
+    expected = _ANSWERS.get(page.label)
+    return page.status == expected if expected else page.status < 500
 
 
 class _Shown:
@@ -207,66 +209,3 @@ def _difference(one: Sequence[str], other: Sequence[str]) -> str:
             told = " ".join(one[a:b]).strip()[:100] or "nothing", " ".join(other[c:d]).strip()[:100] or "nothing"
             return f"{told[0]!r} (otherwise {told[1]!r})"
     return "the order"
-
-
-def look(seen: Responses) -> Iterator[int]:
-    """Every rater's browser, then strangers. After each rater their number, so that a command can tell how far it is."""
-    for done, rater in enumerate(seen.study.raters.order_by("number"), start=1):
-        for number, places in enumerate(visits.chunks(visits.work(rater))):
-            with visits.undone():
-                _visit(seen, rater, places, first=number == 0)
-        yield done
-    for items in visits.one_of_each_pair(visits.unclaimed(seen.study)):
-        with visits.undone():
-            rater = visits.another_seat(seen.study)
-            _visit(seen, rater, visits.given(rater, items), first=False)
-    with visits.undone():
-        _strangers(seen, seen.study)
-
-
-def _visit(seen: Responses, rater: Rater, places: Sequence[Assignment], first: bool) -> None:
-    """One rater's chunk in the true world and in one where every origin is another; the order of the two alternates."""
-    browser = Browser(visits.seated(rater))
-    if first:
-        for page in [*visits.crawled(browser, rater), *visits.refusals(browser, rater)]:
-            seen.see(page)
-    kinds = dict(ItemSource.objects.filter(item__study=seen.study).values_list("item_id", "perturbation"))
-    swapped = rater.number % 2 == 1
-    worlds = [_world(seen, browser, places, moved) for moved in ((False, True) if swapped else (True, False))]
-    true, other = worlds if swapped else reversed(worlds)
-    if len(true[0]) != len(other[0]):
-        seen.worlds.leaks.append(Leak("answer", "how many times a rater answers depends on where the item came from"))
-    for one, its_double in zip(true[0], other[0], strict=False):
-        seen.see(one)
-        seen.compare(one, its_double)
-        if one.item in other[1]:
-            seen.times.add(one, kinds[one.item] != "none")
-            seen.times.add(its_double, kinds[one.item] == "none")
-
-
-def _world(
-    seen: Responses, browser: Browser, places: Sequence[Assignment], moved: bool
-) -> tuple[list[Page], dict[int, bool]]:
-    with visits.undone():
-        changed = visits.another_world(seen.study, seen.study.seed) if moved else {}
-        pages = list(visits.rated(browser, places, LOOKS))
-    return pages, changed
-
-
-def _strangers(seen: Responses, study: Study) -> None:
-    """Every item asked for by nobody, and by a rater whose item it is not: as if there were no such item."""
-    spare = visits.another_seat(study)
-    visits.given(spare, {item: uuid.uuid4() for item in visits.unclaimed(study)})
-    codes = dict(Assignment.objects.filter(rater__study=study).order_by("pk").values_list("item_id", "code"))
-    strangers = Browser(), Browser(visits.seated(visits.another_seat(study)))
-    closed = [browser.send("no item, a stranger", "get", _url(uuid.uuid4())) for browser in strangers]
-    for code in codes.values():
-        for browser, like in zip(strangers, closed, strict=True):
-            page = browser.send("item, a stranger", "get", _url(code))
-            seen.words.saw(seen.told(page))
-            told = f"told apart from an item that does not exist ({page.status})"
-            seen.doors.saw([] if page.steady() == like.steady() else [Leak(page.label, told)])
-
-
-def _url(code: uuid.UUID) -> str:
-    return reverse("ratings:rate", args=[code])

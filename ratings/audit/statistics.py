@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 ALPHA = 0.01
 LEAST_AUC = 0.6
+FEWEST_MOVED = 6  # pairs that differ: with fewer, neither test of pairs can say anything
 _RESAMPLES = 500
 _FEW = 50  # pairs up to which signs are permuted: the usual approximation cannot get below 0.001 there
 
@@ -62,15 +63,20 @@ def unpaired(name: str, noughts: Sequence[float], ones: Sequence[float], seed: i
     return Contrast(name, len(noughts) + len(ones), auc, low, high, p)
 
 
+def may_tell(originals: Sequence[float], twins: Sequence[float]) -> bool:
+    """Whether enough pairs differ for a test of pairs to find anything."""
+    return sum(one != other for one, other in zip(originals, twins, strict=True)) >= FEWEST_MOVED
+
+
 def paired(name: str, originals: Sequence[float], twins: Sequence[float], seed: int = 0) -> Contrast:
     """Each twin beside its own original: the signed rank test, or the sign test where it has too few; AUC over all."""
     moved = [twin - original for original, twin in zip(originals, twins, strict=True) if twin != original]
-    if len(moved) < 6:
+    if len(moved) < FEWEST_MOVED:
         p = 1.0
     elif len({abs(step) for step in moved}) == 1:
         p = float(binomtest(sum(step > 0 for step in moved), len(moved)).pvalue)
     else:
-        few = PermutationMethod(n_resamples=9999, rng=np.random.default_rng(seed))
+        few = PermutationMethod(n_resamples=29999, rng=np.random.default_rng(seed))
         p = float(wilcoxon(moved, method=few if len(moved) <= _FEW else "auto").pvalue)
     if not originals:
         return Contrast(name, 0, 0.5, 0.5, 0.5, 1.0)

@@ -3,11 +3,13 @@
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import combinations
-from typing import Any
+from itertools import combinations, pairwise
+from statistics import fmean
+from typing import Any, NamedTuple
 
 from ratings import quarantine
 from ratings.audit import statistics
+from ratings.audit.contexts import Contexts
 from ratings.audit.findings import Check, Leak
 from ratings.audit.statistics import Contrast
 from ratings.blinding import Payload, blind_transition
@@ -18,6 +20,15 @@ FEWEST = 12  # of either kind: with fewer, no difference could ever pass Holm's 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.(\d+))?")
 _UNIT = re.compile(r"(?<=\d) ?([A-Za-zµμ°%][A-Za-zµμ°%/]*)")
 _WORD = re.compile(r"\w+")
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_SIGN = re.compile(r"[^A-Za-z0-9 ]")
+
+
+class Seen(NamedTuple):
+    """All that a rater may be shown of an item."""
+
+    payload: Payload
+    context: Payload
 
 
 def features(payload: Payload) -> dict[str, float]:
@@ -46,20 +57,55 @@ def features(payload: Payload) -> dict[str, float]:
         "commas and brackets": sum(whole.count(sign) for sign in ",;()") / max(len(whole), 1),
         "word length": sum(map(len, words)) / max(len(words), 1),
         "empty fields": float(sum(text == "" for text in texts)),
+        "texts that end with a full stop": sum(text.endswith(".") for text in texts) / max(len(texts), 1),
+        **_shape(payload),
     }
+
+
+def _shape(payload: Payload) -> dict[str, float]:
+    """How the parts hang together: letters of materials, and what goes on from what."""
+    made = payload.get("after", [])
+    refs = [str(one["ref"]) for one in [*payload.get("before", []), *made]]
+    return {
+        "lineage known": float(payload.get("lineage", True)),
+        "outputs that go on from an input": float(sum(bool(one.get("continues")) for one in made)),
+        "letters a reference": fmean(map(len, refs)) if refs else 0.0,
+        "references that are capital letters": sum(r.isascii() and r.isalpha() and r.isupper() for r in refs)
+        / max(len(refs), 1),
+        "references out of order": float(sum(a > b for a, b in pairwise(str(one["ref"]) for one in made))),
+    }
+
+
+def _of_context(context: Payload) -> dict[str, float]:
+    return {
+        "steps of context": float(len(context.get("steps", ()))),
+        "characters of context": float(sum(len(text) for _, text in quarantine.texts(context))),
+    }
+
+
+def signs(seen: Seen) -> set[str]:
+    """Words, and every sign but plain letters, digits and blanks, that stand anywhere in what is shown."""
+    whole = "\n".join(text for _, text in [*quarantine.texts(seen.payload), *quarantine.texts(seen.context)])
+    words = {f"the word “{word.lower()}”" for word in _LETTERS.findall(whole)}
+    return words | {f"the sign U+{ord(sign):04X}" for sign in set(_SIGN.findall(whole)) - {"\n"}}
 
 
 def checks(study: Study) -> list[Check]:
     """Twins of the offline injectors must not be told by their form; differences of style between models are measured."""
     rows = ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition")
     sources = list(rows.order_by("item__code"))
+    return checks_of(sources)
+
+
+def checks_of(sources: Sequence[ItemSource]) -> list[Check]:
     return [_twins(sources), _styles(sources)]
 
 
 def _twins(sources: Sequence[ItemSource]) -> Check:
     check = Check("form of twins", "Does a twin's form tell it from its own original, whatever the science says?")
     planted = [source for source in sources if _by_rule(source)]
-    pairs = [(blind_transition(s.transition.step), s.item.payload) for s in planted if s.transition]
+    contexts = Contexts(sources)
+    pairs = [_beside_its_original(source, contexts) for source in planted]
     if len(pairs) < FEWEST:
         check.skipped = f"{len(pairs)} twins by the offline injectors are too few; {FEWEST} would do"
         return check
@@ -67,24 +113,46 @@ def _twins(sources: Sequence[ItemSource]) -> Check:
     check.saw([Leak("form of twins", _said(c)) for c in found if c.tells], len(pairs))
     check.measured = {"features": [contrast.to_json() for contrast in found]}
     truth = [0] * len(pairs) + [1] * len(pairs)
-    rows = [list(features(p).values()) for p in [*(o for o, _ in pairs), *(t for _, t in pairs)]]
+    rows = [list(numbers(s).values()) for s in [*(o for o, _ in pairs), *(t for _, t in pairs)]]
     every = statistics.together(rows, truth, [str(source.pair) for source in planted] * 2)
     check.measured["together"] = every.to_json() if every else None
     return check
 
 
-def paired_tells(pairs: Sequence[tuple[Payload, Payload]]) -> list[Contrast]:
-    """Every feature of (original, twin) pairs, corrected over features; `tells` says which fail."""
-    originals, twins = [features(o) for o, _ in pairs], [features(t) for _, t in pairs]
-    names = list(originals[0])
+def _beside_its_original(source: ItemSource, contexts: Contexts) -> tuple[Seen, Seen]:
+    """What was made of a step before release 2 does not say whether lineage is known: then it tells nothing."""
+    assert source.transition
+    original, shown = blind_transition(source.transition.step), source.item.payload
+    if "lineage" not in shown:
+        original.pop("lineage")
+    context = source.item.context if contexts.comparable else {}
+    return Seen(original, contexts.of(source.transition) if contexts.comparable else {}), Seen(shown, context)
+
+
+def paired_tells(pairs: Sequence[tuple[Seen, Seen]]) -> list[Contrast]:
+    """Every feature of (original, twin) pairs, corrected over features; `tells` says which fail.
+
+    Left out are features in which too few pairs differ for any test: how many differ at all says nothing of which way.
+    """
+    originals, twins = [_all_of(o) for o, _ in pairs], [_all_of(t) for _, t in pairs]
+    names = dict.fromkeys(name for one in [*originals, *twins] for name in one)
+    columns = {name: ([f.get(name, 0.0) for f in originals], [f.get(name, 0.0) for f in twins]) for name in names}
     return statistics.corrected(
-        [statistics.paired(name, [f[name] for f in originals], [f[name] for f in twins]) for name in names]
+        [statistics.paired(name, *both) for name, both in columns.items() if statistics.may_tell(*both)]
     )
+
+
+def numbers(seen: Seen) -> dict[str, float]:
+    return {**features(seen.payload), **_of_context(seen.context)}
+
+
+def _all_of(seen: Seen) -> dict[str, float]:
+    return {**numbers(seen), **dict.fromkeys(sorted(signs(seen)), 1.0)}
 
 
 def _by_rule(source: ItemSource) -> bool:
     twin: Twin | None = source.twin
-    return twin is not None and bool(twin.rule)
+    return twin is not None and bool(twin.rule) and source.transition is not None
 
 
 def _said(contrast: Contrast) -> str:

@@ -1,10 +1,12 @@
 """What each rater's browser is sent: every page, fragment, refusal and file, fetched inside a transaction that is undone."""
 
-import random
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
+from functools import lru_cache
+from http.cookies import SimpleCookie
 from time import perf_counter
 from typing import Any, TypeVar
 from uuid import UUID
@@ -12,9 +14,10 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Exists, OuterRef
+from django.db.models import BigIntegerField, Count, Exists, F, Max, OuterRef, Sum
 from django.http import HttpResponse, StreamingHttpResponse
 from django.test import Client
+from django.test.client import ClientHandler
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
@@ -23,19 +26,22 @@ from ratings.models import (
     Assignment,
     Draft,
     FirstLook,
-    ItemSource,
     Rater,
     Rating,
     RatingEvent,
     Study,
 )
 
-CHUNK = 8  # assignments visited in one transaction: no writer waits long for it
+CHUNK = 3  # assignments visited in one transaction: on SQLite all writers wait for it
 MOST_CRAWLED = 40  # pages of one rater that are followed from link to link
 Thing = TypeVar("Thing")
 HTMX = {"HX-Request": "true"}
 _PERSONAL = ("desk", "profile", "my_ratings")
 _OF_SEAT = ("next", "guide", "practice", "done", "withdraw", "result", "agree")
+
+
+class ChangedError(RuntimeError):
+    """The study is being worked on: what was found may come of that, and nothing can be said."""
 
 
 @contextmanager
@@ -46,11 +52,41 @@ def undone() -> Iterator[None]:
         transaction.set_rollback(True)
 
 
+def state(study: Study) -> tuple[Any, ...]:
+    """A digest of what pages are made of: when it stays the same, differences between two visits mean something."""
+    places = Assignment.objects.filter(rater__study=study)
+    order = Sum(F("pk") * F("position"), output_field=BigIntegerField())
+    dealt = places.aggregate(n=Count("pk"), ids=Sum("pk"), gone=Count("released_at"), order=order)
+    answers = Rating.objects.filter(assignment__rater__study=study).aggregate(n=Count("pk"), changes=Sum("revision"))
+    begun = [kept.objects.filter(assignment__rater__study=study).count() for kept in (FirstLook, Draft)]
+    known = Study.objects.filter(pk=study.pk).values_list("status", "guide_version").first()
+    seats = study.raters.aggregate(n=Count("pk"), last=Max("finished_at"), gone=Count("withdrawn_at"))
+    return *dealt.values(), *answers.values(), *begun, known, *seats.values()
+
+
+def steadily(study: Study, visit: Callable[[], Thing]) -> Thing:
+    """What a visit finds while nobody changes the study; once more if somebody did. It is undone each time."""
+    for _ in range(2):
+        before = state(study)
+        with undone():
+            found = visit()
+        if state(study) == before:
+            return found
+    raise ChangedError(study.name)
+
+
+@lru_cache(maxsize=4)
+def _handler(strict: bool, middleware: tuple[str, ...]) -> ClientHandler:
+    """One chain of middleware for all browsers: loading it takes longer than most answers do."""
+    return ClientHandler(enforce_csrf_checks=strict)
+
+
 class Browser:
     """A rater's, or a stranger's. An error of the site is an answer like any other."""
 
     def __init__(self, user: User | None = None, strict: bool = False) -> None:
         self.client = Client(enforce_csrf_checks=strict, raise_request_exception=False, SERVER_NAME=_host())
+        self.client.handler = _handler(strict, tuple(settings.MIDDLEWARE))
         if user is not None:
             self.client.force_login(user, backend=settings.AUTHENTICATION_BACKENDS[0])
 
@@ -60,12 +96,31 @@ class Browser:
         text = _text(response)
         took = perf_counter() - begin
         item, assignment = (place.item_id, place.pk) if place else (0, 0)
-        return Page(label, url, response.status_code, dict(response.items()), text, item, assignment, took)
+        headers = dict(response.items())
+        return Page(
+            label, url, response.status_code, headers, text, item, assignment, took,
+            asked_item=item, asked=assignment, cookies=_cookies(response),
+        )  # fmt: skip
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[None]:
+        """Afterwards it has the cookies that it has now."""
+        kept = SimpleCookie(self.client.cookies.output(header="", sep=";"))
+        try:
+            yield
+        finally:
+            self.client.cookies = kept
 
 
 def _host() -> str:
     named = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
     return named[0].lstrip(".") if named else "localhost"
+
+
+def _cookies(response: HttpResponse | StreamingHttpResponse) -> tuple[str, ...]:
+    """All that are set but those of the session and of forms, whose values are random."""
+    own = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
+    return tuple(morsel.OutputString() for name, morsel in sorted(response.cookies.items()) if name not in own)
 
 
 def _text(response: HttpResponse | StreamingHttpResponse) -> str:
@@ -135,42 +190,71 @@ def chunks(things: Sequence[Thing]) -> Iterator[Sequence[Thing]]:
 
 
 def rated(browser: Browser, places: Sequence[Assignment], looks: int = 1) -> Iterator[Page]:
-    """Each item shown whole and as a fragment, refused, answered, shown again, answered anew from an old form."""
+    """Each item shown whole and as a fragment, refused, kept as a draft, answered in each way, and shown again."""
     for place in places:
         url = reverse("ratings:rate", args=[place.code])
         for _ in range(looks):
             yield browser.send("item", "get", url, place)
+        for method in ("head", "options"):
+            yield browser.send(f"item, {method.upper()}", method, url, place)
         shown = browser.send("item fragment", "get", url, place, headers=HTMX)
         yield shown
         yield browser.send("answer without a verdict", "post", url, place, data={})
-        yield from _answered(browser, url, place, shown)
+        kept = {"verdict": "no", "confidence": "2"}
+        yield browser.send("draft", "post", reverse("ratings:draft", args=[place.code]), place, data=kept)
+        yield from _only_tried(browser, url, place, shown)
+        yield from _answered(browser, url, place, shown, "", HTMX)
+        stale = {"verdict": "yes", "confidence": "1", "submission_id": str(uuid.uuid4())}
+        yield browser.send("answer from an old form", "post", url, place, data=stale)
         yield browser.send("item answered", "get", url, place)
-    yield browser.send("own ratings", "get", reverse("ratings:my_ratings"))
 
 
-def _answered(browser: Browser, url: str, place: Assignment, shown: Page) -> Iterator[Page]:
+def _only_tried(browser: Browser, url: str, place: Assignment, shown: Page) -> list[Page]:
+    """The answers that a browser without scripts gets; the item stays unanswered."""
+    with undone(), browser.as_it_is():
+        return list(_answered(browser, url, place, shown, "plain ", {}))
+
+
+def _answered(
+    browser: Browser, url: str, place: Assignment, shown: Page, how: str, headers: Mapping[str, str]
+) -> Iterator[Page]:
     """As a person would: the final answer after the first look, where a study asks for two. What comes is the next item."""
     for label in ("answer", "final answer"):
         answer = {**shown.form(url), "verdict": "yes", "confidence": "3"}
-        after = browser.send(label, "post", url, place, data=answer, headers=HTMX)
+        after = browser.send(how + label, "post", url, place, data=answer, headers=headers)
         yield _of_another(after)
-        if after.form(url).get("stage") != "final" or label == "final answer":
+        if after.headers.get("Location") == url:
+            after = browser.send("item, second look", "get", url, place)
+            yield after
+        if after.form(url).get("stage") != "final":
             break
         shown = after
-    stale = {**answer, "confidence": "1", "submission_id": str(uuid.uuid4())}
-    yield browser.send("answer from an old form", "post", url, place, data=stale)
 
 
 def _of_another(page: Page) -> Page:
     """The same page, but not counted among those about the item that was answered."""
-    return Page(page.label, page.url, page.status, page.headers, page.text)
+    return replace(page, item=0, assignment=0)
+
+
+def afterwards(browser: Browser, rater: Rater, every: bool) -> Iterator[Page]:
+    """Own answers and the last page, before Finish and after it, as if no work were left; `every` for all other pages."""
+    yield browser.send("own ratings", "get", reverse("ratings:my_ratings"))
+    Assignment.objects.filter(rater=rater, rating__isnull=True).update(released_at=timezone.now(), slot=None)
+    Study.objects.filter(pk=rater.study_id).update(ratings_per_item=0)
+    last = reverse("ratings:done", args=[rater.code])
+    yield browser.send("last page", "get", last)
+    yield browser.send("finish", "post", reverse("ratings:finish", args=[rater.code]))
+    yield browser.send("last page, finished", "get", last)
+    if every:
+        yield from crawled(browser, rater)
 
 
 def crawled(browser: Browser, rater: Rater) -> Iterator[Page]:
     """Every page that can be reached by links from the rater's own, items excepted."""
     waiting = [reverse(f"ratings:{name}") for name in _PERSONAL if _exists(name)]
     waiting += [reverse(f"ratings:{name}", args=[rater.code]) for name in _OF_SEAT if _exists(name, rater.code)]
-    items = {reverse("ratings:rate", args=[place.code]) for place in work(rater)}
+    codes = Assignment.objects.filter(rater=rater).values_list("code", flat=True)
+    items = {reverse("ratings:rate", args=[code]) for code in codes}
     met: set[str] = set()
     while waiting and len(met) < MOST_CRAWLED:
         url = waiting.pop(0).split("#")[0]
@@ -198,35 +282,3 @@ def _exists(name: str, *args: Any) -> bool:
     except NoReverseMatch:
         return False
     return True
-
-
-_SWAPPED = ("pair", "label", "perturbation", "truth", "experiment", "action", "transition_id", "twin_id", "review_id",
-            "imported_id", "target", "verdicts")  # fmt: skip
-
-
-def another_world(study: Study, seed: int) -> dict[int, bool]:
-    """Give every item the origin of another one, of another kind where there is any; which items changed their truth.
-
-    What raters are sent may not change by this at all. Only inside `undone`.
-    """
-    rows = list(ItemSource.objects.filter(item__study=study).order_by("pk"))
-    random.Random(f"audit/{seed}").shuffle(rows)
-    rows.sort(key=_kind)
-    planted = sum(row.perturbation != "none" for row in rows)
-    most = max(planted, len(rows) - planted)
-    step = most if most < len(rows) else 1
-    origins = [{name: getattr(row, name) for name in _SWAPPED} for row in rows]
-    moved = {}
-    for at, row in enumerate(rows):  # moved on by the size of the largest kind, so that few keep their kind
-        given = origins[(at + step) % len(rows)]
-        planted = row.perturbation != "none"
-        if planted != (given["perturbation"] != "none"):
-            moved[row.item_id] = planted
-        for name, value in given.items():
-            setattr(row, name, value)
-    ItemSource.objects.bulk_update(rows, list(_SWAPPED), batch_size=200)
-    return moved
-
-
-def _kind(row: ItemSource) -> tuple[bool, str, str]:
-    return row.perturbation != "none", row.perturbation, row.label

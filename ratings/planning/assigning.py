@@ -80,14 +80,22 @@ def _shared(firsts: Mapping[int, Sequence[Place]], raters: int) -> tuple[int, in
 
 def _check(items: Sequence[Planned], raters: int, design: str, most: int | None) -> None:
     if raters < (fewest := raters_needed(items)):
-        raise PlanError(f"{raters} raters are too few: nobody may rate two versions of one item; {fewest} would work")
+        raise PlanError(f"{_many(raters)} too few: nobody may rate two versions of one item; {fewest} would work")
     wanted = max((item.needed for item in items), default=0)
     if design == "crossed" and raters != wanted:
-        raise PlanError(f"crossed: every rater rates every item, so {raters} raters make {raters} ratings per item")
+        s, make = ("", "makes") if raters == 1 else ("s", "make")
+        raise PlanError(
+            f"crossed: every rater rates every item, so {raters} rater{s} {make} {raters} rating{s} per item"
+        )
     total = sum(item.needed for item in items)
     if most is not None and total > most * raters:
         enough = -(-total // most)
-        raise PlanError(f"{total} ratings by {raters} raters are more than {most} each; {enough} raters would work")
+        by = f"{raters} rater{'s' * (raters != 1)}"
+        raise PlanError(f"{total} ratings by {by} are more than {most} each; {enough} raters would work")
+
+
+def _many(raters: int) -> str:
+    return "1 rater is" if raters == 1 else f"{raters} raters are"
 
 
 def _shown(

@@ -1,6 +1,7 @@
 """The blinding audit of a study, and the quarantine of what its own text might give away."""
 
 from django.contrib import messages
+from django.db import connection
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
@@ -33,6 +34,7 @@ def audit(request: StudyRequest) -> HttpResponse:
         "before": study.audits.defer("report")[1:11],
         "small": auditing.small_enough(study),
         "most": auditing.MOST_IN_A_PAGE,
+        "on_sqlite": connection.vendor == "sqlite",
     }
     return render(request, "ratings/audit.html", context)
 
@@ -40,7 +42,10 @@ def audit(request: StudyRequest) -> HttpResponse:
 def _run(request: StudyRequest, study: Study) -> HttpResponse:
     try:
         if not auditing.small_enough(study):
-            raise AuditError(f"This study is too large for a page: run manage.py audit_blinding {study.slug}")
+            raise AuditError(
+                f"This study is too large for a page to audit: run python manage.py audit_blinding {study.slug} on the "
+                "server, then load this page again"
+            )
         passed = auditing.run(study, request.user).passed
     except AuditError as error:
         messages.error(request, str(error))

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
@@ -11,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings import access, designs, practice, protocols, results, seating, serving
-from ratings.models import TRANSITION, Rater
+from ratings.models import TRANSITION, Rater, Study
 from ratings.protocols import StudyProtocol
 from ratings.studies import StudyError
 from ratings.views import own_answers, practising, profile
@@ -138,7 +139,9 @@ def finish(request: RaterRequest) -> HttpResponse:
     seat = request.rater
     if not _at_work(seat) or _has_work(seat):
         return _onward("ratings:next", seat)
-    Rater.objects.filter(pk=seat.pk, finished_at__isnull=True).update(finished_at=timezone.now())
+    with transaction.atomic():
+        Study.objects.select_for_update().get(pk=seat.study_id)  # an answer under way is waited for: none comes after
+        Rater.objects.filter(pk=seat.pk, finished_at__isnull=True).update(finished_at=timezone.now())
     return _onward("ratings:done", seat)
 
 

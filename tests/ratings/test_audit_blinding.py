@@ -1,7 +1,7 @@
 """The blinding audit: passes on real studies, and fails on each of many leaks, naming it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,10 +11,12 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from tests_support import play_out
 
 from ratings import auditing, pool, studies
-from ratings.audit import statistics, tells, timing
+from ratings.audit import orders, payloads, statistics, tells, timing, visits
+from ratings.audit.findings import Check
 from ratings.audit.pages import Page
 from ratings.audit.sealed import sealed
 from ratings.blinding import payload_digest
@@ -183,7 +185,7 @@ def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
     report = audited(study)
     said = leaks(report, "payload words")
     assert "six words of its own explanation: “somebody doubled what was poured into”" in said
-    assert "the word “secret:”" in said
+    assert "the word “secret”" in said
 
 
 def test_keys_in_another_order_for_twins_are_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,6 +279,190 @@ def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) ->
             seen["value"] += ", approx. 1.0000"
         source.item.save()
     assert "decimals a number: AUC 1.00" in leaks(audited(study), "form of twins")
+
+
+@pytest.mark.parametrize(
+    ("middleware", "told"),
+    [
+        ("telling_cookie", "item: 'Set-Cookie: view="),
+        ("marked_draft", "draft: 'X-Cache: "),
+        ("marked_head", "item, HEAD: 'X-Cache: "),
+        ("marked_options", "item, OPTIONS: 'X-Cache: "),
+        ("marked_last_page", "last page: '<a "),
+        ("marked_redirect", "plain answer: 'Location: /rate/(code)/?v="),
+    ],
+)
+def test_a_mark_is_named_wherever_it_is_sent(laboratory: None, settings: Any, middleware: str, told: str) -> None:
+    through(settings, middleware)
+    assert told in leaks(audited(opened(each=2, raters=1)), "another origin")
+
+
+def test_answers_to_planted_errors_that_take_longer_are_named(laboratory: None, settings: Any) -> None:
+    through(settings, "slow_answers")
+    said = leaks(audited(opened(each=4, raters=1)), "timing")
+    assert "timing of answer: planted errors take" in said or "timing of plain answer: planted errors take" in said
+
+
+def _twins_rewritten(study: Study, rewrite: Callable[[Item], None]) -> str:
+    """What the check of forms says when every twin of the study is given another form."""
+    sources = list(ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition"))
+    for source in sources:
+        if source.twin:
+            rewrite(source.item)
+    check = next(one for one in tells.checks_of(sources) if one.name == "form of twins")
+    return "\n".join(leak.what for leak in check.leaks)
+
+
+def _without_lineage(item: Item) -> None:
+    item.payload["lineage"] = False
+    for material in item.payload["after"]:
+        material["continues"] = ""
+
+
+def _without_context(item: Item) -> None:
+    item.context = {}
+
+
+def _with_other_blanks(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["properties"] = [[name, value.replace(" ", "\u00a0")] for name, value in material["properties"]]
+        material["name"] = material["name"].replace(" ", "\u00a0")
+
+
+def _with_full_stops(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["name"] += "."
+
+
+def _with_another_sign(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["name"] += " ×1 µL"
+
+
+def _with_small_references(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["ref"] = material["ref"].lower()
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "told"),
+    [
+        (_without_lineage, "lineage known"),
+        (_without_context, "steps of context"),
+        (_with_other_blanks, "the sign U+00A0"),
+        (_with_full_stops, "texts that end with a full stop"),
+        (_with_another_sign, "the sign U+00B5"),
+        (_with_small_references, "references that are capital letters"),
+    ],
+)
+def test_twins_of_another_form_are_named(dealt: Study, rewrite: Callable[[Item], None], told: str) -> None:
+    assert f"{told}: AUC" in _twins_rewritten(dealt, rewrite)
+
+
+def test_the_form_of_real_twins_tells_nothing(dealt: Study) -> None:
+    assert _twins_rewritten(dealt, lambda item: None) == ""
+
+
+@pytest.fixture
+def dealt(laboratory: None) -> Study:
+    """Fourteen twins with their context. Nothing of it is fetched."""
+    return opened(each=7, display={"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]})
+
+
+# What is no leak
+
+
+def _order_of(study: Study) -> dict[str, Check]:
+    return {check.name: check for check in orders.checks(study)}
+
+
+def test_items_added_later_come_later_and_that_is_no_leak(laboratory: None) -> None:
+    """As if all planted errors had been added to an open study: they have the last rows and places of all raters."""
+    study = opened(each=7, ratings_per_item=2, raters=6)
+    sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda one: one.perturbation != "none")
+    rows = list(Item.objects.filter(study=study).order_by("pk"))
+    ItemSource.objects.filter(item__study=study).delete()
+    later = timezone.now()
+    for item, source in zip(rows, sources, strict=True):
+        source.pk, source.item = None, item
+        source.save()
+        if source.perturbation != "none":
+            Item.objects.filter(pk=item.pk).update(created_at=later)
+    for rater in study.raters.all():
+        for place in sorted(rater.assignments.all(), key=lambda place: place.item_id):
+            Assignment.objects.filter(pk=place.pk).update(position=1000 + place.item_id)
+    assert [check.leaks for check in _order_of(study).values()] == [[], [], []]
+    Item.objects.filter(study=study).update(created_at=later)
+    assert _order_of(study)["order"].leaks and _order_of(study)["predictability"].leaks
+
+
+def test_a_study_of_before_lineage_was_told_is_no_leak_and_one_where_some_tell_it_is(study: Study) -> None:
+    for item in study.items.all():
+        del item.payload["lineage"]
+        item.payload_sha256 = payload_digest(item.payload)
+        item.save()
+    assert not [check.name for check in payloads.checks(study, sealed(study)) if check.failed]
+    item = study.items.first()
+    assert item
+    item.payload["lineage"] = True
+    item.save()
+    keys = payloads.checks(study, sealed(study))[0]
+    assert "no payload key 'lineage'" in str(keys.leaks)
+
+
+def _moving(study: Study, times: int) -> Callable[[Study], tuple[Any, ...]]:
+    """The state of a study in which somebody is given another place so many times, each time just after it was read."""
+    true, left = visits.state, [times]
+
+    def state(study: Study) -> tuple[Any, ...]:
+        found = true(study)
+        if left[0]:
+            left[0] -= 1
+            place = Assignment.objects.filter(rater__study=study).order_by("-position")[0]
+            Assignment.objects.filter(pk=place.pk).update(position=place.position + 1)
+        return found
+
+    return state
+
+
+def test_what_is_found_while_a_study_changes_is_looked_at_again(
+    laboratory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = opened(each=2, raters=1)
+    monkeypatch.setattr(visits, "state", _moving(study, 1))
+    report = audited(study)
+    shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
+    assert report["passed"] and shown["item fragment, 200"] == 6
+
+
+def test_a_study_that_goes_on_changing_has_to_be_audited_again(
+    laboratory: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    study = opened(each=2, raters=1)
+    monkeypatch.setattr(visits, "state", _moving(study, 1000))
+    with pytest.raises(CommandError, match="changed while it was being audited"):
+        call_command("audit_blinding", study.slug)
+    assert not BlindingAudit.objects.exists()
+
+
+def test_what_too_few_items_cannot_tell_is_not_called_passed(laboratory: None, client: Client, capsys: Any) -> None:
+    study = opened(each=2, raters=1)
+    call_command("audit_blinding", study.slug)
+    said = capsys.readouterr().out
+    assert "not decided: too few  form of twins: 4 twins" in said
+    report = BlindingAudit.objects.get().report
+    form = next(one for one in report["checks"] if one["name"] == "form of twins")
+    assert form["passed"] is None and form["outcome"] == "not decided: too few" and "order" in report["not_decided"]
+    client.force_login(User.objects.create_superuser("root"))
+    shown = client.get(reverse("ratings:audit", args=[study.slug])).content.decode()
+    assert shown.count("not decided: too few") == len(report["not_decided"]) and "best paused" in shown
+
+
+def test_browsers_share_what_is_loaded_once(settings: Any) -> None:
+    assert visits.Browser().client.handler is visits.Browser().client.handler
+    before = visits.Browser().client.handler
+    through(settings, "marked_header")
+    assert visits.Browser().client.handler is not before
 
 
 # Its parts
@@ -424,7 +610,7 @@ def test_a_slow_moment_is_no_leak_unless_it_is_found_again(study: Study) -> None
     times = timing.Times()
     for place in Assignment.objects.filter(rater__study=study):
         for planted, seconds in ((True, 0.5), (False, 0.1)):
-            times.add(Page("item", "", 200, {}, "", place.item_id, place.pk, seconds), planted)
-    assert "planted errors take 400.0 ms longer" in times.told()
+            times.add(Page("item", "", 200, {}, "", seconds=seconds, asked=place.pk), planted)
+    assert "planted errors take 400.0 ms longer" in times.told()["item"]
     found = timing.check(study, times)
     assert found.passed and found.measured["measured_anew"]

@@ -11,7 +11,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from ratings import protocols, rehearsal, studies
+from ratings import protocol_words, protocols, rehearsal, studies
 from ratings.models import Assignment, Item, Rater, Study, StudyEvent
 
 pytestmark = pytest.mark.django_db
@@ -317,6 +317,26 @@ def test_the_longest_name_can_be_copied_again_and_again(ada: User) -> None:
     assert copy.slug.endswith("-copy-11")
     assert len(copy.name) <= 120
     assert studies.problems_of(copy.protocol) == []
+
+
+def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(staff: Client, ada: User) -> None:
+    factories.pool(20)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 16}]
+    # 32 ratings by 6 raters: at most 6 items each, and nothing can be shown again 10 later
+    study = drafted(ada, sources=sources, raters=6, repeats=0.1, repeat_distance=10)
+    for page in (at("stock", study), at("study", study) + "?counted=1", at("build", study, "items") + "?counted=1"):
+        assert "ask for a distance of at most 5" in text(staff.get(page)), page
+    good = drafted(ada, sources=sources, raters=6, repeats=0.2, repeat_distance=2, slug="good")
+    assert "cannot be opened like this" not in text(staff.get(at("stock", good)))
+
+
+def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada: User) -> None:
+    protocol = studies.read_protocol(factories.evidence_protocol())
+    told = {fact.name for fact in protocol_words.facts(studies.create_study(protocol, ada))}
+    of_steps = {"Layout", "Goal and earlier steps", "Errors checked by", "Actions"}
+    assert not told & of_steps
+    assert {"Marks", "Items"} <= told
+    assert of_steps <= {fact.name for fact in protocol_words.facts(drafted(ada))}
 
 
 def test_a_draft_can_be_deleted_and_nothing_else_can(staff: Client, ada: User) -> None:

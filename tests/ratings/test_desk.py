@@ -226,6 +226,17 @@ def test_finishing_needs_everything_rated_and_then_nothing_changes(rater: Client
     assert seat.finished_at == first
 
 
+def test_a_change_that_comes_after_finish_is_not_written_and_leads_to_the_last_page(rater: Client, seat: Rater) -> None:
+    rate_all(seat)
+    rater.post(f"{base(seat)}finish/")
+    place = seat.assignments.get(position=1)
+    late = {"verdict": "no", "confidence": "1", "submission_id": str(uuid.uuid4()), "revision": "1"}
+    answered = rater.post(f"/rate/{place.code}/", late, follow=True)
+    assert answered.redirect_chain[-1][0] == f"{base(seat)}done/"
+    assert "You finished on" in answered.content.decode()
+    assert (place.rating.verdict, place.rating.revision) == (True, 1)
+
+
 @pytest.mark.parametrize("status", ["paused", "closed"])
 def test_nobody_finishes_or_changes_anything_while_the_study_takes_no_answers(
     rater: Client, seat: Rater, status: str

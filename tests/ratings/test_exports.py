@@ -150,12 +150,13 @@ def test_raters_are_in_the_order_of_their_numbers(db) -> None:
     assert labels == [f"R{number:02}" for number in range(1, 13)]
 
 
-def test_notes_marks_and_times_are_as_they_were_given(study) -> None:
+def test_notes_marks_and_times_are_as_they_were_given(study, admin_user) -> None:
     rating = Rating.objects.first()
     Rating.objects.filter(pk=rating.pk).update(
         note="+1, said: “=2”\nand more", marks=["A:Volume", "missing"], active_seconds=1.5, hand="keys"
     )
-    (row,) = [row for row in table(study, blinded=True) if row["note"]]
+    assert {row["note"] for row in table(study, blinded=True)} == {""}
+    (row,) = [row for row in table(unblinded(study, admin_user), blinded=False) if row["note"]]
     assert row["note"] == "'+1, said: “=2”\nand more"
     assert json.loads(row["marked"]) == ["A:Volume", "missing"]
     assert (row["active_seconds"], row["first_verdict_seconds"], row["hand"]) == ("1.500", "", "keys")

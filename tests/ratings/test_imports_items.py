@@ -7,10 +7,12 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
+from tests_support import Meanwhile
 
-from ratings import imported, imports, studies, uploads
+from ratings import import_items, imported, imports, studies, uploads
 from ratings.blinding import payload_digest
 from ratings.imports import ImportRefused, check, take
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
@@ -492,3 +494,46 @@ def test_the_import_page_asks_as_many_questions_for_twenty_items_as_for_ten(
             client.get(reverse("ratings:import_items", args=[own_draft.slug]))
         asked.append(len(queries))
     assert asked[0] == asked[1] <= 12
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_answer_waits_while_a_file_is_read_and_blinded(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, held, read = draft(), [], import_items.read
+
+    def watched(*args: Any) -> ImportedItem | None:
+        held.append(connection.in_atomic_block)
+        return read(*args)
+
+    monkeypatch.setattr(import_items, "read", watched)
+    take(study, Meanwhile(file(line(1), line(2)), lambda: held.append(connection.in_atomic_block)))
+    assert held == [False, False, False]
+    assert study.imported_items.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [(line(1), "has been imported into this study before"), (line(1, id="x"), "looks exactly the same")],
+)
+def test_what_another_file_brought_while_this_one_was_read_is_seen(other: dict[str, Any], said: str) -> None:
+    study = draft()
+    with pytest.raises(ImportRefused, match=said):
+        take(study, Meanwhile(file(line(1), line(2)), lambda: take(study, file(other))))
+    assert study.imported_items.count() == 1
+
+
+def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_itself_away() -> None:
+    study = draft()
+    take(study, file(*(line(n) for n in range(10, 20))))
+    outcome = copy.deepcopy(line(1)["outcome"])
+    outcome["new_observations"][0]["description"] = "deliberately wrong"
+    with pytest.raises(ImportRefused, match="might give it away"):
+        take(study, Meanwhile(file(line(1, outcome=outcome)), lambda: studies.open_study(study)))
+    assert study.imported_items.count() == 10
+
+
+def test_a_file_read_while_the_document_was_changed_has_to_be_read_again() -> None:
+    study = draft()
+    other = studies.read_protocol(factories.protocol(sources=[], display={"context": [True]}))
+    with pytest.raises(studies.StudyError, match="was changed while the file was read"):
+        take(study, Meanwhile(file(line(1)), lambda: studies.edit_draft(study, other)))
+    assert not study.imported_items.exists()

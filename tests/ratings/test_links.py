@@ -2,14 +2,17 @@
 
 import threading
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import seats
 from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models import QuerySet
 from django.test import Client
 from django.utils import timezone
 from seats import STRANGER
+from tests_support import race
 
 from ratings import access, inviting, joining, members, studies
 from ratings.access import Door
@@ -379,18 +382,40 @@ def test_of_ten_who_post_one_invitation_at_once_one_wins() -> None:
     assert User.objects.count() == 1 and seat.user == User.objects.get()
 
 
+def _accept_at_once(token: str, accept: Any) -> list[Any]:
+    """One invitation accepted by ten people who are signed in; the seat each got, or what they were told."""
+    people = [User.objects.create_user(f"user-{n}") for n in range(10)]
+    return race(lambda: accept(joining.find(token), people.pop(), joining.Joining()), 10)
+
+
 @pytest.mark.django_db(transaction=True)
-def test_without_the_conditional_update_more_than_one_would_win() -> None:
-    """The negative control: every browser looked before any had taken the seat, and nothing counts who was first."""
+def test_of_ten_people_who_accept_one_invitation_at_once_one_gets_the_seat() -> None:
+    results = _accept_at_once(inviting.invite(seats.seat()), joining.accept)
+    assert sorted(type(result).__name__ for result in results) == [*["Gone"] * 9, "Rater"]
+    assert StudyEvent.objects.filter(kind="joined").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_the_locks_and_the_conditional_update_more_than_one_would_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The control: the same ten, when all have looked before any has taken the seat and nothing counts who was first."""
     token = inviting.invite(seats.seat())
-    looked = threading.Barrier(10)
+    looked, update = threading.Barrier(10), QuerySet.update
 
-    def unguarded() -> int:
-        invitation = joining.find(token)
-        looked.wait()
-        return 302 if invitation and not joining.why_gone(invitation) else 410
+    def unconditional(rows: Any, **values: Any) -> int:
+        if rows.model is not Invitation:
+            return update(rows, **values)
+        looked.wait(timeout=30)
+        return 1
 
-    assert _Race(unguarded).answers.count(302) == 10
+    monkeypatch.setattr(QuerySet, "update", unconditional)
+    monkeypatch.setattr(QuerySet, "select_for_update", lambda rows, **how: rows.all())
+    accept = joining.accept.__wrapped__  # type: ignore[attr-defined]  # without its transaction
+    results = _accept_at_once(token, accept)
+    got = [result for result in results if isinstance(result, Rater)]
+    assert len(got) > 1 and {seat.pk for seat in got} == {got[0].pk}, results
+    assert StudyEvent.objects.filter(kind="joined").count() > 1
 
 
 @pytest.mark.django_db(transaction=True)

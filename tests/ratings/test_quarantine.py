@@ -23,13 +23,14 @@ def payload(description: str, **more: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     "text",
     ["SECRET: so it is", "A perturbation", "deliberately wrong", "intentionally wrong", "IMPLAUSIBLE", "error_type 2",
-     "error types", "an incorrect transition", "per\u200bturbed", "ｐｅｒｔｕｒｂｅｄ"],
+     "error types", "an incorrect transition", "per\u200bturbed", "ｐｅｒｔｕｒｂｅｄ",
+     "a secret", "unintentional", "is_perturbed", "Intentionally warm"],
 )  # fmt: skip
 def test_suspicious_words_are_found_however_they_are_written(text: str) -> None:
     assert [place for place, _ in quarantine.reasons(payload(text), {})] == ["observations[0].description"]
 
 
-@pytest.mark.parametrize("text", ["The secretion is clear", "A typed error", "undeliberated", "plausible"])
+@pytest.mark.parametrize("text", ["The secretion is clear", "secretory", "A typed error", "undeliberated", "plausible"])
 def test_ordinary_words_are_let_through(text: str) -> None:
     assert quarantine.reasons(payload(text), {}) == []
 

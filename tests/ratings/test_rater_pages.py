@@ -72,6 +72,28 @@ def hidden(html: str, name: str) -> str:
 # ---------------------------------------------------------------- where to go on
 
 
+@EITHER_WAY
+@pytest.mark.parametrize("missing", [{"consented_at": None}, {"guide_seen": 0}, {"practised_at": None}])
+def test_nobody_rates_by_a_form_of_their_own_before_they_agreed_read_and_practised(
+    at_work: Client, rater: Rater, study: Study, missing: dict[str, Any], headers: dict[str, str]
+) -> None:
+    Rater.objects.filter(pk=rater.pk).update(**missing)
+    Study.objects.update(protocol={**study.protocol, "practice": 3})
+    sent = at_work.post(address(nth(rater)), answer(), headers=headers)
+    assert (sent.headers.get("Location") or sent.headers["HX-Redirect"]) == onward(rater)
+    at_work.post(f"{address(nth(rater))}draft/", answer())
+    assert not Rating.objects.exists() and not Draft.objects.exists()
+
+
+def test_an_answer_to_an_item_that_was_shown_before_the_guide_was_revised_is_kept(
+    at_work: Client, rater: Rater
+) -> None:
+    page_of(at_work, nth(rater))
+    Study.objects.update(guide_version=2)
+    at_work.post(address(nth(rater)), answer())
+    assert Rating.objects.get().guide_version == 1
+
+
 def test_who_has_read_and_practised_goes_to_the_first_item(at_work: Client, rater: Rater) -> None:
     assert at_work.get(onward(rater)).headers["Location"] == address(nth(rater))
 

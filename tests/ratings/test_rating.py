@@ -217,9 +217,25 @@ def test_on_the_last_page_any_answer_can_be_changed_until_finish(place: Assignme
         send(following)
     assert send(place, False, 1, revision=1).created
     Rater.objects.filter(pk=place.rater_id).update(finished_at=timezone.now())
-    with pytest.raises(StudyError, match="This answer stands"):
+    with pytest.raises(StudyClosed, match="You have finished"):
         send(place, True, 5, revision=2)
     assert len(events(place)) == 2
+
+
+def test_after_finish_nothing_is_written_and_what_was_sent_before_is_still_known(place: Assignment) -> None:
+    submission = uuid.uuid4()
+    rate(place, True, 4, submission)
+    late = serving.next_assignment(place.rater)
+    assert late is not None
+    Rater.objects.filter(pk=place.rater_id).update(finished_at=timezone.now())
+    for write in (lambda: send(late), lambda: first_look(late, True, 4, uuid.uuid4())):
+        with pytest.raises(StudyClosed, match="You have finished"):
+            write()
+    assert not save_draft(late, Answer(True, 4))
+    again = rate(place, True, 4, submission)
+    assert (again.created, again.same) == (False, True)
+    assert (Rating.objects.count(), RatingEvent.objects.count(), Draft.objects.count()) == (1, 1, 0)
+    assert not FirstLook.objects.exists()
 
 
 def test_the_standing_rating_equals_its_last_event(place: Assignment) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import factories
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.urls import reverse
+from tests_support import Meanwhile
 
 from ratings import exports, packs, reports, studies
 from ratings.imports import ImportRefused
@@ -90,8 +92,9 @@ def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study
     every = codes(study)
     # The importer knows what each row is of, by its note, its rater or its place in the file.
     take(study, table(*(f"{code},A,1,5,,,item {n}" for n, code in enumerate(every)), head=f"{HEAD},submitted_at,seconds,note"))  # fmt: skip
+    label = study.raters.get(imported_as="A").label
     for rows in (list(exports.rows(study, blinded=True)), versions(study, admin_user)):
-        own = [row for row in rows if row["rater"] == "R03"]
+        own = [row for row in rows if row["rater"] == label]
         assert len(own) == len(every) and rows[-len(own) :] == own  # apart from the others, not beside their items
         assert {(row["item"], row["note"]) for row in own} == {("", "")}
         assert all(row["item"] for row in rows[: -len(own)])
@@ -99,7 +102,7 @@ def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study
     studies.close_and_unblind(study, admin_user)
     study.refresh_from_db()
     for rows in (list(exports.rows(study, blinded=False)), versions(study, admin_user)):
-        own = [row for row in rows if row["rater"] == "R03"]
+        own = [row for row in rows if row["rater"] == label]
         assert {(str(row["item"]), row["note"]) for row in own} == {(c, f"item {n}") for n, c in enumerate(every)}
 
 
@@ -108,7 +111,7 @@ def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
         row = ImportedItem.objects.create(
             study=study, key=key, record={}, label="elsewhere", perturbation="none", payload={}, payload_sha256=key
         )
-        ItemSource.objects.filter(item=item).update(imported=row)
+        ItemSource.objects.filter(item=item).update(imported=row, transition=None, twin=None)
     # "has rated this item on line 2" would tell that this code is K1; no code is taken, be it an imported item's or not.
     tries = [f"{code},A,1,5" for code in codes(study)]
     assert said(study, "K1,A,1,5", *tries) == [(line, "item") for line in range(3, 3 + len(tries))]
@@ -160,6 +163,7 @@ def test_one_who_met_two_versions_of_one_thing_elsewhere_keeps_both_ratings(stud
         ("{item},A,1,5,,inf", "seconds"),
         ("{item},A,1,5,,NaN", "seconds"),
         ("{item},A,1,5,,1e99", "seconds"),
+        ("{item},A,1,5,,1_000", "seconds"),
         ("{item},A,1,5,,," + "n" * 4001, "note"),
         ("{item},A,1,5,,,a\0b", "note"),
         ("{item},A,1,5,,,,more", ""),
@@ -231,12 +235,12 @@ def test_the_command_imports_or_says_why_not(study: Study, tmp_path: Any, capsys
     path = tmp_path / "ratings.csv"
     path.write_bytes(table(f"{first},A,1,5").getvalue())
     call_command("import_ratings", study.slug, str(path), "--dry-run")
-    assert "1 ratings of 1 items by 1 raters would be imported." in capsys.readouterr().out
+    assert "1 rating of 1 item by 1 rater would be imported." in capsys.readouterr().out
     assert not Rating.objects.exists()
     call_command("import_ratings", study.slug, str(path))
     with pytest.raises(CommandError, match="nothing was imported") as refused:
         call_command("import_ratings", study.slug, str(path))
-    assert refused.value.returncode == 1
+    assert (str(refused.value), refused.value.returncode) == ("1 problem; nothing was imported", 1)
     assert Rating.objects.count() == 1
 
 
@@ -253,3 +257,28 @@ def test_in_the_browser_a_table_is_checked_first(study: Study, admin_client: Any
     assert admin_client.post(address, {"token": page.context["token"]}).status_code == 302
     assert Rating.objects.get().imported
     assert admin_client.get(address).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_answer_waits_while_a_table_is_read(study: Study) -> None:
+    held: list[bool] = []
+    file = Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: held.append(connection.in_atomic_block))
+    take(study, file)
+    assert held == [False]
+    assert Rating.objects.count() == 1
+
+
+def test_what_another_table_brought_while_this_one_was_read_is_seen(study: Study) -> None:
+    first, second, *_ = codes(study)
+    row = f"{first},A,1,5"
+    with pytest.raises(ImportRefused, match="has rated this item in an earlier file"):
+        take(study, Meanwhile(table(row), lambda: take(study, table(row))))
+    take(study, Meanwhile(table(f"{first},B,1,5"), lambda: take(study, table(f"{second},B,0,5"))))
+    assert sorted(study.raters.exclude(imported_as="").values_list("imported_as", flat=True)) == ["A", "B"]
+    assert Rating.objects.count() == 3
+
+
+def test_a_study_that_was_unblinded_while_a_table_was_read_takes_nothing(study: Study, admin_user: Any) -> None:
+    with pytest.raises(studies.StudyError, match="is unblinded"):
+        take(study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: studies.close_and_unblind(study, admin_user)))
+    assert not Rating.objects.exists()

@@ -1,6 +1,8 @@
 """Raters who come late or leave, and items that come late: what was served stays as it was."""
 
 import random
+import threading
+import time
 import uuid
 from collections import Counter
 from typing import Any
@@ -8,10 +10,11 @@ from typing import Any
 import factories
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.utils import timezone
 from tests_support import race
 
-from ratings import answering, inviting, pool, seating, serving, studies
+from ratings import answering, inviting, pool, redealing, seating, serving, studies
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.planning import PlanError
 from ratings.studies import StudyError
@@ -198,6 +201,25 @@ def test_nobody_withdraws_from_results_that_are_out_and_a_closed_study_deals_not
         seating.withdraw(seats[1])
 
 
+def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(db) -> None:
+    factories.pool(40)
+    study = factories.open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
+    seats = factories.seat_all(study)
+    for seat in seats:
+        factories.rate_all(seat)
+    studies.close(study)
+    seating.withdraw(seats[0])
+    assert waiting(study) == dict.fromkeys(waiting(study), 0)
+    # 24 ratings by 4 raters: 6 are dropped, and wanted of the other three
+    studies.reopen(study)
+    assert sum(waiting(study).values()) == 6
+    assert study.events.get(kind="reopened").detail == "6 places dealt"
+    for seat in seats[1:]:
+        factories.rate_all(seat)
+    assert studies.stop_met(study)
+    check(study)
+
+
 def test_in_a_pool_what_a_withdrawn_rater_held_can_be_claimed_by_others(db) -> None:
     factories.pool()
     study = factories.open_study(**plain(1), design="pool", ratings_per_item=1, raters=2)
@@ -331,6 +353,32 @@ def test_a_rater_who_is_shown_an_item_keeps_it_though_seats_are_added_at_that_mo
     check(study)
     assert set(map(len, live(study).values())) == {2}
     assert not Assignment.objects.filter(rating__isnull=False, released_at__isnull=False).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rater_who_is_shown_a_repeat_keeps_it_though_their_work_is_laid_out_anew_at_that_moment() -> None:
+    factories.pool(40)
+    study = factories.open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
+    (seat,) = factories.seat_all(study)
+    repeat = seat.assignments.filter(occasion=2).order_by("position").first()
+    assert repeat is not None
+    shown = threading.Event()
+
+    def show() -> None:
+        with transaction.atomic():
+            assert serving.mark_opened(repeat)
+            shown.set()
+            time.sleep(0.5)  # long enough for the other to read what is unserved; it has to wait for this
+
+    def lay_out() -> None:
+        assert shown.wait(timeout=30)
+        with transaction.atomic():
+            Study.objects.select_for_update().get(pk=study.pk)
+            redealing.lay_out(study, [seat.pk])
+
+    jobs = [show, lay_out]
+    assert race(lambda: jobs.pop()(), threads=2) == [None, None]
+    assert served(seat) == [(repeat.position, repeat.item_id, 2)]
 
 
 def rate_or_leave(seat: Rater) -> None:

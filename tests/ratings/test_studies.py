@@ -1,5 +1,6 @@
 """The moves of a study: a table, each step of it taken, and every other one refused."""
 
+import io
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
@@ -8,8 +9,8 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 
-from ratings import stopping, studies
-from ratings.models import Rating, Study
+from ratings import rating_imports, reports, stopping, studies
+from ratings.models import Rater, Rating, Study, StudyEvent
 from ratings.studies import StudyError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -126,3 +127,42 @@ def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
 def test_a_study_without_items_is_never_complete(ada: User) -> None:
     study = studies.create_study(studies.read_protocol(factories.protocol(sources=[])), ada)
     assert not studies.stop_met(study)
+
+
+def test_many_ratings_of_one_item_make_up_for_none_of_another(ada: User) -> None:
+    study = brought_to("open", ada)
+    item = study.items.order_by("pk")[0]
+    rows = "".join(f"{item.code},Dr {number},plausible,4\n" for number in range(20))
+    rating_imports.take(study, io.BytesIO(f"item,rater,verdict,confidence\n{rows}".encode()))
+    # ten items, two ratings each: the one has what it wants, the other nine lack two
+    assert stopping.look(study) == (False, 20, 20, "18 ratings to go.")
+    progress = reports.study_report(study).progress
+    assert (progress.done, progress.total, progress.missing) == (20, 38, 18)
+
+
+def test_a_draft_without_items_is_not_said_to_have_all_its_ratings(ada: User) -> None:
+    study = studies.create_study(studies.read_protocol(factories.protocol(sources=[])), ada)
+    assert stopping.look(study) == (False, 0, 0, "It has no items to rate yet.")
+
+
+def test_what_hangs_on_a_draft_goes_with_it(ada: User) -> None:
+    study = brought_to("draft", ada)
+    study.audits.create(by=ada, passed=True, report={}, sha256="0" * 64)
+    study.members.create(user=User.objects.create_user("ben"), role="analyst")
+    studies.delete_draft(study)
+    assert not Study.objects.exists()
+
+
+def test_a_draft_that_somehow_has_raters_is_kept_and_it_is_said_why(ada: User) -> None:
+    study = brought_to("draft", ada)
+    Rater.objects.create(study=study, number=1, label="R01")
+    with pytest.raises(StudyError, match="cannot be deleted: it has raters"):
+        studies.delete_draft(study)
+    assert study.events.exists()
+
+
+def test_the_log_says_in_words_what_happened() -> None:
+    said = {kind: StudyEvent(kind=kind).told for kind, _ in StudyEvent.KINDS}
+    assert (said["guide"], said["member"], said["looked"]) == ("guide revised", "role given", "interim look")
+    assert StudyEvent(kind="member", detail="ben (account 3) has no role any more").told == "role taken back"
+    assert said["opened"] == "opened"

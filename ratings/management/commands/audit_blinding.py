@@ -53,8 +53,8 @@ def _lines(audit: BlindingAudit) -> list[str]:
     )
     lines = [f"{head}: {'blinding holds' if audit.passed else 'BLINDING LEAKS'}"]
     for check in report["checks"]:
-        mark = "skipped" if check["skipped"] else "ok" if check["passed"] else "LEAK"
-        lines.append(f"  {mark:8}{check['name']}: {check['skipped'] or str(check['looked_at']) + ' looked at'}")
+        mark = {"holds": "ok", "leaks": "LEAK"}.get(check["outcome"], check["outcome"])
+        lines.append(f"  {mark:6}  {check['name']}: {check['skipped'] or str(check['looked_at']) + ' looked at'}")
         lines += [f"          {leak['where']}: {leak['what']}" for leak in check["leaks"]]
     lines += [f"  known   {tell}" for tell in report["known_tells"]]
     return [*lines, f"  certificate {audit.sha256}"]

@@ -1,0 +1,37 @@
+"""The context that an original has, to hold beside that of its twins."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ratings.blinding import Payload, blind_context
+from ratings.models import ItemSource
+from simulation.models import CatalogueEntry, Transition
+
+
+class Contexts:
+    """What each step's context would be now. Not `comparable` where genuine items have another: goals have changed since."""
+
+    def __init__(self, sources: Sequence[ItemSource]) -> None:
+        self._wanted = any(source.item.context for source in sources)
+        self._made: dict[int, Payload] = {}
+        self._steps: dict[int, list[Transition]] = defaultdict(list)
+        if self._wanted:
+            self._read({source.transition.episode_id for source in sources if source.transition})
+        genuine = [s for s in sources if s.transition and s.twin is None]
+        self.comparable = all(s.item.context == self.of(s.transition) for s in genuine if s.transition)
+
+    def _read(self, episodes: set[int]) -> None:
+        controls = CatalogueEntry.objects.filter(kind="control").values("name")
+        rows = Transition.objects.filter(episode__in=episodes).exclude(action_name__in=controls)
+        for row in rows.select_related("episode__experiment").order_by("number"):
+            self._steps[row.episode_id].append(row)
+
+    def of(self, row: Transition) -> Payload:
+        """Empty for all where no item has any."""
+        if not self._wanted:
+            return {}
+        if row.pk not in self._made:
+            before = [other.step for other in self._steps[row.episode_id] if other.number < row.number]
+            goal = next((one.episode.experiment.goal for one in self._steps[row.episode_id]), "")
+            self._made[row.pk] = blind_context(goal, before)
+        return self._made[row.pk]

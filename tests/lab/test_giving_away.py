@@ -1,0 +1,48 @@
+"""One list of words and one folding for the twin maker and for the quarantine of a study."""
+
+import pytest
+
+from ratings import quarantine
+from simulation.lab import giving_away
+from simulation.lab.actions import Action
+from simulation.lab.outcomes import Observation, Outcome
+from simulation.llm import giveaways
+
+WORDS = [
+    "SECRET: so it is", "se\u200bcret", "a perturbation", "is_perturbed", "ｐｅｒｔｕｒｂｅｄ", "deliberate", "unintentional",
+    "intentionally", "implausibly", "error_type", "error-types", "errortype", "incorrect transition", "incorrect-transitions",
+]  # fmt: skip
+PLAIN = ["secretion", "secretory", "undeliberated", "plausible", "a typed error", "incorrectly transitioned"]
+
+
+def to_the_twin_maker(text: str, secret: str = "") -> bool:
+    seen = Outcome(True, (), (Observation(text, "visual"),))
+    return bool(giveaways.problems(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
+
+
+def to_the_quarantine(text: str, secret: str = "") -> bool:
+    payload = {"observations": [{"type": "visual", "description": text, "value": ""}]}
+    return bool(quarantine.reasons(payload, {}, quarantine.Secret(secret)))
+
+
+@pytest.mark.parametrize("text", [*WORDS, *PLAIN])
+def test_both_find_the_same_words(text: str) -> None:
+    assert to_the_twin_maker(text) == to_the_quarantine(text) == (text in WORDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "secret", "found"),
+    [
+        ("the volume that was poured into it", "The_volume that  was poured INTO a jar", True),
+        ("the volume that was poured in it", "the volume that was poured into a jar", False),  # five words
+        ("the volume that was poured into it", "“the volume that was poured into it” is wrong", False),
+        ("1.2, 1.3, 1.4 mL", "read 1.2, 1.3, 1.4 mL", False),  # 1 2 1 3 1 4: a list of readings
+    ],
+)
+def test_both_find_the_same_runs(text: str, secret: str, found: bool) -> None:
+    assert to_the_twin_maker(text, secret) == to_the_quarantine(text, secret) == found
+
+
+def test_folding_is_the_same_for_what_is_folded_already() -> None:
+    for text in (*WORDS, *PLAIN):
+        assert giving_away.folded(giving_away.folded(text)) == giving_away.folded(text)

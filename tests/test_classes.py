@@ -1,0 +1,29 @@
+"""Every class in a template is there for something: a rule, or a script that looks for it."""
+
+import re
+from collections.abc import Iterator
+
+from django.conf import settings
+
+VALUE = re.compile(r'\bclass="((?:{%.*?%}|{{.*?}}|[^"])*)"', re.DOTALL)
+
+
+def classes(template: str) -> Iterator[str]:
+    """Those written out. What is put together while the page is made, of a value or of parts ("pill--{% if"), is not."""
+    for value in VALUE.findall(template):
+        if "--{%" not in value:
+            names = re.sub(r"{%.*?%}", " ", re.sub(r"{{.*?}}", "?", value)).split()
+            yield from (name for name in names if "?" not in name)
+
+
+def test_every_class_in_a_template_has_a_rule_or_a_script() -> None:
+    static = settings.BASE_DIR / "static"
+    css = re.sub(r"/\*.*?\*/", "", "".join(path.read_text() for path in static.glob("*.css")), flags=re.DOTALL)
+    known = set(re.findall(r"\.([A-Za-z][\w-]*)", css + "".join(path.read_text() for path in static.glob("*.js"))))
+    unknown = {
+        f"{path.name}: {name}"
+        for path in (settings.BASE_DIR / "templates").rglob("*.html")
+        for name in classes(path.read_text())
+        if name not in known
+    }
+    assert unknown == set()

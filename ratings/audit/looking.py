@@ -18,6 +18,7 @@ from ratings.audit.timing import LOOKS
 from ratings.audit.visits import Browser
 from ratings.models import Assignment, Rater, Study
 
+_CRAWLED_AGAIN = 2  # raters whose every page is held beside its double; of all others, those that items have a part in
 _CODES = 20  # items that strangers ask for in one transaction
 
 
@@ -35,7 +36,9 @@ def look(seen: Responses) -> Iterator[int]:
         for page in visits.steadily(study, partial(_before, rater)):
             seen.see(page)
         for number, places in enumerate(visits.chunks([place.pk for place in visits.work(rater)])):
-            _compare(seen, *visits.steadily(study, partial(_own, rater, places, number)))
+            _compare(
+                seen, *visits.steadily(study, partial(_own, rater, places, number == 0 and done <= _CRAWLED_AGAIN))
+            )
         yield done
     for items in visits.one_of_each_pair(visits.unclaimed(study)):
         _compare(seen, *visits.steadily(study, partial(_claimed, study, items)))
@@ -48,10 +51,10 @@ def _before(rater: Rater) -> list[Page]:
     return [*visits.crawled(browser, rater), *visits.refusals(browser, rater)]
 
 
-def _own(rater: Rater, places: Collection[int], number: int) -> tuple[World, World]:
+def _own(rater: Rater, places: Collection[int], every: bool) -> tuple[World, World]:
     """Some of what the rater has to do, without what was taken away since it was listed."""
     live = [place for place in visits.work(rater) if place.pk in places]
-    return _both(rater, live, every=number == 0)
+    return _both(rater, live, every)
 
 
 def _claimed(study: Study, items: dict[int, uuid.UUID]) -> tuple[World, World]:

@@ -16,7 +16,8 @@ from ratings.audit.visits import Browser
 from ratings.models import Assignment, Rater, Study
 
 SLOWER = 0.002  # seconds that nobody could use
-LOOKS = 3
+LOOKS = 2
+_LOOKS_ANEW = 3
 _FEWEST = 8  # the fewest items of which the signed rank test can say anything at 0.01
 _MOST_ANEW = 40  # items are enough to say whether a difference stands
 _ALPHA = 0.01
@@ -92,7 +93,7 @@ def _one(rater: Rater, place: Assignment, labels: Collection[str]) -> list[tuple
     """Pages of one item in both worlds; nothing where its truth is the same in both."""
     browser, study = Browser(visits.seated(rater)), rater.study
     found: list[tuple[Page, bool]] = []
-    for turn in range(LOOKS):
+    for turn in range(_LOOKS_ANEW):
         for other in (False, True) if turn % 2 else (True, False):
             with visits.undone(), browser.as_it_is():
                 moved = worlds.another_world(study, study.seed, worlds.shown_to(rater)) if other else {}

@@ -84,10 +84,10 @@ def _of_context(context: Payload) -> dict[str, float]:
 
 
 def signs(seen: Seen) -> set[str]:
-    """Words, and every sign but plain letters, digits and blanks, that stand anywhere in what is shown."""
-    whole = "\n".join(text for _, text in [*quarantine.texts(seen.payload), *quarantine.texts(seen.context)])
-    words = {f"the word “{word.lower()}”" for word in _LETTERS.findall(whole)}
-    return words | {f"the sign U+{ord(sign):04X}" for sign in set(_SIGN.findall(whole)) - {"\n"}}
+    """Every sign but plain letters, digits and blanks that stands anywhere in what is shown, and words of the item."""
+    item, around = ("\n".join(text for _, text in quarantine.texts(part)) for part in seen)
+    words = {f"the word “{word.lower()}”" for word in _LETTERS.findall(item)}
+    return words | {f"the sign U+{ord(sign):04X}" for sign in set(_SIGN.findall(item + around)) - {"\n"}}
 
 
 def checks(study: Study) -> list[Check]:

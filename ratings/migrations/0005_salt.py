@@ -5,15 +5,19 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('ratings', '0004_seat_codes'),
+        ("ratings", "0004_seat_codes"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='study',
-            name='salt',
-            field=models.CharField(default=ratings.models.studies.new_salt, editable=False, help_text='drawn with the seed; told to nobody before unblinding', max_length=32),
+            model_name="study",
+            name="salt",
+            field=models.CharField(
+                default=ratings.models.studies.new_salt,
+                editable=False,
+                help_text="drawn with the seed; told to nobody before unblinding",
+                max_length=32,
+            ),
         ),
     ]

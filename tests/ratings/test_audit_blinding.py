@@ -336,7 +336,7 @@ def _with_full_stops(item: Item) -> None:
 
 def _with_another_sign(item: Item) -> None:
     for material in item.payload["after"]:
-        material["name"] += " ×1 µL"
+        material["name"] += " ×1 \u03bcL"
 
 
 def _with_small_references(item: Item) -> None:
@@ -348,10 +348,10 @@ def _with_small_references(item: Item) -> None:
     ("rewrite", "told"),
     [
         (_without_lineage, "lineage known"),
-        (_without_context, "steps of context"),
+        (_without_context, "characters of context"),
         (_with_other_blanks, "the sign U+00A0"),
         (_with_full_stops, "texts that end with a full stop"),
-        (_with_another_sign, "the sign U+00B5"),
+        (_with_another_sign, "the sign U+03BC"),
         (_with_small_references, "references that are capital letters"),
     ],
 )

@@ -29,7 +29,9 @@ class Command(BaseCommand):
         except ImportRefused as refused:
             for problem in refused.problems:
                 self.stderr.write(plain(str(problem)))
-            raise CommandError(f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1) from refused
+            raise CommandError(
+                f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1
+            ) from refused
         except (StudyError, PlanError) as error:
             raise CommandError(str(error), returncode=2) from error
         self._tell(checked, options["dry_run"])

@@ -32,7 +32,9 @@ class Command(BaseCommand):
         except ImportRefused as refused:
             for problem in refused.problems:
                 self.stderr.write(plain(str(problem)))
-            raise CommandError(f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1) from refused
+            raise CommandError(
+                f"{counted(len(refused.problems), 'problem')}; nothing was imported", returncode=1
+            ) from refused
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         done = "would be imported" if options["dry_run"] else "imported"

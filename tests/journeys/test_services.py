@@ -35,6 +35,7 @@ PROTOCOL = {
     "experiments": ["caffeine-hplc-analysis"],
     "ratings_per_item": 2,
     "raters": 4,
+    "practice": 0,
     "seed": 3,
 }
 
@@ -219,12 +220,15 @@ def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: R
 
 
 def rate_everything(rater: Visitor, link: str) -> int:
-    """Through the link and the guide, then every item: the number of items rated."""
-    guide = rater.get(link)
-    page = rater.submit(guide)
+    """Through consent and the guide, then every item: the number of items rated."""
+    about = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9", "consent": "on"}
+    guide = rater.submit(rater.get(link), **about)
+    page = rater.submit(guide, "/guide/")
     rated = 0
-    while "/rate/done/" not in page.url:
-        page = rater.submit(page, verdict=("yes", "no")[rated % 2], confidence=str(1 + rated % 5))
+    while "/done/" not in page.url:
+        page = rater.submit(
+            page, page.url.removeprefix(rater.site), verdict=("yes", "no")[rated % 2], confidence=str(1 + rated % 5)
+        )
         assert page.status == 200, page.text
         rated += 1
         assert rated < 50

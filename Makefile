@@ -6,13 +6,14 @@ JOBS ?= -n auto --maxprocesses 4 --dist loadfile
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: demo test serve worker lint fix bench soak
+.PHONY: demo test thorough serve worker lint fix bench soak
 .DEFAULT_GOAL := demo
 
 demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
 serve: .venv/app ; @exec $(BIN)/python manage.py serve --port $(PORT)
 worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
+thorough: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) -m thorough $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
 bench: .venv/app ; @$(BIN)/python -m bench.offline_steps && $(BIN)/python -m bench.prompt_caching && $(BIN)/python -m bench.episodes
 soak: .venv/tests ; @$(BIN)/python tests/system.py && $(BIN)/python tests/soak.py $(ARGS)

@@ -61,7 +61,7 @@ def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
         transaction.set_rollback(True)
 
 
-def opened(kind: str = TRANSITION, each: int = 5, **changes: Any) -> Study:
+def opened(kind: str = TRANSITION, each: int = 3, **changes: Any) -> Study:
     sources = [("offline", "none", each), ("offline", "obvious", each), ("offline", "subtle", each)]
     if kind == EVIDENCE:
         sources = [("offline", "none", 1), ("offline-lapses", "none", 3)]
@@ -114,6 +114,7 @@ def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind
     assert doors["looked_at"] == 2 * study.items.count()
 
 
+@pytest.mark.thorough
 def test_every_arm_of_the_screen_passes(laboratory: None) -> None:
     arms = {"layouts": ["plain", "aligned", "balance", "confirm"], "context": [True, False], "by": "item",
             "marks": ["off", "if_not_plausible", "always"]}  # fmt: skip
@@ -165,6 +166,7 @@ def test_a_key_too_many_in_a_payload_is_named(laboratory: None, monkeypatch: pyt
     assert "payload: payload key 'model'" in leaks(audited(opened()), "payload keys")
 
 
+@pytest.mark.thorough
 def test_a_key_deep_in_a_payload_is_named(study: Study) -> None:
     item = study.items.first()
     assert item
@@ -188,6 +190,7 @@ def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
     assert "the word “secret”" in said
 
 
+@pytest.mark.thorough
 def test_keys_in_another_order_for_twins_are_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = pool.blind_transition
 
@@ -222,28 +225,33 @@ def test_the_number_of_a_row_in_an_address_is_named(study: Study, settings: Any)
     assert "the number of the item's row (pk) in '?item=#" in leaks(audited(study), "database numbers")
 
 
-def test_twins_that_take_longer_are_named(study: Study, settings: Any) -> None:
+@pytest.mark.thorough
+def test_twins_that_take_longer_are_named(laboratory: None, settings: Any) -> None:
+    study = opened(each=5)
     through(settings, "slow_twins")
     assert "planted errors take" in leaks(audited(study), "timing")
 
 
+@pytest.mark.thorough
 def test_a_source_in_the_raters_own_download_is_named(study: Study, settings: Any) -> None:
     through(settings, "model_in_own_ratings")
     assert "own ratings, the body: the source: 'offline'" in leaks(audited(study), "sent words")
 
 
+@pytest.mark.thorough
 def test_a_header_that_lets_caches_keep_an_item_is_named(study: Study, settings: Any) -> None:
     through(settings, "kept_in_cache")
     assert "header ETag" in leaks(audited(study), "headers")
 
 
+@pytest.mark.thorough
 def test_another_answer_to_strangers_for_items_that_exist_is_named(study: Study, settings: Any) -> None:
     through(settings, "told_to_strangers")
     assert "told apart from an item that does not exist (404)" in leaks(audited(study), "closed doors")
 
 
 def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
-    study = opened(ratings_per_item=2, raters=6)
+    study = opened(ratings_per_item=2, raters=6, each=5)
     places = Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
     for rater in study.raters.all():
         own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
@@ -252,11 +260,12 @@ def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
     assert "position and planted errors go together: AUC " in leaks(audited(study), "order")
 
 
+@pytest.mark.thorough
 def test_items_frozen_in_the_order_of_their_sources_are_named(
     laboratory: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if the batch had not been shuffled: payloads sorted so that rows with planted errors come last."""
-    study = opened()
+    study = opened(each=5)
     rows = list(Item.objects.filter(study=study).order_by("pk"))
     sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda s: s.perturbation != "none")
     for source in sources:
@@ -270,6 +279,7 @@ def test_items_frozen_in_the_order_of_their_sources_are_named(
     assert "the item's row and planted errors go together" in leaks(audited(study), "order")
 
 
+@pytest.mark.thorough
 def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) -> None:
     study = opened(each=7)
     for source in ItemSource.objects.filter(item__study=study, twin__isnull=False).select_related("item"):
@@ -297,6 +307,7 @@ def test_a_mark_is_named_wherever_it_is_sent(laboratory: None, settings: Any, mi
     assert told in leaks(audited(opened(each=2, raters=1)), "another origin")
 
 
+@pytest.mark.thorough
 def test_answers_to_planted_errors_that_take_longer_are_named(laboratory: None, settings: Any) -> None:
     through(settings, "slow_answers")
     said = leaks(audited(opened(each=4, raters=1)), "timing")
@@ -468,6 +479,7 @@ def test_browsers_share_what_is_loaded_once(settings: Any) -> None:
 # Its parts
 
 
+@pytest.mark.thorough
 def test_a_word_of_the_bench_is_no_leak(study: Study) -> None:
     """ "No obvious precipitate" is what chemists write; that the twin is an obvious one stands nowhere."""
     item = study.items.first()
@@ -542,6 +554,7 @@ def test_the_command_fails_and_names_the_leak(laboratory: None, settings: Any, c
     assert study.events.filter(kind="audited", detail="blinding LEAKS").exists()
 
 
+@pytest.mark.thorough
 def test_a_report_never_points_at_an_item(study: Study, settings: Any) -> None:
     through(settings, "marked_header")
     told = json.dumps(audited(study))

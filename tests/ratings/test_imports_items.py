@@ -17,7 +17,7 @@ from ratings.blinding import payload_digest
 from ratings.imports import ImportRefused, check, take
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 SAMPLE = {
     "barcode": "MAT-AAAAAAAA",

@@ -14,7 +14,7 @@ from ratings.interim import NotAllowed, look
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.studies import StudyError
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from ratings import erasing, inviting, members, people, posting
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
 from ratings.studies import StudyError
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture

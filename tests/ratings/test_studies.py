@@ -13,7 +13,7 @@ from ratings import rating_imports, reports, stopping, studies
 from ratings.models import Rater, Rating, Study, StudyEvent
 from ratings.studies import StudyError
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 MOVES: dict[str, tuple[str, Callable[[Study, User], Any]]] = {
     "open": ("open", lambda study, by: studies.open_study(study, by=by)),

@@ -44,6 +44,7 @@ def test_what_has_no_findings_is_checked_and_the_rest_left_alone(played: None, c
     assert [verdicts(found, kind) for kind in range(3)] == [0, 0, 0]
 
 
+@pytest.mark.thorough
 def test_again_checks_everything_and_counts_the_codes_apart(played: None, capsys) -> None:
     Transition.objects.update(findings={"verdict": "stale", "findings": []})
     call_command("check_transitions", stored=True, again=True)
@@ -58,6 +59,7 @@ def test_again_checks_everything_and_counts_the_codes_apart(played: None, capsys
     assert codes and all(counts[0] == 0 for counts in codes.values())
 
 
+@pytest.mark.thorough
 def test_a_row_that_cannot_be_read_is_counted_and_stops_no_other(played: None, capsys) -> None:
     broken = Transition.objects.order_by("pk").first()
     Transition.objects.update(findings=None)

@@ -1,164 +1,232 @@
 """How far raters agree: Cohen's kappa of two, and its mean over all pairs with enough items in common."""
 
-import warnings
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from itertools import combinations
-from typing import NamedTuple
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import cohen_kappa_score
+import numpy as np
+from scipy.stats import norm
+
+from ratings.stats.estimates import LEVEL, Estimate, estimate, generator
+from ratings.stats.intervals import (
+    CO_MINORITY,
+    CO_MINORITY_NEW,
+    SKEWED,
+    Found,
+    Scope,
+    Uncertainty,
+    commonest,
+    scopes,
+    too_rare,
+    with_intervals,
+)
+from ratings.stats.pair_resampling import Means, Scoped, means, replicates
+from ratings.stats.pairing import Pairs, left_out, pairs_of
+from ratings.stats.proportions import wilson
+from ratings.stats.resampling import widening
+from ratings.stats.table import Bools, Floats, Ratings
 
 MIN_OVERLAP = 20
+LEAST_FOR_INTERVAL = 10  # items two raters share: with fewer, no interval of a kappa covers
+NO_COMMON = "no item was rated by both"
+NO_PAIRS = "there are fewer than two raters with ratings"
+NO_SPREAD = "the sample has no spread, so there is no interval"
+ONE_ANSWER = "0/0: both gave one and the same answer throughout"
 
 
-class Kappa(NamedTuple):
-    """Cohen's kappa of one pair on the items both answered. `value` None where both gave one and the same answer only."""
+def pairs(table: Ratings, min_overlap: int = MIN_OVERLAP, source: str | None = None) -> list[Estimate]:
+    """percent_agreement and cohen_kappa of every pair of raters, over all sources or in one (args source).
 
-    value: float | None
-    observed: float | None
-    n: int
-    reason: str = ""
-
-
-class PairwiseKappa(NamedTuple):
-    """Unweighted mean of kappa over pairs with at least `min_overlap` items in common (Light 1971).
-
-    `observed` is the mean observed agreement of those pairs, the ones with undefined kappa included.
+    Pairs with fewer than `min_overlap` items in common have their values, and no interval.
     """
-
-    value: float | None
-    observed: float | None
-    n_items: int
-    n_raters: int
-    n_ratings: int
-    pairs_used: int
-    pairs_undefined: int
-    pairs_below_overlap: int
-    min_overlap: int
-    reason: str = ""
+    own = table if source is None else table.of_source(source)
+    found, extra = pairs_of(own), {} if source is None else {"source": source}
+    rows = []
+    for at in range(len(found)):
+        args = {"raters": [own.raters[found.first[at]], own.raters[found.second[at]]], **extra}
+        rows += _pair(found, at, args, min_overlap)
+    return rows
 
 
-class Answer(NamedTuple):
-    """One rater's verdict on one item."""
-
-    item: str
-    rater: str
-    verdict: bool
-
-
-def cohen(pairs: Sequence[tuple[bool, bool]]) -> Kappa:
-    """Cohen's kappa, (po - pe) / (1 - pe), of two raters' verdicts on the same items."""
-    n = len(pairs)
-    if n == 0:
-        return Kappa(None, None, 0, "no item was rated by both")
-    table = Counter(pairs)
-    observed = (table[True, True] + table[False, False]) / n
-    if n in (table[True, True], table[False, False]):
-        return Kappa(None, observed, n, "0/0: both gave one and the same answer throughout")
-    return Kappa(_kappa(*(table[pair] for pair in _CELLS)), observed, n)
+def _pair(found: Pairs, at: int, args: Mapping[str, Any], min_overlap: int) -> list[Estimate]:
+    common = int(found.n[at])
+    n = {"items": common, "raters": 2, "ratings": 2 * common}
+    if not common:
+        return [estimate(stat, None, n, args=args, reason=NO_COMMON) for stat in ("percent_agreement", "cohen_kappa")]
+    short = f"{_items(common)} in common, fewer than {min_overlap}" if common < min_overlap else ""
+    agreement, kappa = float(found.agreement[at]), float(found.kappa[at])
+    quantile = float(norm.ppf((1 + LEVEL) / 2))
+    interval = None if short else wilson(agreement, common, quantile)
+    observed = estimate("percent_agreement", agreement, n, args=args, interval=interval, method="wilson", reason=short)
+    if math.isnan(kappa):
+        return [observed, estimate("cohen_kappa", None, n, args=args, reason=ONE_ANSWER)]
+    half = quantile * math.sqrt(found.variance[at])
+    why = short or _too_few(common, found.minority[at]) or ("" if half else NO_SPREAD)
+    around = None if why else (max(-1.0, kappa - half), min(1.0, kappa + half))
+    return [observed, estimate("cohen_kappa", kappa, n, args=args, interval=around, method="normal", reason=why)]
 
 
-_CELLS = ((False, False), (False, True), (True, False), (True, True))
+def _too_few(least: float, minority: float, floor: float = CO_MINORITY) -> str:
+    """Why no interval of a kappa is given: it was measured not to cover in such samples. "" if it may be."""
+    if least < LEAST_FOR_INTERVAL:
+        return f"a pair shares only {_items(int(least))}; below {LEAST_FOR_INTERVAL} no interval holds"
+    return too_rare(minority, floor)
 
 
-@lru_cache(maxsize=100_000)
-def _kappa(*counts: int) -> float:
-    """Kappa of the two-by-two table with these cells. Kept: two hundred raters are 19,900 pairs on each look at a page."""
-    first, second = [int(a) for a, _ in _CELLS], [int(b) for _, b in _CELLS]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UndefinedMetricWarning)
-        return float(cohen_kappa_score(first, second, labels=[0, 1], sample_weight=list(counts)))
+def _items(count: int) -> str:
+    return f"{count} item{'s' * (count != 1)}"
 
 
-def pairwise(answers: Iterable[Answer], min_overlap: int = MIN_OVERLAP) -> PairwiseKappa:
-    """Mean kappa over all pairs of raters. ValueError if a rater answered an item twice."""
-    by_rater = _by_rater(answers)
-    kappas = [_of_two(by_rater[a], by_rater[b]) for a, b in combinations(sorted(by_rater), 2)]
-    enough = [kappa for kappa in kappas if kappa.n >= min_overlap]
-    values = [kappa.value for kappa in enough if kappa.value is not None]
-    return PairwiseKappa(
-        value=_mean(values),
-        observed=_mean([kappa.observed for kappa in enough if kappa.observed is not None]),
-        n_items=len({item for verdicts in by_rater.values() for item in verdicts}),
-        n_raters=len(by_rater),
-        n_ratings=sum(map(len, by_rater.values())),
-        pairs_used=len(values),
-        pairs_undefined=len(enough) - len(values),
-        pairs_below_overlap=len(kappas) - len(enough),
-        min_overlap=min_overlap,
-        reason="" if values else _why_none(kappas, enough, min_overlap),
+class _Average(NamedTuple):
+    """One scope's pairs. enough: at least the minimum overlap; shape (pairs,)."""
+
+    scope: Scope
+    pairs: Pairs
+    enough: Bools
+    args: Mapping[str, Any]
+
+    @property
+    def used(self) -> Pairs:
+        return self.pairs.where(self.enough)
+
+    @property
+    def minority(self) -> float:
+        """Mean over the pairs of the items on which both would give the rarer verdict by chance."""
+        return float(np.mean(self.pairs.minority[self.enough]))
+
+    @property
+    def least(self) -> float:
+        return float(np.min(self.pairs.n[self.enough]))
+
+    @property
+    def is_estimable(self) -> bool:
+        """Whether an interval of the mean agreement may be given."""
+        return bool(self.enough.any()) and self.least >= LEAST_FOR_INTERVAL
+
+
+def average(table: Ratings, min_overlap: int = MIN_OVERLAP, *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
+    """Unweighted mean of agreement and kappa over pairs with at least `min_overlap` items in common (Light 1971).
+
+    Over all sources together, then in each: avg_pairwise_agreement (pairs with an undefined kappa included) and
+    avg_pairwise_kappa, each with an interval for these raters and one for new raters; avg_pairwise_kappa_weighted by the
+    items of a pair; kappa_max, the mean of the largest kappas these shares of verdicts allow.
+    """
+    found = []
+    for scope in scopes(table):
+        own = pairs_of(scope.own)
+        found.append(_Average(scope, own, own.n >= max(1, min_overlap), {"min_overlap": min_overlap, **scope.args}))
+    drawn = _drawn(table, found, seed, resamples)
+    return [row for one, again in zip(found, drawn, strict=True) for row in _averages(one, again)]
+
+
+def _drawn(table: Ratings, found: Sequence[_Average], seed: int, resamples: int) -> list[Means]:
+    nobody = [np.zeros(len(one.pairs), dtype=np.bool_) for one in found]
+    scoped = [
+        Scoped(one.scope.own, one.used if one.is_estimable else one.pairs.where(none))
+        for one, none in zip(found, nobody, strict=True)
+    ]
+    return replicates(scoped, table.item_source, resamples, generator(seed, "avg_pairwise_kappa"))
+
+
+def _averages(one: _Average, drawn: Means) -> Iterator[Estimate]:
+    used = one.used
+    defined = int(np.isfinite(used.kappa).sum())
+    n = {
+        **one.scope.own.n,
+        "pairs_used": defined,
+        "pairs_undefined": len(used) - defined,
+        "pairs_below_overlap": len(one.pairs) - len(used),
+    }
+    why = _why_none(one)
+    agreed = means(used.n, used.agreement, used.agreement)
+    kappas = means(used.n, used.agreement, used.kappa)
+    refused = [
+        _too_few(one.least, one.minority, floor) if len(used) else "" for floor in (0, CO_MINORITY, CO_MINORITY_NEW)
+    ]
+    left = left_out(used, used.agreement)
+    every = {**n, "pairs_used": len(used), "pairs_undefined": 0}
+    found = Found("avg_pairwise_agreement", one.args, _number(agreed.kappa), every, why)
+    wide = widening(one.scope.own.n["items"], len(np.unique(one.scope.own.source)))
+    by = Uncertainty(drawn.agreement, left, linear=True, widening=wide, refused=refused[0], refused_new=refused[0])
+    yield from with_intervals(found, by)
+    found = Found("avg_pairwise_kappa", one.args, _number(kappas.kappa), n, why or _why_undefined(one))
+    left = left_out(used, used.kappa)
+    by = Uncertainty(drawn.kappa, left, corrected=True, widening=wide, refused=refused[1], refused_new=refused[2])
+    yield from with_intervals(found, by)
+    for stat, value in (
+        ("avg_pairwise_kappa_weighted", kappas.weighted),
+        ("kappa_max", means(used.n, used.agreement, used.kappa_max).kappa),
+    ):
+        reason = why or (
+            _why_undefined(one) if np.isnan(value) else "beside avg_pairwise_kappa, which has the interval"
+        )
+        yield estimate(stat, _number(value), n, args=one.args, reason=reason)
+
+
+def _number(value: Floats | float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _why_none(one: _Average) -> str:
+    if not len(one.pairs):
+        return NO_PAIRS
+    if not one.enough.any():
+        most = int(one.pairs.n.max())
+        return f"no pair of raters has {_items(one.args['min_overlap'])} in common; the most is {most}"
+    return ""
+
+
+def _why_undefined(one: _Average) -> str:
+    undefined = bool(one.enough.any()) and not np.isfinite(one.used.kappa).any()
+    return "0/0 in every pair: both raters gave one and the same answer throughout" if undefined else ""
+
+
+def prevalence(table: Ratings) -> list[Estimate]:
+    """The share of ratings with verdict 1, over all sources and in each; in other tables that of every category (args)."""
+    rows = []
+    for scope in scopes(table):
+        counts = np.bincount(scope.own.verdict, minlength=len(table.categories))
+        for at in [1] if table.binary else range(len(table.categories)):
+            args = scope.args if table.binary else {"category": table.categories[at], **scope.args}
+            share = counts[at] / len(scope.own) if len(scope.own) else None
+            rows.append(
+                estimate("prevalence", share, scope.own.n, args=args, reason="" if len(table) else "no ratings")
+            )
+    return rows
+
+
+def skew_note(table: Ratings, words: Mapping[Any, str] | None = None) -> str:
+    """Plain sentences where the shares of verdicts make kappa misleading; "" where they do not.
+
+    In a source where nearly all verdicts are alike kappa can be near 0 although raters agree; over sources of very
+    different shares it can be high although raters hardly agree within any. `words` says categories for people.
+    """
+    if not len(table):
+        return ""
+    own = scopes(table)
+    said = [_skewed(scope, words or {}) for scope in (own[1:] or own)]
+    return " ".join(filter(None, [*said, _pooled(own)]))
+
+
+def _skewed(scope: Scope, words: Mapping[Any, str]) -> str:
+    at, share = commonest(scope.own)
+    if share < SKEWED:
+        return ""
+    category = scope.own.categories[at]
+    word = words.get(category, str(category))
+    chance = share**2 + (1 - share) ** 2
+    return (
+        f"In {scope.name} {share:.0%} of the verdicts are “{word}”: two raters who answered at random with that share "
+        f"would agree on at least {chance:.0%} of the items, so kappa can be near 0 although they nearly always agree. "
+        "Read the agreement and AC1 beside it."
     )
 
 
-class ModelAgreement(NamedTuple):
-    """A model against people: means over raters of agreement and kappa with the model, on the items each rated."""
-
-    value: float | None
-    observed: float | None
-    n_items: int
-    n_raters: int
-    n_ratings: int
-    raters_used: int
-    raters_undefined: int
-    raters_below_overlap: int
-    min_overlap: int
-    reason: str = ""
-
-
-def with_model(answers: Iterable[Answer], model: Mapping[str, bool], min_overlap: int = MIN_OVERLAP) -> ModelAgreement:
-    """Mean kappa and agreement of raters with a model's verdicts (item -> verdict); items it did not judge are left out."""
-    by_rater = _by_rater(answer for answer in answers if answer.item in model)
-    kappas = [_of_two(verdicts, model) for verdicts in by_rater.values()]
-    enough = [kappa for kappa in kappas if kappa.n >= min_overlap]
-    values = [kappa.value for kappa in enough if kappa.value is not None]
-    return ModelAgreement(
-        value=_mean(values),
-        observed=_mean([kappa.observed for kappa in enough if kappa.observed is not None]),
-        n_items=len({item for verdicts in by_rater.values() for item in verdicts}),
-        n_raters=len(by_rater),
-        n_ratings=sum(map(len, by_rater.values())),
-        raters_used=len(values),
-        raters_undefined=len(enough) - len(values),
-        raters_below_overlap=len(kappas) - len(enough),
-        min_overlap=min_overlap,
-        reason="" if values else _why_no_model(kappas, enough, min_overlap),
+def _pooled(own: Sequence[Scope]) -> str:
+    shares = [float(np.mean(scope.own.verdict == commonest(own[0].own)[0])) for scope in own[1:]]
+    if not shares or max(shares) - min(shares) < 0.5:
+        return ""
+    return (
+        f"The share of the commonest verdict lies between {min(shares):.0%} and {max(shares):.0%} by source: kappa over all "
+        "sources together mostly shows that raters tell the sources apart. Read it within each source."
     )
-
-
-def _by_rater(answers: Iterable[Answer]) -> dict[str, dict[str, bool]]:
-    by_rater: dict[str, dict[str, bool]] = defaultdict(dict)
-    count: Counter[tuple[str, str]] = Counter()
-    for answer in answers:
-        by_rater[answer.rater][answer.item] = answer.verdict
-        count[answer.rater, answer.item] += 1
-    if twice := [key for key, n in count.items() if n > 1]:
-        raise ValueError(f"rater {twice[0][0]} answered item {twice[0][1]} more than once")
-    return by_rater
-
-
-def _of_two(first: Mapping[str, bool], second: Mapping[str, bool]) -> Kappa:
-    return cohen([(first[item], second[item]) for item in first if item in second])
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _why_none(kappas: Sequence[Kappa], enough: Sequence[Kappa], min_overlap: int) -> str:
-    if not kappas:
-        return "there are fewer than two raters with ratings"
-    if not enough:
-        most = max(kappa.n for kappa in kappas)
-        return f"no pair of raters has {min_overlap} items in common; the most is {most}"
-    return "0/0 in every pair: both raters gave one and the same answer throughout"
-
-
-def _why_no_model(kappas: Sequence[Kappa], enough: Sequence[Kappa], min_overlap: int) -> str:
-    if not kappas:
-        return "no item was judged by the model and rated by a person"
-    if not enough:
-        most = max(kappa.n for kappa in kappas)
-        return f"no rater has {min_overlap} items in common with the model; the most is {most}"
-    return "0/0 for every rater: rater and model gave one and the same answer throughout"

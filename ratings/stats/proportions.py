@@ -1,9 +1,17 @@
-"""Shares of yes-answers with their intervals."""
+"""Shares of yes-answers with their intervals: ratings as independent, and with items and raters as clusters."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from scipy.stats import binomtest
+import numpy as np
+from scipy.stats import binomtest, norm, t
+
+from ratings.stats.estimates import LEVEL, Estimate, estimate
+from ratings.stats.table import Floats, Ints, Ratings
+
+RATE = "plausibility_rate"
+CLUSTERED, PER_RATER = "wilson_cluster", "wilson_items"
 
 
 class Rate(NamedTuple):
@@ -21,10 +29,158 @@ class Rate(NamedTuple):
     reason: str = ""
 
 
-def rate(answers: Sequence[bool], level: float = 0.95) -> Rate:
+class Clustered(NamedTuple):
+    """An interval of a share whose answers come in clusters; None, with the reason, where there is none.
+
+    `deff` is the design effect, n / effective n: what the clusters cost. NaN where the answers are all alike.
+    """
+
+    interval: tuple[float, float] | None
+    method: str
+    deff: float
+    reason: str = ""
+
+
+def rate(answers: Sequence[bool], level: float = LEVEL) -> Rate:
     """Share of True, every answer counting alike."""
     k, n = sum(answers), len(answers)
     if n == 0:
         return Rate(None, None, None, 0, 0, "there are no ratings")
     interval = binomtest(k, n).proportion_ci(confidence_level=level, method="wilson")
     return Rate(k / n, float(interval.low), float(interval.high), k, n)
+
+
+def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
+    """Wilson's score interval (1927) of a share of n answers; n may be an effective one, the quantile normal or Student's."""
+    square = quantile**2 / n
+    centre = (share + square / 2) / (1 + square)
+    half = quantile * math.sqrt(share * (1 - share) / n + square / (4 * n)) / (1 + square)
+    return (0.0 if share == 0 else max(0.0, centre - half)), (1.0 if share == 1 else min(1.0, centre + half))
+
+
+def clustered(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0, level: float = LEVEL) -> Clustered:
+    """The interval of mean(answers) for new items and new raters; for new items alone where all answers are one rater's.
+
+    Variance of the mean by items and by raters, V = V_item + V_rater - V_rating (Cameron, Gelbach and Miller 2011), but
+    no less than either; n_eff = p(1-p)/V, no more than n; then Wilson with n_eff and Student's t with one degree less than
+    the smaller number of clusters. Where all answers are alike V is 0 and n is divided by `deff` instead.
+    """
+    n, share = len(answers), float(answers.mean())
+    one_rater = len(np.unique(rater)) == 1
+    method = PER_RATER if one_rater else CLUSTERED
+    clusters = min(len(np.unique(item)), n if one_rater else len(np.unique(rater)))
+    if clusters < 2:
+        return Clustered(None, method, math.nan, "a single item says nothing about other items")
+    constant = share in (0.0, 1.0)
+    found = math.nan if constant else _variance(answers - share, item, rater, one_rater) * n / (share * (1 - share))
+    effective = n / max(1.0, deff if constant else found)
+    return Clustered(wilson(share, effective, float(t.ppf((1 + level) / 2, clusters - 1))), method, found)
+
+
+def _variance(residuals: Floats, item: Ints, rater: Ints, one_rater: bool) -> float:
+    items = _of_clusters(residuals, item)
+    if one_rater:
+        return items
+    raters = _of_clusters(residuals, rater)
+    each = _of_clusters(residuals, np.arange(len(residuals)))
+    return max(items + raters - each, items, raters)
+
+
+def _of_clusters(residuals: Floats, cluster: Ints) -> float:
+    """Variance of the mean when whole clusters are drawn, with the correction g / (g - 1) for g clusters."""
+    sums = np.bincount(np.unique(cluster, return_inverse=True)[1], weights=residuals)
+    return float(len(sums) / (len(sums) - 1) * np.sum(sums**2) / len(residuals) ** 2)
+
+
+class _Group(NamedTuple):
+    args: Mapping[str, str]
+    own: Ratings
+
+    @property
+    def answers(self) -> Floats:
+        return self.own.verdict.astype(np.float64)
+
+
+def rates(table: Ratings, by: str | None = "source", level: float = LEVEL) -> list[Estimate]:
+    """Share of verdict 1 for each source, rater or name of a factor that has ratings; `by=None`: of all of them together.
+
+    Two rows each: the interval with items and raters as clusters, and (args interval: wilson) the one that takes ratings
+    as independent. Groups in which all verdicts are alike take the design effect of the others. Tables that are not
+    binary have no rates. KeyError for a factor the table does not have.
+    """
+    if not table.binary:
+        return []
+    groups = list(_groups(table, by))
+    found = [clustered(group.answers, group.own.item, group.own.rater, level=level) for group in groups]
+    shared = _shared_deff([(one.deff, len(group.own)) for one, group in zip(found, groups, strict=True)])
+    rows: list[Estimate] = []
+    for group, one in zip(groups, found, strict=True):
+        if math.isnan(one.deff) and one.interval is not None:
+            one = _all_alike(group, shared, level)
+        rows += _rows(group, one, level)
+    return rows or [estimate(RATE, None, _counts(table), reason="there are no ratings")]
+
+
+def _all_alike(group: _Group, shared: float, level: float) -> Clustered:
+    found = clustered(group.answers, group.own.item, group.own.rater, deff=shared, level=level)
+    reason = (
+        f"all verdicts are alike; the interval takes the design effect of the other groups, {shared:.1f}"
+        if shared > 1
+        else "all verdicts are alike; the interval takes the ratings as independent"
+    )
+    return found._replace(reason=reason)
+
+
+def _shared_deff(found: Sequence[tuple[float, int]]) -> float:
+    """Mean design effect, weighted by ratings, of the groups that have one; at least 1."""
+    known = [(max(1.0, deff), n) for deff, n in found if not math.isnan(deff)]
+    return sum(deff * n for deff, n in known) / sum(n for _, n in known) if known else 1.0
+
+
+def _rows(group: _Group, found: Clustered, level: float) -> Iterator[Estimate]:
+    n, args = _counts(group.own), dict(group.args)
+    share = float(group.answers.mean())
+    naive = wilson(share, len(group.own), float(norm.ppf((1 + level) / 2)))
+    yield estimate(RATE, share, n, args=args, interval=found.interval, method=found.method, reason=found.reason)
+    yield estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=naive, method="wilson")
+
+
+def weighted(table: Ratings, by: str | None = "source") -> list[Estimate]:
+    """The same shares with every item, and with every rater, counting alike instead of every rating."""
+    if not table.binary:
+        return []
+    reason = "beside the rate by ratings, which has the interval"
+    rows = []
+    for group in _groups(table, by):
+        for kind, cluster in (("item", group.own.item), ("rater", group.own.rater)):
+            share = _mean_of_means(group.answers, cluster)
+            rows.append(estimate(f"{RATE}_{kind}_weighted", share, _counts(group.own), args=group.args, reason=reason))
+    return rows
+
+
+def _mean_of_means(answers: Floats, cluster: Ints) -> float:
+    codes = np.unique(cluster, return_inverse=True)[1]
+    return float(np.mean(np.bincount(codes, weights=answers) / np.bincount(codes)))
+
+
+def _counts(table: Ratings) -> dict[str, int]:
+    return {**table.n, "yes": int(np.sum(table.verdict == 1))}
+
+
+def _groups(table: Ratings, by: str | None) -> Iterator[_Group]:
+    if not len(table):
+        return
+    if by is None:
+        yield _Group({}, table)
+        return
+    codes, names = _column(table, by)
+    for at in np.unique(codes):
+        yield _Group({by: names[at]}, table.where(codes == at))
+
+
+def _column(table: Ratings, by: str) -> tuple[Ints, tuple[Any, ...]]:
+    if by == "source":
+        return table.source, table.sources
+    if by == "rater":
+        return table.rater, table.raters
+    return table.factors[by]

@@ -1,6 +1,9 @@
+import numpy as np
 import pytest
+from statsmodels.regression.linear_model import OLS
 
-from ratings.stats.proportions import rate
+from ratings.stats.proportions import clustered, rate, rates, weighted, wilson
+from ratings.stats.table import Ratings, Row, build
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,105 @@ def test_the_interval_by_hand() -> None:
 
 def test_no_ratings_give_no_rate_and_say_so() -> None:
     assert rate([]) == (None, None, None, 0, 0, "there are no ratings")
+
+
+def table(*lines: str, sources: str = "") -> Ratings:
+    """One line a rater, one character an item, a dot where there is none; a letter for the source of each item."""
+    return build(
+        Row(f"{at:02}", f"r{rater}", int(mark), source=sources[at] if sources else "all")
+        for rater, marks in enumerate(lines)
+        for at, mark in enumerate(marks)
+        if mark != "."
+    )
+
+
+def test_the_cluster_interval_by_hand() -> None:
+    # Items 1 1, 1 1, 1 0 and 0 0 of two raters: p = 5/8; residuals 3/8 and -5/8. Sums by item 6/8, 6/8, -2/8, -10/8:
+    # squares 176/64; V_item = 4/3 * 2.75/64 = .0572917. By rater 4/8, -4/8: V_rater = 2 * .5/64 = .015625.
+    # By rating: (5*9 + 3*25)/64 = 1.875; V_rating = 8/7 * 1.875/64 = .0334821. Item + rater - rating = .0394345, so the
+    # largest is V_item; n_eff = (15/64)/.0572917 = 4.090909; t with min(4, 2) - 1 = 1 degree is 12.7062.
+    rows = rates(table("1110", "1100"), by=None)
+    assert (rows[0].value, rows[0].method, rows[0].n["ratings"], rows[0].n["yes"]) == (5 / 8, "wilson_cluster", 8, 5)
+    square = 12.7062**2 / 4.090909
+    centre = (0.625 + square / 2) / (1 + square)
+    half = 12.7062 * (0.625 * 0.375 / 4.090909 + square / 4 / 4.090909) ** 0.5 / (1 + square)
+    assert (rows[0].low, rows[0].high) == (
+        pytest.approx(centre - half, abs=1e-5),
+        pytest.approx(centre + half, abs=1e-5),
+    )
+    assert rows[1].args == {"interval": "wilson"}
+    naive = rate([True] * 5 + [False] * 3)
+    assert (rows[1].low, rows[1].high) == (pytest.approx(naive.low), pytest.approx(naive.high))
+
+
+def test_the_two_way_variance_is_the_one_statsmodels_computes() -> None:
+    # Computed with statsmodels 0.15.0: OLS on a constant, cov_type "cluster" with items and raters as groups
+    rng = np.random.default_rng(3)
+    item, rater = np.repeat(np.arange(40), 3), np.concatenate([rng.choice(6, 3, replace=False) for _ in range(40)])
+    answers = (rng.random(120) < 0.5 + 0.4 * (item % 2) - 0.04 * rater).astype(float)
+    fit = OLS(answers, np.ones(120)).fit()
+    groups = np.column_stack([item, rater])
+    variance = float(fit.get_robustcov_results("cluster", groups=groups, use_correction=True).cov_params()[0, 0])
+    # Statsmodels' small-sample factor has the (n-1)/(n-k) of a regression besides g/(g-1); with k = 1 it is 1.
+    share = answers.mean()
+    found = clustered(answers, item, rater)
+    assert found.deff * share * (1 - share) / 120 == pytest.approx(variance, rel=1e-9)
+
+
+def test_rates_by_source_have_two_intervals_and_all_their_counts() -> None:
+    rows = rates(table("11101100", "1110.000", sources="aaaabbbb"))
+    assert [(row.args, row.n) for row in rows[:2]] == [
+        ({"source": "a"}, {"items": 4, "raters": 2, "ratings": 8, "yes": 6}),
+        ({"source": "a", "interval": "wilson"}, {"items": 4, "raters": 2, "ratings": 8, "yes": 6}),
+    ]
+    assert (rows[2].value, rows[2].n["ratings"]) == (2 / 7, 7)
+
+
+def test_one_raters_rate_is_about_new_items_for_this_rater() -> None:
+    rows = rates(table("1110", "1100"), by="rater")
+    assert [row.method for row in rows] == ["wilson_items", "wilson", "wilson_items", "wilson"]
+    # Three of four: V_item = 4/3 * (3 * .0625 + .5625)/16 = .0625, n_eff = .1875/.0625 = 3, t with 3 degrees 3.182446
+    low, high = wilson(0.75, 3, 3.182446)
+    assert (rows[0].low, rows[0].high) == (pytest.approx(low, abs=1e-6), pytest.approx(high, abs=1e-6))
+
+
+def test_a_source_with_one_verdict_takes_the_design_effect_of_the_others() -> None:
+    found = rates(table("11110000" * 3, "11110000" * 3, "11100000" * 3, sources="aaaabbbb" * 3))
+    a, b = found[0], found[2]
+    # b has no yes: its interval is Wilson with 36 / deff of a and t with two degrees, 4.302653
+    answers = np.array([1.0] * 9 + [1] * 9 + [1, 1, 1, 1, 1, 1, 1, 1, 1] + [1] * 6 + [0] * 3)
+    assert a.value == answers.mean() == 33 / 36
+    one = table("11110000" * 3, "11110000" * 3, "11100000" * 3, sources="aaaabbbb" * 3).of_source("a")
+    deff = max(1.0, clustered(one.verdict.astype(float), one.item, one.rater).deff)
+    assert deff > 1
+    assert (b.value, b.low) == (0, 0)
+    assert b.high == pytest.approx(wilson(0, 36 / deff, 4.302653)[1], abs=1e-6)
+    assert f"{deff:.1f}" in b.reason
+
+
+def test_one_verdict_everywhere_and_a_single_item_say_what_is_missing() -> None:
+    everywhere = rates(table("1111", "1111"))[0]
+    assert everywhere.high == 1
+    assert everywhere.low is not None
+    assert "as independent" in everywhere.reason
+    single = rates(table("1", "0"))[0]
+    assert (single.value, single.low, single.high) == (0.5, None, None)
+    assert "single item" in single.reason
+
+
+def test_no_ratings_and_other_categories_have_no_rate() -> None:
+    empty = rates(build([]))
+    assert (empty[0].value, empty[0].reason) == (None, "there are no ratings")
+    assert rates(build([Row("i", "r", "red")], categories=("red", "blue"))) == []
+
+
+def test_items_and_raters_can_count_alike_instead_of_ratings() -> None:
+    rows = {row.stat: row.value for row in weighted(table("1110", "0..."), by=None)}
+    # Items 1/2, 1, 1, 0: mean 5/8. Raters 3/4 and 0: mean 3/8. By rating 3/5.
+    assert rows == {"plausibility_rate_item_weighted": 5 / 8, "plausibility_rate_rater_weighted": 3 / 8}
+
+
+def test_a_factor_splits_like_a_source() -> None:
+    rows = [Row(f"{at}", "r", at % 2, factors={"action": "spin" if at < 4 else "heat"}) for at in range(6)]
+    found = rates(build(rows), by="action")
+    assert [(row.args["action"], row.value) for row in found[::2]] == [("heat", 1 / 2), ("spin", 1 / 2)]

@@ -1,0 +1,111 @@
+"""The area under a ROC curve and its variance by placements (DeLong, DeLong and Clarke-Pearson 1988, Biometrics
+44:837)."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm, rankdata
+
+from ratings.stats.estimates import LEVEL
+from ratings.stats.resampling import around
+from ratings.stats.table import Bools, Floats
+
+
+class Placements(NamedTuple):
+    """Where each score stands among those of the other class, ties counting one half.
+
+    positive: for each positive the share of negatives below it, shape (m,); negative: for each negative the share of
+    positives above it, shape (n,). Both have the area as their mean.
+    """
+
+    positive: Floats
+    negative: Floats
+
+    @property
+    def area(self) -> float:
+        return float(np.mean(self.positive))
+
+    @property
+    def variance(self) -> float:
+        """S10/m + S01/n; NaN where a class has one score only, which says nothing about its spread."""
+        if min(len(self.positive), len(self.negative)) < 2:
+            return math.nan
+        return float(
+            np.var(self.positive, ddof=1) / len(self.positive) + np.var(self.negative, ddof=1) / len(self.negative)
+        )
+
+
+class Area(NamedTuple):
+    """An area with its interval. `interval` None, with the reason, where there is none; `value` None where a class is
+    empty."""
+
+    value: float | None
+    interval: tuple[float, float] | None
+    positives: int
+    negatives: int
+    reason: str = ""
+    method: str = "delong"
+
+
+def placements(positive: Floats, negative: Floats) -> Placements:
+    """Placements of m positive and n negative scores by their midranks, in O((m+n) log(m+n)). ValueError for an
+    empty class."""
+    m, n = len(positive), len(negative)
+    if not m or not n:
+        raise ValueError("an area needs scores of both classes")
+    together = rankdata(np.concatenate([positive, negative]))
+    below = (together[:m] - rankdata(positive)) / n
+    above = 1 - (together[m:] - rankdata(negative)) / m
+    return Placements(below, above)
+
+
+NEAR_ONE = 0.9  # beyond it, or below 0.1, an area lies too lopsidedly around the true one for a normal interval
+
+
+def is_extreme(value: float) -> bool:
+    """Whether an area is so near 0 or 1 that intervals other than normal ones are given (docs/coverage.md)."""
+    return not 1 - NEAR_ONE <= value <= NEAR_ONE
+
+
+def area(scores: Floats, positive: Bools) -> Area:
+    """P(a positive scores more than a negative) + half of P(they tie), with the 95 % normal interval cut to 0 and 1; near 0
+    or 1 Newcombe's score interval. Both take the scores as independent, as one rater's are.
+
+    No direction is chosen: below one half stays below one half.
+    """
+    m, n = int(positive.sum()), int((~positive).sum())
+    if not m or not n:
+        return Area(None, None, m, n, "one of the two classes is empty")
+    found = placements(scores[positive], scores[~positive])
+    if reason := no_interval(found.area, found.variance):
+        return Area(found.area, None, m, n, reason)
+    if is_extreme(found.area):
+        return Area(found.area, score_interval(found.area, m, n), m, n, method="newcombe_score")
+    return Area(found.area, around(found.area, found.variance, within=(0, 1)), m, n)
+
+
+def score_interval(value: float, positives: int, negatives: int) -> tuple[float, float]:
+    """The true areas from which this one is no more than 1.96 standard errors away (Newcombe 2006, Statistics in Medicine
+    25:559, method 5): those of Hanley and McNeil at the true area, with the mean of the two sizes for each of them."""
+    quantile, size = float(norm.ppf((1 + LEVEL) / 2)), (positives + negatives) / 2 - 1
+
+    def apart(true: float) -> float:
+        unequal = 1 + size * (1 - true) / (2 - true) + size * true / (1 + true)
+        return (value - true) ** 2 - quantile**2 * true * (1 - true) * unequal / (positives * negatives)
+
+    low = 0.0 if value == 0 else float(brentq(apart, 0.0, value))
+    high = 1.0 if value == 1 else float(brentq(apart, value, 1.0))
+    return low, high
+
+
+def no_interval(value: float, variance: float) -> str:
+    """Why an area with this variance has no interval; "" if it has one."""
+    if value in (0.0, 1.0):
+        return "the two classes are told apart without exception, so the variance is 0 and says nothing"
+    if math.isnan(variance):
+        return "a class has one rating only"
+    if variance <= 0:
+        return "all ratings tie or the variance is 0, so there is no interval"
+    return ""

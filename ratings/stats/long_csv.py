@@ -1,0 +1,190 @@
+"""Long tables of ratings from any tool (item, rater, verdict, ...), read strictly: all of one, or every problem in it.
+
+Our own export is known by its columns: rows that count nowhere are left out and said, second occasions become repeats.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ratings.stats.long_lines import WHOLE, EndError, File, Line, Problem, Reading, UnreadableError, shown, wording
+from ratings.stats.table import ALL, Ratings, Repeat, Row, build, natural
+
+__all__ = ["LongTable", "Problem", "Reading", "UnreadableError", "read"]
+
+NO_SOURCE = "no source given"  # the source of ratings without one beside others that have one
+YES = ("1", "true", "yes", "y", "plausible", "sufficient", "valid")
+NO = (
+    "0", "false", "no", "n", "not plausible", "implausible", "not sufficient", "insufficient", "not valid", "invalid",
+)  # fmt: skip
+_BINARY = {**dict.fromkeys(YES, 1), **dict.fromkeys(NO, 0)}
+
+
+class LongTable(NamedTuple):
+    """What a file holds. `left_out`: rows in no number, by reason. `notes`: what else the reader should be told."""
+
+    table: Ratings
+    repeats: tuple[Repeat, ...]
+    left_out: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def read(
+    lines: Iterable[bytes],
+    reading: Reading | None = None,
+    source_name: Callable[[str, str], str] = lambda source, error: (
+        source if error in ("", "none") else f"{source}, {error}"
+    ),
+) -> LongTable:
+    """The ratings of a CSV file's lines (UTF-8; commas, semicolons or tabs). UnreadableError with every problem.
+
+    `source_name` makes one name of the columns source and perturbation of our own export.
+    """
+    reading = reading or Reading()
+    file = File(reading, source_name)
+    try:
+        file.take(lines)
+    except EndError as end:
+        raise UnreadableError([*file.problems, end.problem]) from end
+    own = [line for line in file.lines if not reading.raters or line.rater in reading.raters]
+    file.problems += _unknown_raters(file, reading.raters)
+    again = [line for line in file.second if not reading.raters or line.rater in reading.raters]
+    scale = _scale([*own, *again], reading.categories)
+    problems = [*file.problems, *scale.problems, *_twice(own), *_two_minded(own, file)]
+    if not file.lines and not problems:
+        problems.append(Problem(0, "", "no row holds a rating"))
+    truths, wrong = _truths(own, file.truth_column) if scale.categories == (0, 1) else ({}, [])
+    if problems or wrong:
+        raise UnreadableError([*problems, *wrong])
+    unnamed = NO_SOURCE if any(line.source for line in own) else ALL
+    rows = [_row(line, scale, truths, unnamed) for line in own]
+    ignored = ["the truths are not used: the verdicts are categories"] * (
+        scale.categories != (0, 1) and any(line.truth for line in own)
+    )
+    return LongTable(
+        build(rows, scale.categories), _repeats(own, again, scale), file.left_out, (*scale.notes, *ignored)
+    )
+
+
+class _Scale(NamedTuple):
+    """The categories and which of them each spelling of a verdict is."""
+
+    categories: tuple[Any, ...]
+    of: Mapping[str, Any]
+    problems: Sequence[Problem] = ()
+    notes: Sequence[str] = ()
+
+
+def _scale(lines: Sequence[Line], declared: Sequence[str]) -> _Scale:
+    found = Counter(line.verdict for line in lines if line.verdict)
+    if declared:
+        return _declared(lines, declared)
+    binary = {text: _BINARY[wording(text)] for text in found if wording(text) in _BINARY}
+    if len(binary) == len(found):
+        return _Scale((0, 1), binary)
+    others = {text: n for text, n in found.items() if text not in binary}
+    if all(WHOLE.fullmatch(text) for text in found):
+        numbers = {text: int(wording(text)) for text in found}
+        return _Scale(tuple(sorted(set(numbers.values()))), numbers)
+    if set(binary.values()) == {0, 1} and 2 * sum(others.values()) < found.total():
+        return _Scale((0, 1), binary, _strangers(lines, others, found))
+    return _Scale(tuple(sorted(found, key=natural)), {text: text for text in found}, notes=_alike(found))
+
+
+def _strangers(lines: Sequence[Line], others: Mapping[str, int], found: Mapping[str, int]) -> list[Problem]:
+    """A few other words among yes and no are rather a slip than a third category; whoever means it can say so."""
+    advice = f"if it is a category of its own, say --categories {','.join(sorted(found, key=natural))[:120]}"
+    return [
+        Problem(line.number, "verdict", f"is {shown(line.verdict)}, the others are yes or no; {advice}")
+        for line in lines
+        if line.verdict in others
+    ]
+
+
+def _alike(found: Iterable[str]) -> list[str]:
+    by_word: dict[str, list[str]] = {}
+    for text in sorted(found):
+        by_word.setdefault(text.casefold(), []).append(text)
+    alike = [" and ".join(texts) for texts in by_word.values() if len(texts) > 1]
+    return [f"counted as different categories: {names}" for names in alike]
+
+
+def _declared(lines: Sequence[Line], declared: Sequence[str]) -> _Scale:
+    texts = [" ".join(text.split()) for text in declared]
+    words = [wording(text) for text in texts]
+    if len(set(words)) < max(2, len(words)) or not all(words):
+        said = f"the declared categories are {', '.join(texts)}; they must be two or more different ones"
+        return _Scale((0, 1), {}, [Problem(0, "", said)])
+    categories: tuple[Any, ...] = tuple(texts)
+    if len(words) == 2 and {_BINARY.get(word) for word in words} == {0, 1}:
+        categories, of = (0, 1), dict(_BINARY)
+    else:
+        if all(WHOLE.fullmatch(text) for text in texts):
+            categories = tuple(map(int, words))
+        of = dict(zip(words, categories, strict=True))
+    problems = [
+        Problem(line.number, "verdict", f"is {shown(line.verdict)}; declared are {', '.join(texts)}"[:200])
+        for line in lines
+        if line.verdict and wording(line.verdict) not in of
+    ]
+    return _Scale(categories, {line.verdict: of.get(wording(line.verdict)) for line in lines}, problems)
+
+
+def _twice(lines: Sequence[Line]) -> Iterator[Problem]:
+    seen: dict[tuple[str, str], int] = {}
+    for line in lines:
+        before = seen.setdefault((line.item, line.rater), line.number)
+        if before != line.number and line.item and line.rater:
+            said = f"rater {line.rater} rated item {line.item} in line {before} already; each may rate an item once"
+            yield Problem(line.number, "", said)
+
+
+def _two_minded(lines: Sequence[Line], file: File) -> Iterator[Problem]:
+    """Items with two sources, truths or pairs."""
+    about: dict[str, Line] = {}
+    columns = {"truth": file.truth_column, "source": file.source_column, "pair": "pair"}
+    for line in lines:
+        first = about.setdefault(line.item, line)
+        for name, column in columns.items():
+            own, before = getattr(line, name), getattr(first, name)
+            if own != before and line.item and not (name == "truth" and _meant(own) == _meant(before)):
+                said = f"is {shown(own)}, but {shown(before)} in line {first.number}, for the same item {line.item}"
+                yield Problem(line.number, column, said)
+
+
+def _meant(text: str) -> int | str:
+    """1 or 0 where the text is a wording of it."""
+    return _BINARY.get(wording(text), wording(text))
+
+
+def _truths(lines: Sequence[Line], column: str) -> tuple[dict[str, int | None], list[Problem]]:
+    """What each spelling of a truth is, and those that are none."""
+    of = {text: _BINARY.get(wording(text)) for text in {line.truth for line in lines}}
+    said = "it must be 1 or 0, true or false, or empty"
+    wrong = [
+        Problem(line.number, column, f"is {shown(line.truth)}; {said}")
+        for line in lines
+        if line.truth and of[line.truth] is None
+    ]
+    return of, wrong
+
+
+def _unknown_raters(file: File, raters: Sequence[str]) -> list[Problem]:
+    unknown = sorted(set(raters) - file.raters)
+    known = ", ".join(sorted(file.raters, key=natural))[:200]
+    return [Problem(0, "rater", f"nobody is called {shown(name)}; the raters are {known}") for name in unknown]
+
+
+def _row(line: Line, scale: _Scale, truths: Mapping[str, int | None], unnamed: str) -> Row:
+    verdict, truth = scale.of[line.verdict], truths.get(line.truth)
+    return Row(line.item, line.rater, verdict, line.confidence, truth, line.source or unnamed, line.pair)
+
+
+def _repeats(own: Iterable[Line], again: Iterable[Line], scale: _Scale) -> tuple[Repeat, ...]:
+    """Both answers of everyone who judged an item on both occasions."""
+    first = {(line.item, line.rater): line for line in own}
+    return tuple(
+        Repeat(line.item, line.rater, scale.of[one.verdict], scale.of[line.verdict])
+        for line in again
+        if (one := first.get((line.item, line.rater)))
+    )

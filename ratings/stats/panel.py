@@ -1,0 +1,138 @@
+"""The panel: every statistic of a table in a fixed order, the same on the study's page, in its files, and in a terminal."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ratings.stats import agreement, dawid_skene, detection, proportions
+from ratings.stats.coefficients import ALPHA, coefficients
+from ratings.stats.estimates import Estimate, estimate
+from ratings.stats.panel_words import Section, counted, said_of, sections
+from ratings.stats.retest import retest
+from ratings.stats.table import ALL, Ratings, Repeat
+
+__all__ = ["Section", "about", "json_lines", "panel", "sections", "text_lines"]
+
+YES_OR_NO = (
+    "plausibility_rate", "auc_confidence_correct", "auc_unsigned_truth", "auc_signed", "type2_auc", "dprime", "criterion_c",
+    "mrmc_mean_auc",
+)  # fmt: skip
+MOST_LINES = 60  # of one statistic in a terminal
+_CATEGORIES = "the verdicts are categories; this needs verdicts of 1 and 0"
+_NO_CONFIDENCE = "no rating has a confidence"
+
+
+def panel(
+    table: Ratings,
+    repeats: Sequence[Repeat] = (),
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    min_overlap: int = agreement.MIN_OVERLAP,
+) -> list[Estimate]:
+    """Rates, agreement, agreement with oneself, detection, and the latent truth where none is known; pooled and by source.
+
+    Averages over pairs stand there for `min_overlap` and for 1. What a table does not allow is undefined, with the reason.
+    """
+    rows = [*_rates(table), *agreement.prevalence(table)]
+    rows += _averages(table, min_overlap, seed, resamples)
+    rows += _coefficients(table, seed, resamples)
+    rows += agreement.pairs(table, min_overlap) or _no_pairs(table)
+    rows += retest(repeats, seed=seed, resamples=resamples)
+    if table.binary:
+        rows += detection.panel(table, seed, resamples)
+    else:
+        rows += [estimate(stat, None, table.n, reason=_CATEGORIES) for stat in YES_OR_NO]
+    return rows + dawid_skene.estimates(table, seed=seed)
+
+
+def _rates(table: Ratings) -> list[Estimate]:
+    by = None if table.sources == (ALL,) else "source"
+    rows = proportions.rates(table, by=None)
+    if by:
+        rows += proportions.rates(table, by=by)
+    return [*rows, *proportions.weighted(table, by=by), *proportions.rates(table, by="rater")]
+
+
+def _averages(table: Ratings, min_overlap: int, seed: int, resamples: int) -> list[Estimate]:
+    enough = agreement.average(table, min_overlap, seed=seed, resamples=resamples)
+    if min_overlap == 1:
+        return enough
+    if any(row.n["pairs_below_overlap"] for row in enough):
+        return enough + agreement.average(table, 1, seed=seed, resamples=resamples)
+    # All pairs have enough in common: the same pairs, the same draws, so the same numbers.
+    return enough + [row._replace(args={**row.args, "min_overlap": 1}) for row in enough]
+
+
+def _coefficients(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
+    """The coefficients; alpha of the confidence and of the signed rating is undefined where there is no such rating."""
+    rows = coefficients(table, seed=seed, resamples=resamples)
+    there = {row.args.get("of") for row in rows}
+    for of in ("confidence", "signed"):
+        if of not in there:
+            why = _CATEGORIES if of == "signed" and not table.binary else _NO_CONFIDENCE
+            rows.append(estimate(ALPHA, None, table.n, args={"level": "ordinal", "of": of}, reason=why))
+    return rows
+
+
+def _no_pairs(table: Ratings) -> list[Estimate]:
+    stats = ("percent_agreement", "cohen_kappa")
+    return [estimate(stat, None, table.n, reason=agreement.NO_PAIRS) for stat in stats]
+
+
+def json_lines(rows: Iterable[Estimate]) -> Iterator[str]:
+    """One JSON list, a row a line; undefined values are null."""
+    sign = "["
+    for row in rows:
+        yield sign + json.dumps(row.to_json(), ensure_ascii=False, allow_nan=False) + "\n"
+        sign = ","
+    yield "]\n" if sign == "," else "[]\n"
+
+
+def about(table: Ratings, left_out: Mapping[str, int], notes: Iterable[str] = ()) -> list[str]:
+    """What the numbers are of, in sentences: the first thing to read."""
+    n = table.n
+    lines = [
+        f"{counted('ratings', n['ratings'])} of {counted('items', n['items'])} by {counted('raters', n['raters'])}."
+    ]
+    if table.binary:
+        lines.append("Verdicts are 1 (plausible, sufficient, true) and 0.")
+    else:
+        lines.append(f"Verdicts are categories: {', '.join(map(str, table.categories))}.")
+    lines.append(f"Sources: {'; '.join(table.sources)}." if len(table.sources) > 1 else "There is one source.")
+    known = int((table.item_truth >= 0).sum())
+    lines.append(f"The truth is known of {counted('items', known)}." if known else "The truth is known of no item.")
+    lines += [f"Left out: {counted('ratings', n)}: {reason}." for reason, n in left_out.items()]
+    lines += [f"Note: {note}." for note in notes]
+    return [*lines, *filter(None, [agreement.skew_note(table)])]
+
+
+def text_lines(rows: Sequence[Estimate], head: Sequence[str]) -> Iterator[str]:
+    """The panel for a terminal: estimate, 95 % interval, how it was made, every n, and why something is undefined."""
+    yield from (said_of(line) for line in head)
+    for section in sections(rows):
+        yield ""
+        yield section.title.upper()
+        yield from _section(section)
+
+
+def _section(section: Section) -> Iterator[str]:
+    methods = {method: chr(97 + at) for at, method in enumerate(dict.fromkeys(line.method for line in section.lines if line.method))}  # fmt: skip
+    by_name = dict.fromkeys(line.name for line in section.lines)
+    for name in by_name:
+        own = [line for line in section.lines if line.name == name]
+        shown = own[:MOST_LINES]
+        width = max(len(said_of(line.of)) for line in shown)
+        yield f"  {said_of(name)}"
+        if len(own) > 2 and len({(line.value, line.reason) for line in own}) == 1 and own[0].value == "undefined":
+            yield f"    all {len(own):,} undefined: {said_of(own[0].reason)}"
+            continue
+        before = ""
+        for line in shown:
+            cells = (f"{said_of(line.of):{width}}", f"{line.value:>9}", f"{line.interval or 'no interval':16}")
+            yield f"    {'  '.join(cells)}  {methods.get(line.method, ' ')}  n: {said_of(line.n)}"
+            if line.reason and (line.reason != before or not line.method):
+                yield f"        {said_of(line.reason)}"
+            before = line.reason
+        if len(own) > len(shown):
+            yield f"    and {len(own) - len(shown):,} more; --json has all"
+    yield from (f"  ({letter}) {method}" for method, letter in methods.items())

@@ -1,0 +1,50 @@
+"""ROC curves of the signed rating: how many errors and how many right items each threshold calls."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ratings.stats.table import Ratings
+
+
+class Point(NamedTuple):
+    """Calling every rating of at most `threshold` an error. None: none is called."""
+
+    threshold: int | None
+    false_alarm_rate: float
+    hit_rate: float
+
+
+class RocCurve(NamedTuple):
+    """The curve of one error source against all right items, all raters' ratings pooled; from (0, 0) to (1, 1).
+
+    `n_error` and `n_genuine` are ratings. The area by trapezia is auc_signed of the source. No points, with the reason,
+    where a class is empty.
+    """
+
+    source: str
+    points: tuple[Point, ...]
+    n_error: int
+    n_genuine: int
+    reason: str = ""
+
+
+LEVELS = (-5, -4, -3, -2, -1, 1, 2, 3, 4, 5)  # surely implausible to surely plausible
+
+
+def curves(table: Ratings) -> list[RocCurve]:
+    """One curve for each error source of a binary table; of one rater: curves(table.of_rater(name))."""
+    return [curve(table, source) for source in table.error_sources] if table.binary else []
+
+
+def curve(table: Ratings, source: str) -> RocCurve:
+    """The curve of this source; ratings without confidence are left out."""
+    own = table.against_genuine(source)
+    own = own.where(np.isfinite(own.signed))
+    error, genuine = own.signed[own.truth == 0], own.signed[own.truth == 1]
+    if not len(error) or not len(genuine):
+        missing = "a wrong" if not len(error) else "a right"
+        return RocCurve(source, (), len(error), len(genuine), f"no rating of {missing} item has a confidence")
+    points = [Point(None, 0.0, 0.0)]
+    points += [Point(level, float(np.mean(genuine <= level)), float(np.mean(error <= level))) for level in LEVELS]
+    return RocCurve(source, tuple(points), len(error), len(genuine))

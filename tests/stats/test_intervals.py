@@ -1,0 +1,55 @@
+"""What the two intervals of a coefficient are made of, by hand from replicates and left-out values of known variance."""
+
+from math import atanh, sqrt, tanh
+
+import numpy as np
+import pytest
+from scipy.stats import t
+
+from ratings.stats.estimates import Estimate
+from ratings.stats.intervals import Found, Uncertainty, with_intervals
+
+AT = Found("a_coefficient", {}, 0.5, {"items": 50})
+REPLICATES = 0.5 + 0.03 * np.array([-1.0, 1.0] * 500)  # variance .0009 * 1000/999
+LEFT_OUT = np.array([0.44, 0.56, 0.44, 0.56])  # jackknife: 3/4 * 4 * .0036 = .0108
+
+
+def both(**more: object) -> tuple[Estimate, Estimate]:
+    these, new = with_intervals(AT, Uncertainty(REPLICATES, LEFT_OUT, **more))  # type: ignore[arg-type]
+    return these, new
+
+
+def test_for_new_raters_the_variances_of_items_and_raters_add_up() -> None:
+    # 1.96 sqrt(.000900901 + .0108) = .21202
+    _, new = both()
+    assert (new.method, new.half_width) == ("item_bootstrap_rater_jackknife", pytest.approx(0.21202, abs=1e-5))
+
+
+def test_a_mean_of_ratings_takes_satterthwaites_degrees_of_freedom() -> None:
+    # 3 * (.0117009 / .0108)^2 = 3.5214 degrees of freedom
+    _, new = both(linear=True)
+    assert new.method == "item_bootstrap_rater_jackknife_t"
+    assert new.half_width == pytest.approx(t.ppf(0.975, 3.5214) * sqrt(0.0117009), abs=1e-5)
+
+
+def test_where_raters_are_what_varies_they_alone_give_the_degrees_of_freedom() -> None:
+    _, new = both(linear=True, student=True)
+    assert new.half_width == pytest.approx(3.182446 * sqrt(0.0117009), abs=1e-5)
+
+
+def test_on_fishers_scale_the_interval_leans_towards_zero() -> None:
+    # standard error of z: .0300150 / (1 - .25) = .0400200
+    these, _ = both(fisher=True)
+    assert these.method == "item_bootstrap_fisher"
+    ends = [tanh(atanh(0.5) + sign * 1.959964 * 0.04002) for sign in (-1, 1)]
+    assert (these.low, these.high) == pytest.approx(ends, abs=1e-5)
+    assert these.low is not None and these.high is not None
+    assert these.low + these.high < 1
+
+
+def test_with_three_raters_each_part_of_a_mean_takes_its_own_quantile() -> None:
+    # jackknife of .45 .5 .55: 2/3 * .005 = .0033333; sqrt(1.96^2 * .000900901 + 4.302653^2 * .0033333) = .25529
+    by = Uncertainty(REPLICATES, np.array([0.45, 0.5, 0.55]), linear=True)
+    _, new = with_intervals(AT, by)
+    assert new.half_width is not None
+    assert new.half_width == pytest.approx(0.25529, abs=1e-5)

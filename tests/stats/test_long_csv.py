@@ -1,0 +1,241 @@
+import pytest
+
+from ratings.stats import cells, long_csv
+from ratings.stats.long_csv import Reading, UnreadableError
+from ratings.stats.table import Repeat
+
+EXPORT = "study,item,pair,rater,verdict,confidence,source,perturbation,truth,simulated,occasion,surplus,cannot_judge,imported,note,counts"
+
+
+def read(text: str, **reading) -> long_csv.LongTable:
+    return long_csv.read(text.encode().splitlines(keepends=True), Reading(**reading))
+
+
+def problems(text: str | bytes, **reading) -> list[str]:
+    raw = text.encode() if isinstance(text, str) else text
+    with pytest.raises(UnreadableError) as caught:
+        long_csv.read(raw.splitlines(keepends=True), Reading(**reading))
+    return [str(problem) for problem in caught.value.problems]
+
+
+def verdicts(found: long_csv.LongTable) -> list[object]:
+    return [row.verdict for row in found.table.rows()]
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"),
+    [
+        ("1", "0"), ("true", "FALSE"), ("plausible", "not plausible"), ("Plausible", "implausible"),
+        ("sufficient", "insufficient"), ("valid", "Invalid"), ("yes", "no"), ("1.0", "0.0"), (" sufficient ", "not  sufficient"),
+    ],
+)  # fmt: skip
+def test_binary_wordings_are_one_and_zero(yes, no) -> None:
+    found = read(f"item,rater,verdict\na,x,{yes}\nb,x,{no}\n")
+    assert verdicts(found) == [1, 0] and found.table.binary
+
+
+def test_a_file_of_ones_alone_still_has_two_categories() -> None:
+    assert read("item,rater,verdict\na,x,1\nb,x,1\n").table.categories == (0, 1)
+
+
+def test_numbers_are_categories_in_their_order() -> None:
+    found = read("item,rater,verdict\na,x,10\nb,x,2\nc,x,0\n")
+    assert found.table.categories == (0, 2, 10) and not found.table.binary
+
+
+def test_any_names_are_categories_even_those_that_look_like_no() -> None:
+    found = read("item,rater,verdict\na,x,P\nb,x,N\nc,x,O\n")
+    assert found.table.categories == ("N", "O", "P") and verdicts(found) == ["P", "N", "O"]
+
+
+def test_declared_categories_may_not_occur_and_keep_their_order() -> None:
+    found = read("item,rater,verdict\na,x,mid\nb,x,low\n", categories=("low", "mid", "high"))
+    assert found.table.categories == ("low", "mid", "high")
+    assert read("item,rater,verdict\na,x,2\n", categories=("0", "1", "2", "3")).table.categories == (0, 1, 2, 3)
+    assert read("item,rater,verdict\na,x,plausible\n", categories=("0", "1")).table.categories == (0, 1)
+
+
+def test_a_verdict_that_was_not_declared_is_a_problem_of_its_line() -> None:
+    assert problems("item,rater,verdict\na,x,1\nb,x,7\n", categories=("0", "1")) == [
+        "line 3, column verdict: is '7'; declared are 0, 1"
+    ]
+    assert "two or more" in problems("item,rater,verdict\na,x,1\n", categories=("1",))[0]
+
+
+def test_a_strange_word_among_yes_and_no_is_a_slip_unless_it_is_declared() -> None:
+    text = "item,rater,verdict\na,x,1\nb,x,0\nc,x,maybe\n"
+    assert problems(text) == [
+        "line 4, column verdict: is 'maybe', the others are yes or no; if it is a category of its own, "
+        "say --categories 0,1,maybe"
+    ]
+    assert read(text, categories=("0", "1", "maybe")).table.categories == ("0", "1", "maybe")
+
+
+def test_categories_that_differ_only_in_case_are_told() -> None:
+    found = read("item,rater,verdict\na,x,good\nb,x,Good\nc,x,bad\n")
+    assert found.notes == ("counted as different categories: Good and good",)
+
+
+def test_truth_source_pair_and_confidence_are_read_where_they_are() -> None:
+    found = read("item,rater,verdict,confidence,truth,source,pair\na,x,1,4.0,true,gpt,p1\nb,x,0,,,,\n")
+    first, second = found.table.rows()
+    assert (first.confidence, first.truth, first.source, first.pair) == (4, 1, "gpt", "p1")
+    assert (second.confidence, second.truth, second.source, second.pair) == (None, None, "no source given", "")
+
+
+def test_ratings_without_a_source_are_a_group_of_their_own_only_beside_others() -> None:
+    assert read("item,rater,verdict,source\na,x,1,\nb,x,0,\n").table.sources == ("all",)
+    assert read("item,rater,verdict,source\na,x,1,all\nb,x,0,\n").table.sources == ("all", "no source given")
+
+
+def test_columns_may_be_called_otherwise() -> None:
+    found = read(
+        "Item,Rater,Verdict,Ground truth,Model\na,x,1,0,gpt\n", truth="Ground truth", source="model"
+    ).table.rows()[0]
+    assert (found.truth, found.source) == (0, "gpt")
+
+
+def test_a_column_that_was_asked_for_must_be_there() -> None:
+    assert problems("item,rater,verdict\na,x,1\n", truth="gold") == [
+        "line 1, column gold: the first line must name the columns; missing: gold; it names: item, rater, verdict"
+    ]
+
+
+def test_every_problem_has_its_line_and_column_and_all_are_told_at_once() -> None:
+    text = (
+        "item,rater,verdict,confidence,truth\n"
+        "a,x,1,9,1\n"
+        ",x,1,2,1\n"
+        "c,,1,2,1\n"
+        "d,x,,2,1\n"
+        "e,x,1,two,1\n"
+        "f,x,1,3,perhaps\n"
+        "g,x,1\n"
+    )
+    assert problems(text) == [
+        "line 2, column confidence: is '9'; it must be 1, 2, 3, 4 or 5, or empty",
+        "line 3, column item: is ''; it must have 1 to 200 characters",
+        "line 4, column rater: is ''; it must have 1 to 200 characters",
+        "line 5, column verdict: is empty; leave rows without a rating out, or write: cannot judge",
+        "line 6, column confidence: is 'two'; it must be 1, 2, 3, 4 or 5, or empty",
+        "line 7, column truth: is 'perhaps'; it must be 1 or 0, true or false, or empty",
+        "line 8: has 3 cells, the first line 5",
+    ]
+
+
+def test_a_second_row_for_one_item_and_rater_names_both_lines() -> None:
+    assert problems("item,rater,verdict\na,x,1\nb,x,1\na,x,0\n") == [
+        "line 4: rater x rated item a in line 2 already; each may rate an item once"
+    ]
+
+
+def test_an_item_with_two_truths_or_sources_is_a_problem() -> None:
+    text = "item,rater,verdict,truth,source\na,x,1,1,s\na,y,1,0,t\na,z,1,true,s\n"
+    assert problems(text) == [
+        "line 3, column truth: is '0', but '1' in line 2, for the same item a",
+        "line 3, column source: is 't', but 's' in line 2, for the same item a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "file: the file is empty"),
+        (b"item,rater,verdict\n", "file: no row holds a rating"),
+        (b"item,rater\na,x\n", "line 1, column verdict: the first line must name the columns; missing: verdict; it names: item, rater"),
+        (b"item,rater,verdict,verdict\na,x,1,1\n", "line 1, column verdict: this column stands there twice"),
+        (b"PK\x03\x04rest", "file: this is a packed file or a workbook; save the table as CSV first"),
+        (b"item,rater,verdict\na,x,1\nb,\xff,1\n", "line 3: not UTF-8 at byte 3; save the table as CSV in UTF-8"),
+        (b"item,rater,verdict\na,x\0,1\n", "line 2: holds the character NUL; save the table as CSV in UTF-8"),
+        (b'item,rater,verdict\n"a,x,1\n', "line 2: not a table: unexpected end of data"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read_on_says_where(raw, said) -> None:
+    assert problems(raw) == [said]
+
+
+def test_rows_before_the_unreadable_one_are_checked_as_well() -> None:
+    assert len(problems(b"item,rater,verdict\n,x,1\nb,\xff,1\n")) == 2
+
+
+def test_a_cell_may_hold_a_line_break_and_lines_are_counted_on() -> None:
+    text = 'item,rater,verdict,note\na,x,1,"two\nlines"\n\nb,x,,\n'
+    assert problems(text)[0].startswith("line 5, column verdict")
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_commas_semicolons_and_tabs_part_the_cells(sign) -> None:
+    assert verdicts(read(f"\ufeffitem{sign}rater{sign}verdict\r\na{sign}x{sign}1\r\n")) == [1]
+
+
+def test_the_exports_apostrophe_comes_off() -> None:
+    assert read("item,rater,verdict\n'=1+1,'-x,1\n").table.items == ("=1+1",)
+
+
+def test_an_apostrophe_of_a_names_own_stays() -> None:
+    # Without it a and 'a would be one item. The export doubles the first apostrophe of a name that has one.
+    assert read("item,rater,verdict\n'a,x,1\na,x,0\n'',x,1\n''b,x,0\n").table.items == ("'", "'a", "'b", "a")
+
+
+@pytest.mark.parametrize("text", ["=1", "'", "''", "'a", "a", "", "＝1", " @x", "'=1", "o'clock", "\tx"])
+def test_what_an_export_writes_is_read_back_as_it_was(text) -> None:
+    assert cells.as_written(cells.plain(text)) == text
+
+
+def test_only_some_raters_but_the_whole_file_is_read() -> None:
+    text = "item,rater,verdict\na,x,1\na,y,0\na,z,1\n"
+    assert read(text, raters=("x", "z")).table.raters == ("x", "z")
+    assert problems(text, raters=("x", "Q")) == ["file, column rater: nobody is called 'Q'; the raters are x, y, z"]
+    assert "line 5" in problems(text + "b,y,\n", raters=("x",))[0]
+
+
+def test_categories_are_those_of_the_chosen_raters() -> None:
+    text = "item,rater,verdict\na,x,A\nb,x,B\na,y,C\n"
+    assert read(text, raters=("x",)).table.categories == ("A", "B")
+
+
+def test_what_could_not_be_judged_is_left_out_and_said() -> None:
+    found = read("item,rater,verdict\na,x,1\nb,x,cannot judge\n")
+    assert found.left_out == {"could not be judged": 1} and len(found.table) == 1
+
+
+def test_truths_of_categories_are_not_used_and_that_is_told() -> None:
+    found = read("item,rater,verdict,truth\na,x,A,A\nb,x,B,A\n")
+    assert found.notes == ("the truths are not used: the verdicts are categories",)
+
+
+def test_our_own_export_is_read_as_the_study_counts() -> None:
+    text = f"{EXPORT}\n" + "".join(
+        f"s,{line}\n"
+        for line in (
+            "i1,p1,R1,1,4,gpt,none,1,0,1,0,0,0,,1",
+            "i2,p1,R1,0,5,gpt,subtle,0,0,1,0,0,0,,1",
+            "i3,p2,R1,,,gpt,none,1,0,1,0,1,0,,1",
+            "i1,p1,R2,1,4,gpt,none,1,0,1,1,0,0,,0",
+            "i2,p1,R2,1,4,gpt,subtle,0,0,1,0,0,0,,0",
+            "i1,p1,R1,0,2,gpt,none,1,0,2,0,0,0,,0",
+            ",,R3,1,4,,,,0,1,0,0,1,,1",
+        )
+    )
+    found = read(text)
+    assert [(row.item, row.source, row.truth) for row in found.table.rows()] == [
+        ("i1", "gpt", 1), ("i2", "gpt, subtle", 0),
+    ]  # fmt: skip
+    assert found.repeats == (Repeat("i1", "R1", 1, 0),)
+    assert found.left_out == {
+        "could not be judged": 1,
+        "surplus: the item had its ratings already": 1,
+        "given after their place was taken back": 1,
+        "second ratings by the same rater, read only for agreement with oneself": 1,
+        "imported ratings, whose items the blinded export withholds": 1,
+    }
+
+
+def test_a_flag_of_the_export_that_is_none_is_a_problem() -> None:
+    assert problems(f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,x\n")[0].startswith("line 2, column counts: is 'x'")
+
+
+def test_the_order_of_rows_changes_nothing() -> None:
+    rows = [f"i{i},R{j},{(i + j) % 2}\n" for i in range(5) for j in range(3)]
+    one, two = read("item,rater,verdict\n" + "".join(rows)), read("item,rater,verdict\n" + "".join(rows[::-1]))
+    assert one.table.rows() == two.table.rows()

@@ -1,0 +1,139 @@
+"""pass@k: the unbiased estimator, its denominators, and two agents on the same experiments."""
+
+from itertools import combinations, product
+
+import pytest
+
+from ratings.stats.pass_at_k import Attempts, compare, mean_pass_at_k, pass_at_k
+
+
+@pytest.mark.parametrize(("n", "successes", "k"), [(5, 2, 1), (5, 2, 2), (5, 2, 3), (5, 1, 4), (7, 3, 5), (4, 0, 2)])
+def test_it_is_the_share_of_k_subsets_with_a_success(n: int, successes: int, k: int) -> None:
+    subsets = list(combinations([True] * successes + [False] * (n - successes), k))
+    assert pass_at_k(n, successes, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+
+
+def test_two_of_five_within_two() -> None:
+    # 1 - C(3,2)/C(5,2) = 1 - 3/10; the biased 1 - (1 - 2/5)^2 would say .64
+    assert pass_at_k(5, 2, 2) == pytest.approx(0.7)
+
+
+def test_it_is_one_when_fewer_than_k_attempts_failed_and_none_below_k_attempts() -> None:
+    assert pass_at_k(5, 4, 2) == 1.0
+    assert pass_at_k(4, 4, 5) is None
+
+
+@pytest.mark.parametrize(("n", "successes", "k"), [(3, 4, 1), (3, -1, 1), (3, 1, 0)])
+def test_what_cannot_be_is_refused(n: int, successes: int, k: int) -> None:
+    with pytest.raises(ValueError, match="pass@"):
+        pass_at_k(n, successes, k)
+
+
+def test_the_mean_over_experiments_carries_its_counts_and_an_interval_around_it() -> None:
+    # 8 of 18 tasks at one attempt each: 8/18 = .444, as the paper prints 44.4 %
+    tasks = [Attempts(f"t{at}", 1, int(at < 8)) for at in range(18)]
+    found = mean_pass_at_k("a", tasks, 1)
+    assert found.value == pytest.approx(8 / 18)
+    assert found.n == {"tasks": 18, "tasks_short": 0, "attempts": 18, "successes": 8}
+    # One attempt each: the variance of the mean is p(1-p)/17, so the effective n is 17, and t of 17 degrees is 2.1098:
+    # t^2/n = .26184, centre (.44444 + .13092)/1.26184 = .45597,
+    # half-width 2.1098 sqrt(.24691/17 + .26184/68)/1.26184 = 2.1098 * .13556/1.26184 = .22665
+    assert (found.low, found.high) == pytest.approx((0.2293, 0.6826), abs=2e-4)
+    assert found.method == "wilson_tasks"
+
+
+def test_more_attempts_at_the_same_experiments_are_no_more_experiments() -> None:
+    # pass@3 of three attempts with a success is 1, of three without 0: ten tasks of which six got there.
+    tasks = [Attempts(f"t{at}", 3, int(at < 6)) for at in range(10)]
+    found = mean_pass_at_k("a", tasks, 3)
+    once = mean_pass_at_k("a", [Attempts(f"t{at}", 1, int(at < 6)) for at in range(10)], 1)
+    assert found.value == once.value == 0.6
+    assert (found.low, found.high) == (once.low, once.high)
+
+
+def test_values_between_0_and_1_say_more_of_their_mean_than_as_many_successes_and_failures() -> None:
+    # Five tasks of two attempts, 1 1 1 1 2 successes: values .5 .5 .5 .5 1, mean .6, variance .05, of the mean .01:
+    # effective n .24/.01 = 24, t of 4 degrees 2.7764: t^2/n = .32119, centre (.6 + .16059)/1.32119 = .57569,
+    # half-width 2.7764 sqrt(.01 + .32119/96)/1.32119 = 2.7764 * .11553/1.32119 = .24277
+    found = mean_pass_at_k("a", [Attempts(f"t{at}", 2, 1 + (at == 4)) for at in range(5)], 1)
+    assert (found.low, found.high) == pytest.approx((0.3329, 0.8185), abs=2e-4)
+
+
+def test_where_every_experiment_has_the_same_value_between_0_and_1_there_is_no_interval() -> None:
+    found = mean_pass_at_k("a", [Attempts(f"t{at}", 2, 1) for at in range(8)], 1)
+    assert (found.value, found.low) == (0.5, None)
+    assert found.reason == "all experiments have the same value, which does not say how others would differ"
+
+
+def test_one_experiment_with_too_few_attempts_leaves_the_mean_undefined_and_is_counted() -> None:
+    tasks = [Attempts("x", 5, 2), Attempts("y", 2, 1)]
+    found = mean_pass_at_k("a", tasks, 3)
+    assert found.value is None
+    assert found.reason == "1 of 2 experiments have fewer than 3 attempts; the least is 2"
+    assert found.n["tasks_short"] == 1
+
+
+def test_an_agent_that_never_gets_there_has_an_exact_interval() -> None:
+    # Clopper-Pearson for 0 of 6: 1 - (.025)^(1/6) = .4593
+    found = mean_pass_at_k("a", [Attempts(f"t{at}", 3, 0) for at in range(6)], 2)
+    assert (found.value, found.low) == (0, 0)
+    assert found.high == pytest.approx(1 - 0.025 ** (1 / 6))
+    assert found.method == "clopper_pearson"
+
+
+def test_no_attempts_at_all_say_so() -> None:
+    assert mean_pass_at_k("a", [], 1).reason == "there are no attempts"
+    found = mean_pass_at_k("a", [Attempts("x", 2, 1), Attempts("y", 0, 0)], 1)
+    assert (found.value, found.reason) == (None, "1 of 2 experiments have no attempt")
+    difference, _ = compare("a", "b", {"a": [Attempts("x", 0, 0)], "b": [Attempts("x", 1, 1)]}, 1, seed=0)
+    assert (difference.value, difference.reason) == (None, "no experiment has an attempt of both agents")
+
+
+def by_agent(first: str, second: str) -> dict[str, list[Attempts]]:
+    """One attempt an experiment; a letter each: + reached, - not."""
+    return {
+        name: [Attempts(f"t{at}", 1, int(sign == "+")) for at, sign in enumerate(signs)]
+        for name, signs in (("a", first), ("b", second))
+    }
+
+
+def test_the_paired_bootstrap_comes_close_to_all_resamples_counted_out() -> None:
+    # d = +1 +1 +1 0 0 0 -1, mean 2/7. All 7^7 resamples: those whose mean is at least 2/7 away from it
+    d = [1, 1, 1, 0, 0, 0, -1]
+    counts = {value: d.count(value) for value in (-1, 0, 1)}
+    total = beyond = 0
+    for drawn in product((-1, 0, 1), repeat=7):
+        ways = 1
+        for value in drawn:
+            ways *= counts[value]
+        total += ways
+        beyond += ways * (abs(sum(drawn) - 2) >= 2)
+    assert total == 7**7
+    difference, p, mcnemar = compare("a", "b", by_agent("+++++--", "---++-+"), 1, seed=1, resamples=20_000)
+    assert difference.value == pytest.approx(2 / 7)
+    assert p.value == pytest.approx(beyond / total, abs=0.01)
+    assert difference.n == {"tasks": 7, "tasks_not_common": 0}
+    # McNemar: 3 against 1 of 4, two-sided: 2 * (C(4,3) + C(4,4)) / 16 = .625
+    assert mcnemar.value == pytest.approx(0.625)
+
+
+def test_agents_are_compared_on_the_experiments_both_have() -> None:
+    tasks = {"a": [Attempts("x", 3, 1), Attempts("y", 1, 1)], "b": [Attempts("x", 3, 0), Attempts("z", 3, 3)]}
+    difference, p = compare("a", "b", tasks, 2, seed=0)
+    # x alone has two attempts of both: 1 - C(2,2)/C(3,2) = 2/3 against 0
+    assert difference.value == pytest.approx(2 / 3)
+    assert difference.n == {"tasks": 1, "tasks_not_common": 1}
+    assert p.value is None and "5 experiments" in p.reason
+
+
+def test_agents_that_did_alike_do_not_differ() -> None:
+    difference, p, mcnemar = compare("a", "b", by_agent("++--+-", "++--+-"), 1, seed=0)
+    assert (difference.value, difference.low, p.value, mcnemar.value) == (0, None, 1, 1)
+
+
+def test_a_difference_that_is_the_same_everywhere_has_no_interval_but_an_exact_test() -> None:
+    difference, p, mcnemar = compare("a", "b", by_agent("++++++", "------"), 1, seed=0)
+    assert (difference.value, difference.low, p.value) == (1, None, None)
+    assert "resampling tells nothing" in difference.reason
+    # McNemar: 6 of 6 one way, two-sided 2 / 2^6
+    assert mcnemar.value == pytest.approx(2 / 64)

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal
-from typing import Any
+from typing import Any, Unpack
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from simulation import gates, queueing, roster, setups, spending
-from simulation.models import Episode, ProviderGate, Run, Twin
+from simulation import gates, jobs, queueing, roster, setups, spending
+from simulation.models import Episode, Job, ProviderGate, Run, Twin
+from simulation.queueing import Limits
 
 
 def stop(episode: Episode) -> bool:
@@ -30,9 +30,10 @@ def end_stopped() -> int:
 
 
 def stop_run(run: Run) -> int:
-    """Stop all that has not ended; the number of episodes and twins stopped or told to."""
+    """Stop all that has not ended; the number of rows stopped or told to."""
     twins = _end(run.twins.exclude(status__in=Twin.ENDED), timezone.now())
-    return twins + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
+    told = sum(jobs.cancel(job) for job in run.jobs.exclude(status__in=Job.ENDED))
+    return twins + told + sum(stop(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
 
 
 def pause_run(run: Run) -> bool:
@@ -46,26 +47,38 @@ def resume_run(run: Run) -> bool:
 
 
 @transaction.atomic
-def continue_run(run: Run, max_cost: Decimal | None, max_tokens: int | None, max_seconds: int | None) -> int:
-    """Go on under these limits (None: no limit of that kind); the number of rows that were held for the budget."""
-    queueing.refuse_unpriced(run.setup, max_cost)
-    row = Run.objects.select_for_update().get(pk=run.pk)
-    Run.objects.filter(pk=row.pk).update(max_cost=max_cost, max_tokens=max_tokens, max_seconds=max_seconds)
-    spending.recount(row)
-    return _unblock(row, ("budget",))
+def fund(run: Run, **limits: Unpack[Limits]) -> Run:
+    """Set the limits that are named, keep the others, and hold the run's row. Nothing goes on by that alone."""
+    queueing.refuse_unpriced(run.setup, limits.get("max_cost"))
+    row: Run = Run.objects.select_for_update().get(pk=run.pk)
+    if limits:
+        Run.objects.filter(pk=row.pk).update(**limits)
+        spending.recount(row)
+    return row
+
+
+@transaction.atomic
+def continue_run(run: Run, **limits: Unpack[Limits]) -> int:
+    """Go on under these limits; the number of rows that were held for the budget."""
+    return _unblock(fund(run, **limits), ("budget",))
+
+
+@transaction.atomic
+def reopen(run: Run) -> Run:
+    """Open the gates of its providers again, whoever closed them, and hold the run's row. Nothing goes on by that alone.
+
+    A model that has not answered yet is read anew, so that a wrong id or option can be put right.
+    """
+    _open_gates(run)  # gates before the run: everyone takes these rows in one order
+    row: Run = Run.objects.select_for_update().get(pk=run.pk)
+    _correct_unheard(row)
+    return row
 
 
 @transaction.atomic
 def try_again(run: Run) -> int:
-    """Queue all that is held for a key or a request that was not accepted; the number of rows.
-
-    The gates of its providers open again, whoever closed them. A model that has not answered yet is read anew, so that a
-    wrong id or option can be put right.
-    """
-    _reopen(run)  # gates before the run: everyone takes these rows in one order
-    row = Run.objects.select_for_update().get(pk=run.pk)
-    _correct_unheard(row)
-    return _unblock(row, ("credentials", "bad_request"))
+    """Reopen, and queue all that is held for a key or a request that was not accepted; the number of rows."""
+    return _unblock(reopen(run), ("credentials", "bad_request"))
 
 
 def retry_twin(twin: Twin) -> bool:
@@ -88,7 +101,7 @@ def _end(rows: Any, now: datetime, **more: Any) -> int:
     return int(rows.update(fence=F("fence") + 1, awaits_person=False, lease_until=None, **ended, **more))
 
 
-def _reopen(run: Run) -> None:
+def _open_gates(run: Run) -> None:
     providers = {model["provider"] for model in run.setup.get("models", {}).values()}
     for name in sorted(ProviderGate.objects.values_list("name", flat=True)):
         if name.partition(":")[0] in providers:
@@ -110,4 +123,14 @@ def _unblock(run: Run, reasons: Sequence[str]) -> int:
         return 0  # nobody but `replay_run` plays it
     again = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
     rows = (run.episodes.all(), run.twins.all())
-    return sum(some.filter(status="blocked", reason__in=reasons).update(**again) for some in rows)
+    unblocked = sum(some.filter(status="blocked", reason__in=reasons).update(**again) for some in rows)
+    return unblocked + _tried_again(run, reasons)
+
+
+def _tried_again(run: Run, reasons: Sequence[str]) -> int:
+    """A job is never held: the run's last one failed for such a reason, and is asked for again."""
+    last = run.jobs.order_by("-pk").first()
+    if last is None or last.status != "failed" or last.reason not in reasons:
+        return 0
+    jobs.retry(last)
+    return 1

@@ -21,10 +21,11 @@ from django.db.models import F
 from django.utils import timezone
 
 from simulation import heartbeats
-from simulation.models import Episode, Leased, Twin
+from simulation.models import Episode, Job, Leased, Twin
 
 log = logging.getLogger("wetbench.leases")
-Row = TypeVar("Row", Episode, Twin)
+Row = TypeVar("Row", Episode, Twin, Job)
+LEASED = (Job, Episode, Twin)
 DATABASE_AWAY = (OperationalError, InterfaceError)  # locked, restarted, unreachable: never the fault of a row
 _ASKED = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")  # of a run, while it is played
 _PROCESS = uuid.uuid4().hex[:8]
@@ -88,14 +89,16 @@ class Lease(Generic[Row]):
 
     def go_on(self) -> bool:
         """Whether the next unit of a kept row may be played; what others may have asked of it meanwhile is read anew."""
-        own: list[str] = ["cancel_requested_at"] if isinstance(self.row, Episode) else []
+        own: list[str] = [] if isinstance(self.row, Twin) else ["cancel_requested_at"]
         found = list(self._mine().values_list(*(f"run__{name}" for name in _ASKED), *own))
         if not found:
             return False
-        for name, value in zip(_ASKED, found[0], strict=False):
-            setattr(self.row.run, name, value)
         for name, value in zip(own, found[0][len(_ASKED) :], strict=True):
             setattr(self.row, name, value)
+        if self.row.run is None:  # a job that calls no model
+            return True
+        for name, value in zip(_ASKED, found[0], strict=False):
+            setattr(self.row.run, name, value)
         if self.row.run.paused_at is None:
             return True
         self._mine().update(lease_until=None, rung_at=None)  # so that it is rung for as soon as the run is resumed
@@ -104,6 +107,17 @@ class Lease(Generic[Row]):
     def hand_back(self) -> bool:
         """Give a kept row back between two units; False if a newer fence took over."""
         return bool(self._mine().update(lease_until=None, rung_at=timezone.now()) == 1)
+
+    def still_ours(self, **changes: Any) -> bool:
+        """Write `changes` of progress and hold on; False if a newer fence took over. The last statement of a transaction:
+        until it ends, nobody else can take the row, and heartbeats wait."""
+        self.since = time.monotonic()
+        return bool(self._mine().update(lease_until=heartbeats.lease_end(), **changes) == 1)
+
+    def stopped(self) -> bool:
+        """End the row as a person asked; False if they took it back meanwhile, or a newer fence took over."""
+        ended = {"status": "cancelled", "ended_at": timezone.now(), "lease_until": None, "not_before": None}
+        return bool(self._mine().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
 
     def finish(self, status: str, also: Callable[[], object] | None = None, **changes: Any) -> bool:
         """The last write of all."""
@@ -160,7 +174,7 @@ def claim(model: type[Row], code: object, replay: bool = False) -> Lease[Row] | 
 def expire_dead() -> int:
     """Lapse at once the leases of processes of this machine that no longer run, instead of waiting them out."""
     lapsed = 0
-    for model in (Episode, Twin):
+    for model in LEASED:
         held = model.objects.filter(status__in=Leased.RUNNABLE, lease_until__gt=timezone.now())
         owners = set(held.values_list("lease_owner", flat=True))
         dead = [owner for owner in owners if _is_dead(owner)]
@@ -181,12 +195,12 @@ def _is_dead(owner: str) -> bool:
     return False
 
 
-def _left(row: Episode | Twin, changes: Mapping[str, Any]) -> bool:
+def _left(row: Episode | Twin | Job, changes: Mapping[str, Any]) -> bool:
     """Whether the row can be played on at once after these changes."""
     awaits = changes.get("awaits_person", row.awaits_person)
     return changes.get("status", row.status) in Leased.RUNNABLE and not awaits and changes["not_before"] is None
 
 
-def _check_move(row: Episode | Twin, status: str) -> None:
+def _check_move(row: Episode | Twin | Job, status: str) -> None:
     if status != row.status and status not in row.MOVES[row.status]:
         raise ValueError(f"{row} cannot go from {row.status} to {status}")

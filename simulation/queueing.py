@@ -20,20 +20,25 @@ from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 from simulation.lab.materials import place_all
 from simulation.lab.outcomes import Perturbation
-from simulation.models import Episode, Experiment, Run, Transition, Twin, Worker
+from simulation.models import Episode, Experiment, Job, Run, Transition, Twin, Worker
 
 MAX_SEED = 2**31 - 1
 PERSON_CAST = "human"
 PLAY_ANYTHING = ("embedded", "celery")  # kinds of workers; a dispatcher plays nothing, a command only its own run
 
 
-class Terms(TypedDict, total=False):
-    """What an order of language models may ask besides: their prompts, and the run's budget (None: no limit)."""
+class Limits(TypedDict, total=False):
+    """What a run may use up before it stops (None: no limit of that kind)."""
 
-    prompt_set: str
     max_cost: Decimal | None
     max_tokens: int | None
     max_seconds: int | None
+
+
+class Terms(Limits, total=False):
+    """What an order of language models may ask besides: their prompts, and the run's budget."""
+
+    prompt_set: str
 
 
 class RunProgress(NamedTuple):
@@ -182,6 +187,14 @@ def queue_twins(
 
 
 @transaction.atomic
+def queue_ratings(
+    setup: Mapping[str, Any], by: AbstractBaseUser | None = None, submission_id: str = "", **terms: Unpack[Terms]
+) -> Run:
+    """What pays for the ratings of one machine rater, with who it is frozen (`roster.rater`); the rows are jobs."""
+    return _run("ratings", setup["cast"]["name"], 0, by, submission_id, False, terms, setup)[0]
+
+
+@transaction.atomic
 def retry(episode: Episode) -> Episode:
     """A new episode in the replicate's place. ValueError if this one may not be retried (again)."""
     row = Episode.objects.select_for_update().get(pk=episode.pk)
@@ -197,10 +210,19 @@ def retry(episode: Episode) -> Episode:
 
 def progress(run: Run) -> RunProgress:
     """One query: how many of the run's rows stand where."""
+    counted: Counter[str] = Counter()
+    for status, _, number in standings(run):
+        counted[status] += number
+    ended = (*Episode.ENDED, *Twin.ENDED, *Job.ENDED, "blocked")
+    return RunProgress(counted.total(), dict(counted), sum(n for status, n in counted.items() if status in ended))
+
+
+def standings(run: Run) -> list[tuple[str, str, int]]:
+    """(status, reason, how many) of the run's rows: one query. Of the jobs of a machine rater, the last alone stands."""
+    if run.kind == "ratings":
+        return [(status, reason, 1) for status, reason in run.jobs.order_by("-pk").values_list("status", "reason")[:1]]
     rows = run.episodes if run.kind == "episodes" else run.twins
-    counted = dict(rows.order_by().values_list("status").annotate(n=Count("pk")))
-    ended = (*Episode.ENDED, *Twin.ENDED, "blocked")
-    return RunProgress(sum(counted.values()), counted, sum(n for status, n in counted.items() if status in ended))
+    return list(rows.order_by().values_list("status", "reason").annotate(n=Count("pk")))
 
 
 class Trouble(NamedTuple):
@@ -212,8 +234,8 @@ class Trouble(NamedTuple):
 
 
 def troubles(run: Run) -> Counter[Trouble]:
-    """How often each error ended or holds an episode or twin of the run."""
-    rows = run.episodes if run.kind == "episodes" else run.twins
+    """How often each error ended or holds a row of the run."""
+    rows: Any = {"episodes": run.episodes, "twins": run.twins, "ratings": run.jobs}[run.kind]
     found = rows.filter(status__in=("failed", "blocked")).values_list("status", "reason", "error")
     return Counter(Trouble(*row) for row in found)
 
@@ -246,23 +268,26 @@ def _run(
     chosen = secrets.randbelow(MAX_SEED) if seed is None else seed
     if not 0 <= chosen <= MAX_SEED:
         raise LabError(f"The seed is {chosen}; it must be from 0 to {MAX_SEED}")
-    frozen = _frozen(roster.resolve(cast) if setup is None else setup, terms.get("prompt_set") or "")
+    setup = frozen(roster.resolve(cast) if setup is None else setup, terms.get("prompt_set") or "")
     limits = {name: terms.get(name) for name in ("max_cost", "max_tokens", "max_seconds")}
-    refuse_unpriced(frozen, terms.get("max_cost"))
+    refuse_unpriced(setup, terms.get("max_cost"))
     return Run.objects.get_or_create(
         submission_id=submission_id or new_submission_id(),
         defaults={
             "kind": kind, "cast": cast, "seed": chosen, "created_by": by, "manifest": manifest,
-            "setup": frozen, "setup_sha256": setups.digest(frozen), **limits,
+            "setup": setup, "setup_sha256": setups.digest(setup), **limits,
         },
     )  # fmt: skip
 
 
-def _frozen(setup: Mapping[str, Any], prompt_set: str) -> dict[str, Any]:
+def frozen(setup: Mapping[str, Any], prompt_set: str = "") -> dict[str, Any]:
     """A setup with the hash of its prompts; without language models nobody reads any."""
     if not setups.players(setup):
         return dict(setup)
-    texts = prompting.stored(prompt_set or prompting.BUILT_IN)
+    if "rater" in setup["cast"]:
+        texts = prompting.for_rating(prompt_set or prompting.BUILT_IN_RATING)
+    else:
+        texts = prompting.for_play(prompt_set or prompting.BUILT_IN)
     return {**setup, "prompt_set": {"name": texts.name, "sha256": texts.sha256}}
 
 

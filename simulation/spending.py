@@ -128,6 +128,12 @@ def totals(run: Run) -> Totals:
     return _totals(run.calls.order_by().aggregate(**_sums()))
 
 
+def of_runs(runs: Iterable[int]) -> dict[int, Totals]:
+    """`totals` of many runs by their keys, one query; a run without calls is left out."""
+    rows = ModelCall.objects.filter(run__in=list(runs)).order_by("run").values("run").annotate(**_sums())
+    return {row["run"]: _totals(row) for row in rows}
+
+
 def by_speaker(run: Run) -> list[SpeakerTotals]:
     """The same for each role and player: one query."""
     names = ("role", "speaker", "model_name")
@@ -156,6 +162,11 @@ def estimate(setup: Mapping[str, Any], experiments: Iterable[Experiment], replic
 def estimate_twins(setup: Mapping[str, Any], count: int) -> Estimate:
     """At worst, what so many twins by the cast's transition model would come to by today's prices."""
     return estimating.twins(setup, count, prices_of(setup))
+
+
+def estimate_ratings(setup: Mapping[str, Any], sizes: Iterable[int]) -> Estimate:
+    """At worst, what ratings with prompts of these sizes (UTF-8 bytes) would come to by today's prices."""
+    return estimating.ratings(setup, sizes, prices_of(setup))
 
 
 def prices_of(setup: Mapping[str, Any]) -> dict[str, Price | None]:
@@ -187,6 +198,7 @@ def recount_live() -> None:
     """Set right the counters of runs with a cap and work left: a cap that came while calls were under way missed those."""
     capped = Run.objects.filter(Q(max_cost__isnull=False) | Q(max_tokens__isnull=False))
     live = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
+    live |= Q(jobs__status__in=Leased.RUNNABLE)
     for pk in capped.filter(live).order_by("pk").values_list("pk", flat=True).distinct():
         with transaction.atomic():
             recount(Run.objects.select_for_update().get(pk=pk))

@@ -13,13 +13,14 @@ from simulation import workers
 from simulation.leases import DATABASE_AWAY
 
 log = logging.getLogger("wetbench.tasks")
+PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is taken first: people wait for jobs
 _at_work = ExitStack()
 _stopping = threading.Event()
 
 
 @shared_task(name="simulation.advance")
 def advance(kind: str, code: str, **_later: Any) -> None:
-    """Play units of an episode or twin, if it is this worker's to play, and ring for what is left."""
+    """Play units of a job, episode or twin, if it is this worker's to play, and ring for what is left."""
     try:
         if workers.play_on(kind, code, _stopping.is_set):
             publish(kind, code)
@@ -36,7 +37,7 @@ def ring(kind: str, code: str) -> bool:
 def publish(kind: str, code: str) -> bool:
     """One message; False if the broker is away, and then the dispatcher will ring again."""
     try:
-        advance.apply_async((kind, code), retry=False)
+        advance.apply_async((kind, code), retry=False, priority=PRIORITY[kind])
     except (OperationalError, OSError) as error:
         log.warning("the broker did not take the bell for %s: %s", code, error)
         return False

@@ -12,7 +12,7 @@ from simulation.lab.errors import LabError
 from simulation.laboratory import ExperimentChanged
 from simulation.leases import Lease
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
-from simulation.models import Run
+from simulation.models import Job, Run
 
 log = logging.getLogger("wetbench.units")
 # A model's or its provider's faults, each with a reason of the closed list.
@@ -34,6 +34,10 @@ def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
     except interruptions.Held as held:
         if held.reason == "budget" and _continued(lease.row.run):
             lease.wait(settings.POLL_SECONDS, held.reason)  # somebody gave it a larger one in this very moment
+        elif isinstance(
+            lease.row, Job
+        ):  # nobody would find a held one: asked for again, it goes on where this one stands
+            lease.finish("failed", reason=held.reason, error=held.error)
         else:
             lease.commit(status="blocked", begun=True, reason=held.reason, error=held.error)
         return False
@@ -43,11 +47,15 @@ def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
     except LabError as error:
         log.warning("%s failed: %s", lease.row.code, error)
         return lease.finish("failed", reason=reason(error), error=f"{type(error).__name__}: {error}"[:4000])
-    except Exception as error:
-        # A bug of ours must end the row with its name, not spin through lease after lease.
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        # A bug of ours must end the row with its name, not spin through lease after lease. A panic in a library that is
+        # written in Rust is no Exception, and would end this worker's thread for good.
         log.exception("%s failed", lease.row.code)
         told = f"internal error: {type(error).__name__}: {error}".replace("\x00", "\ufffd")
-        return lease.finish("failed", reason="internal", error=told[:4000])
+        storable = told.encode(errors="backslashreplace").decode()  # halves of surrogate pairs are no UTF-8
+        return lease.finish("failed", reason="internal", error=storable[:4000])
 
 
 def _continued(run: Run) -> bool:

@@ -16,13 +16,16 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import control, idle, leases, ledger, queueing, runner, spending, twinning
+from simulation import control, idle, jobs, leases, ledger, queueing, runner, spending, twinning
 from simulation.leases import Lease, Row
-from simulation.models import Episode, Run, Twin, Worker
+from simulation.models import Episode, Job, Run, Twin, Worker
 
 log = logging.getLogger("wetbench.workers")
 BELLS = 500  # messages that may wait at once: without workers, ringing again and again would fill the broker
-ROWS: dict[str, type[Episode] | type[Twin]] = {"episode": Episode, "twin": Twin}
+# In the order in which they are looked for: people wait for jobs.
+ROWS: dict[str, type[Job] | type[Episode] | type[Twin]] = {"job": Job, "episode": Episode, "twin": Twin}
+_at_jobs = 0  # threads of this process that play one
+_counting = threading.Lock()
 
 
 def play(kind: str, code: object) -> bool:
@@ -36,6 +39,8 @@ def play_on(kind: str, code: object, stop: Callable[[], bool]) -> bool:
     The lease is kept between units, which spares a claim and a message for each; nobody waits long for a turn.
     """
     until = time.monotonic() + settings.TURN_SECONDS
+    if kind == "job":
+        return _play_on(leases.claim(Job, code), jobs.advance, until, stop)
     if kind == "episode":
         return _play_on(leases.claim(Episode, code), runner.advance, until, stop)
     return _play_on(leases.claim(Twin, code), twinning.advance, until, stop)
@@ -61,19 +66,39 @@ def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> 
     So many threads that look at once each take one of as many rows: all after the oldest, only one would get it.
     """
     for kind, model in ROWS.items():
-        rows = model.objects.claimable().order_by("pk")
-        if run:
-            rows = rows.filter(run=run)
-        codes = list(rows.values_list("code", flat=True)[:among])
-        if not codes:
-            continue
-        code = random.choice(codes)
-        try:
-            play_on(kind, code, stop.is_set)
-        finally:
-            idle.let_go()
-        return True
+        with _place_at(kind, among) as free:
+            if not free:
+                continue
+            rows = model.objects.claimable().order_by("pk")
+            if run:
+                rows = rows.filter(run=run)
+            codes = list(rows.values_list("code", flat=True)[:among])
+            if not codes:
+                continue
+            code = random.choice(codes)
+            try:
+                play_on(kind, code, stop.is_set)
+            finally:
+                idle.let_go()
+            return True
     return False
+
+
+@contextmanager
+def _place_at(kind: str, threads: int) -> Iterator[bool]:
+    """Whether this thread may look for that kind: jobs, which can take long, get half of the threads at most."""
+    global _at_jobs
+    if kind != "job":
+        yield True
+        return
+    with _counting:
+        free = _at_jobs < max(1, threads // 2)
+        _at_jobs += free
+    try:
+        yield free
+    finally:
+        with _counting:
+            _at_jobs -= free
 
 
 def work(stop: threading.Event, threads: int) -> None:
@@ -144,9 +169,9 @@ def dispatch(stop: threading.Event, ring: Callable[[str, str], bool], waiting: C
 
 
 def due(limit: int = BELLS) -> list[tuple[str, str]]:
-    """Rows to ring for now, oldest first."""
+    """Rows to ring for now, jobs before others, oldest first."""
     since = timezone.now() - timedelta(seconds=settings.RING_AGAIN_SECONDS)
-    return [
+    found = [
         (kind, str(code))
         for kind, model in ROWS.items()
         for code in model.objects.claimable()
@@ -154,6 +179,7 @@ def due(limit: int = BELLS) -> list[tuple[str, str]]:
         .order_by("pk")
         .values_list("code", flat=True)[:limit]
     ]
+    return found[:limit]
 
 
 def rung(kind: str, code: str) -> None:
@@ -196,6 +222,7 @@ def _sweep(done: threading.Event) -> None:
                 if lost := ledger.sweep():
                     log.info("%d calls were lost with their workers", lost)
                 control.end_stopped()
+                jobs.sweep()
                 spending.recount_live()
             except leases.DATABASE_AWAY as error:
                 log.warning("could not sweep; trying again: %s", error)

@@ -10,6 +10,7 @@ from simulation.models.episodes import (
     Twin,
     TwinDecision,
 )
+from simulation.models.jobs import Job, JobChunk, JobFile, JobQuerySet
 from simulation.models.laboratory import CatalogueEntry, Experiment
 from simulation.models.language import CastDefinition, LanguageModel, ModelPrice, PromptSet
 from simulation.models.orders import REASONS, Leased, LeasedQuerySet, Run, Worker
@@ -23,6 +24,10 @@ __all__ = [
     "Episode",
     "EvidenceReview",
     "Experiment",
+    "Job",
+    "JobChunk",
+    "JobFile",
+    "JobQuerySet",
     "LanguageModel",
     "Leased",
     "LeasedQuerySet",

@@ -6,6 +6,7 @@ from django.db import models
 from django.db.models import Q
 
 from simulation.models.episodes import Episode, Twin
+from simulation.models.jobs import Job
 from simulation.models.orders import Run
 
 
@@ -33,16 +34,25 @@ class ModelCall(models.Model):
         ("lost", "lost with its worker; maybe paid"),
         ("fenced", "answered too late: another worker had taken over"),
     ]
-    ROLES = [("agent", "agent"), ("transition", "transition model"), ("verdict", "classifier"), ("twin", "twin maker")]
+    ROLES = [
+        ("agent", "agent"),
+        ("transition", "transition model"),
+        ("verdict", "classifier"),
+        ("twin", "twin maker"),
+        ("rating", "rater"),
+    ]
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="calls")
     episode = models.ForeignKey(Episode, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     twin = models.ForeignKey(Twin, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
+    job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     role = models.CharField(max_length=10, choices=ROLES)
     speaker = models.CharField(max_length=80, help_text="the player's name in its cast: model, or panel member")
-    purpose = models.CharField(max_length=20, help_text="act, plan, summary, answer, repair, verdict, perturb")
-    number = models.PositiveSmallIntegerField(help_text="the step it was made for; of a twin, how often it was retried")
+    purpose = models.CharField(max_length=20, help_text="act, plan, summary, answer, repair, verdict, perturb, rate")
+    number = models.PositiveSmallIntegerField(
+        help_text="the step it was made for; of a twin, how often it was retried; of ratings, the item's place"
+    )
     turn = models.PositiveSmallIntegerField(
         help_text="0 for the first prompt of its unit, then one for each that followed"
     )
@@ -90,8 +100,14 @@ class ModelCall(models.Model):
             models.UniqueConstraint(
                 fields=["twin", "number", "role", "speaker", "turn", "attempt"], name="call_once_in_twin"
             ),
+            models.UniqueConstraint(
+                fields=["job", "number", "role", "speaker", "turn", "attempt"], name="call_once_in_job"
+            ),
             models.CheckConstraint(
-                condition=Q(episode__isnull=True) ^ Q(twin__isnull=True), name="call_of_an_episode_or_a_twin"
+                condition=Q(episode__isnull=False, twin__isnull=True, job__isnull=True)
+                | Q(episode__isnull=True, twin__isnull=False, job__isnull=True)
+                | Q(episode__isnull=True, twin__isnull=True, job__isnull=False),
+                name="call_of_one_thing",
             ),
         ]
         indexes = [

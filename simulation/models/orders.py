@@ -25,6 +25,7 @@ REASONS = [
     ("budget", "the run's budget is used up"),
     ("rate_limit", "the provider asked to wait"),
     ("no_slot", "as many calls as allowed are under way"),
+    ("old_worker", "the worker that took it does not know this kind of work"),
 ]
 
 
@@ -33,7 +34,9 @@ class Run(models.Model):
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     submission_id = models.CharField(max_length=64, unique=True)
-    kind = models.CharField(max_length=10, choices=[("episodes", "episodes"), ("twins", "twins")])
+    kind = models.CharField(
+        max_length=10, choices=[("episodes", "episodes"), ("twins", "twins"), ("ratings", "ratings")]
+    )
     cast = models.CharField(max_length=80)
     seed = models.BigIntegerField()
     manifest = models.BooleanField(

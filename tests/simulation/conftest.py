@@ -2,14 +2,25 @@
 
 import pytest
 from django.conf import settings as django_settings
+from django.db import connection
+from django.db.models import Model
 
 from simulation import fixtures
-from simulation.models import Experiment
+from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
+
+LABORATORY: tuple[type[Model], ...] = (CatalogueEntry, Experiment, LanguageModel, ModelPrice, CastDefinition)
+_LOADED: list[list[Model]] = []
 
 
 @pytest.fixture
 def lab(db: None) -> None:
+    """The laboratory's files, read once; later tests store the same rows again. PostgreSQL counts keys by itself."""
+    if _LOADED and connection.vendor == "sqlite":
+        for rows in _LOADED:
+            type(rows[0])._default_manager.bulk_create(rows)
+        return
     fixtures.load_lab(django_settings.FIXTURES_DIR)
+    _LOADED[:] = [list(model._default_manager.all()) for model in LABORATORY]
 
 
 @pytest.fixture

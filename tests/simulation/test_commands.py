@@ -5,9 +5,8 @@ from django.core.management import CommandError, call_command
 
 from simulation.models import Episode, Experiment, Run, Twin
 
-pytestmark = pytest.mark.both_databases
 
-
+@pytest.mark.both_databases
 def test_run_episodes_with_wait_plays_here_when_no_worker_runs(lab: None, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("run_episodes", experiment="zebrafish-genotyping", attempts=1, seed=1, wait=True, threads=1)
     assert Episode.objects.get().status == "submitted"
@@ -15,6 +14,7 @@ def test_run_episodes_with_wait_plays_here_when_no_worker_runs(lab: None, capsys
     assert "1 episode queued, seed 1" in said.out and "1 of 1 ended" in said.err
 
 
+@pytest.mark.both_databases
 def test_run_episodes_without_wait_only_queues_and_says_what_is_missing(lab: None, capsys) -> None:
     call_command("run_episodes", experiment="all", attempts=2)
     assert set(Episode.objects.values_list("status", flat=True)) == {"queued"}
@@ -39,6 +39,7 @@ def test_bad_arguments_end_with_2_and_say_what_would_do(lab: None, options: dict
     assert not Episode.objects.exists()
 
 
+@pytest.mark.both_databases
 def test_failed_episodes_end_the_command_with_1_and_their_reason(lab: None, capsys) -> None:
     experiment = Experiment.objects.get(slug="zebrafish-genotyping")
     experiment.data["protocol"] = [{}]  # as if a newer release had loaded a file that this one cannot read
@@ -56,6 +57,10 @@ def test_make_twins_before_anything_was_played_says_what_to_do_first(lab: None) 
     assert refused.value.returncode == 2
 
 
+@pytest.mark.django_db(
+    transaction=True
+)  # in one of the test's own, the sweeper would wait for SQLite until it gives up
+@pytest.mark.both_databases
 def test_make_twins_makes_both_kinds_of_every_step_that_takes_them(lab: None) -> None:
     call_command("run_episodes", experiment="caffeine-hplc-analysis", seed=1, wait=True, threads=1)
     call_command("make_twins", experiment="caffeine-hplc-analysis", error="both", seed=2, wait=True, threads=1)
@@ -72,6 +77,7 @@ def test_a_worker_without_threads_is_refused(lab: None, command: str, threads: s
     assert not Episode.objects.exists()
 
 
+@pytest.mark.both_databases
 def test_an_order_of_twins_of_nothing_leaves_no_run_behind(lab: None) -> None:
     with pytest.raises(CommandError, match="No accepted step of minicell-uptake has ended yet"):
         call_command("make_twins", "--experiment", "minicell-uptake")

@@ -98,7 +98,7 @@ def test_a_gate_that_another_run_closed_is_opened_by_whoever_tries_again(talkers
 
 def test_a_first_cap_set_while_a_call_is_under_way_counts_it_by_the_next_sweep(talkers: Server) -> None:
     run = ordered()
-    runner.advance(claimed(run), during(lambda: control.continue_run(run, None, 5_000_000, None)))
+    runner.advance(claimed(run), during(lambda: control.continue_run(run, max_tokens=5_000_000)))
     spending.recount_live()
     assert spending.verify(run).agrees and Run.objects.get().held_tokens == spending.totals(run).tokens > 0
 

@@ -43,6 +43,7 @@ def test_every_step_and_verdict_comes_out_the_same_without_keys_or_network(recor
     assert not again.episodes.filter(counts=True).exists(), "a replay is no attempt of its own"
 
 
+@pytest.mark.one_database
 def test_a_file_in_which_one_reply_was_altered_is_told_by_episode_and_step(recorded: Path) -> None:
     lines = recorded.read_text().splitlines()
     place = next(n for n, line in enumerate(lines) if n and json.loads(line)["key"]["role"] == "transition")
@@ -54,10 +55,12 @@ def test_a_file_in_which_one_reply_was_altered_is_told_by_episode_and_step(recor
         call_command("replay_run", str(recorded))
 
 
+@pytest.mark.one_database
 def test_no_key_and_no_address_is_in_the_file(recorded: Path) -> None:
     assert "dummy-" not in recorded.read_text() and "127.0.0.1" not in recorded.read_text()
 
 
+@pytest.mark.one_database
 def test_a_laboratory_whose_experiment_differs_says_so_before_it_plays(recorded: Path) -> None:
     Experiment.objects.update(sha256="1" * 64)
     with pytest.raises(CommandError, match="not here as it was"):

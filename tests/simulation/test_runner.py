@@ -36,6 +36,7 @@ def test_steps_are_numbered_without_gap_and_the_clock_never_goes_back(caffeine: 
     assert episode.next_number == len(steps) + 1
 
 
+@pytest.mark.one_database
 def test_the_same_seed_plays_the_same_episode(caffeine: Experiment) -> None:
     first = played(caffeine, "offline-lapses", seed=4)
     again = queueing.queue_episodes([caffeine], "offline-lapses", 1, seed=5)
@@ -77,6 +78,7 @@ def test_a_stop_ends_the_episode_before_its_next_step(caffeine: Experiment) -> N
     assert episode.status == "cancelled" and episode.transitions.count() == 0
 
 
+@pytest.mark.one_database
 def test_random_episodes_end_by_the_rules(caffeine: Experiment) -> None:
     run = queueing.queue_episodes([caffeine], "offline-random", 3, seed=9)
     play_out(run)
@@ -93,6 +95,7 @@ def test_a_cast_that_is_gone_fails_the_episode_with_a_reason(caffeine: Experimen
     assert episode.status == "failed" and "Those there are: offline" in episode.error
 
 
+@pytest.mark.one_database
 def test_twins_differ_from_their_original_and_say_why(caffeine: Experiment) -> None:
     episode = played(caffeine)
     run = queueing.queue_twins(episode.transitions.all(), ["obvious", "subtle"], seed=1)

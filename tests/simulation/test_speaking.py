@@ -21,7 +21,7 @@ from simulation.models import (
     Transition,
 )
 
-pytestmark = [pytest.mark.both_databases, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture
@@ -41,6 +41,7 @@ def unit(run: Run) -> None:
     workers.play("episode", run.episodes.get().code)
 
 
+@pytest.mark.both_databases
 def test_three_models_play_an_episode_to_its_verdict_and_the_ledger_has_every_call(talkers: Server) -> None:
     run = ordered()
     play_out(run)
@@ -63,6 +64,7 @@ def test_a_unit_is_one_call(talkers: Server) -> None:
         assert ModelCall.objects.count() == number
 
 
+@pytest.mark.both_databases
 def test_what_an_agent_was_answered_is_not_asked_again_when_its_worker_dies_before_the_step_is_stored(
     talkers: Server,
 ) -> None:
@@ -81,6 +83,7 @@ def test_what_an_agent_was_answered_is_not_asked_again_when_its_worker_dies_befo
     assert run.episodes.get().phase == "transition"
 
 
+@pytest.mark.both_databases
 def test_the_call_of_a_worker_that_died_is_lost_keeps_its_reservation_and_is_sent_again(talkers: Server) -> None:
     run = ordered(max_tokens=10_000_000)
     unit(run)
@@ -102,6 +105,7 @@ def test_the_call_of_a_worker_that_died_is_lost_keeps_its_reservation_and_is_sen
     assert spending.totals(run).lost_tokens == lost.reserved_tokens
 
 
+@pytest.mark.both_databases
 def test_a_call_whose_worker_was_taken_over_is_kept_as_fenced_and_changes_nothing_else(
     talkers: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +218,7 @@ def test_a_model_whose_entry_was_wrong_is_corrected_and_tried_again(caffeine: Ex
     assert again["an-agent"]["model_id"] == "an-agent", "who has played already stays who it was"
 
 
+@pytest.mark.both_databases
 def test_a_budget_in_tokens_stops_before_the_call_that_could_break_it_and_goes_on_with_a_larger_one(
     talkers: Server,
 ) -> None:
@@ -224,12 +229,13 @@ def test_a_budget_in_tokens_stops_before_the_call_that_could_break_it_and_goes_o
     held = Run.objects.get()
     assert spending.totals(run).tokens == held.held_tokens <= 150_000 and spending.verify(run).agrees
     steps = episode.transitions.count()
-    assert control.continue_run(run, None, 10_000_000, None) == 1
+    assert control.continue_run(run, max_tokens=10_000_000) == 1
     play_out(run)
     assert run.episodes.get().status == "submitted" and Transition.objects.count() >= steps
     assert spending.verify(run).agrees
 
 
+@pytest.mark.both_databases
 def test_a_budget_in_money_is_honoured_to_the_cent(talkers: Server) -> None:
     run = ordered(max_cost=Decimal("0.20"))
     play_out(run)
@@ -254,6 +260,7 @@ def test_a_run_out_of_time_is_held_for_its_budget(talkers: Server) -> None:
     assert run.episodes.get().reason == "budget" and "60 s" in run.episodes.get().error
 
 
+@pytest.mark.both_databases
 def test_a_paused_run_stands_still_and_goes_on_when_it_is_resumed(talkers: Server) -> None:
     run = ordered()
     unit(run)
@@ -273,6 +280,7 @@ def test_a_cancelled_episode_makes_no_further_call(talkers: Server) -> None:
     assert (run.episodes.get().status, ModelCall.objects.count()) == ("cancelled", 1)
 
 
+@pytest.mark.both_databases
 def test_the_panel_judges_the_same_record_and_a_member_that_fails_is_named_missing(
     caffeine: Experiment, model_server: Server
 ) -> None:
@@ -296,6 +304,7 @@ def test_what_was_dropped_from_a_request_is_told(caffeine: Experiment, model_ser
     assert "temperature" in call.dropped_params and "temperature" not in call.effective_params
 
 
+@pytest.mark.both_databases
 def test_no_key_is_in_the_database(talkers: Server) -> None:
     run = ordered()
     play_out(run)

@@ -5,11 +5,10 @@ from django.core.management import CommandError, call_command
 
 from simulation.models import Transition, Twin
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
-def played(lab: None, capsys: pytest.CaptureFixture[str]) -> None:
+def played(transactional_db: None, lab: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not in one transaction: the commands' own threads would wait for it, 20 s each."""
     call_command("run_episodes", experiment="caffeine-hplc-analysis", seed=1, wait=True, threads=1)
     call_command("make_twins", experiment="caffeine-hplc-analysis", error="both", seed=2, wait=True, threads=1)
     capsys.readouterr()
@@ -44,7 +43,6 @@ def test_what_has_no_findings_is_checked_and_the_rest_left_alone(played: None, c
     assert [verdicts(found, kind) for kind in range(3)] == [0, 0, 0]
 
 
-@pytest.mark.thorough
 def test_again_checks_everything_and_counts_the_codes_apart(played: None, capsys) -> None:
     Transition.objects.update(findings={"verdict": "stale", "findings": []})
     call_command("check_transitions", stored=True, again=True)
@@ -59,7 +57,6 @@ def test_again_checks_everything_and_counts_the_codes_apart(played: None, capsys
     assert codes and all(counts[0] == 0 for counts in codes.values())
 
 
-@pytest.mark.thorough
 def test_a_row_that_cannot_be_read_is_counted_and_stops_no_other(played: None, capsys) -> None:
     broken = Transition.objects.order_by("pk").first()
     Transition.objects.update(findings=None)

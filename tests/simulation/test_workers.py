@@ -3,16 +3,16 @@
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 from django.db import connection
 from tests_support import Away, play_out
+from warm_processes import Forked, Warm
 
 from simulation import queueing, workers
 from simulation.models import Experiment, Worker
@@ -23,35 +23,28 @@ KILLS = 6
 class Installation:
     """A site of its own in a folder: SQLite, no broker, driven by commands as a user would."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.env = {
-            **os.environ,
-            "WETBENCH_VAR_DIR": str(folder),
-            "WETBENCH_PACE": "0.02",
-            "WETBENCH_LOG_LEVEL": "ERROR",
-        }
-        for name in ("DATABASE_URL", "CELERY_BROKER_URL"):
-            self.env.pop(name, None)
+    def __init__(self, warm: Warm, folder: Path) -> None:
+        self.warm, self.folder, self.database = warm, folder, folder / "wetbench.sqlite3"
 
     def manage(self, *arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=settings.BASE_DIR,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        process = self._start("manage.py", *arguments, log="command")
+        assert process.wait(120) == 0, process.said()
+        return process.said()
 
-    def worker(self) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "manage.py", "work", "--threads", "2"]
-        return subprocess.Popen(command, cwd=settings.BASE_DIR, env=self.env, stdout=subprocess.DEVNULL)
+    def worker(self) -> Forked:
+        return self._start("manage.py", "work", "--threads", "2", log="worker")
+
+    def _start(self, *command: str, log: str) -> Forked:
+        return self.warm.start(str(self.database), self.folder / log, *command)
+
+    def like(self, other: "Installation") -> "Installation":
+        """This one with a copy of the other's database."""
+        with closing(sqlite3.connect(other.database)) as source, closing(sqlite3.connect(self.database)) as copy:
+            source.backup(copy)
+        return self
 
     def rows(self, query: str) -> list[tuple]:
-        with sqlite3.connect(f"file:{self.folder / 'wetbench.sqlite3'}?mode=ro", uri=True, timeout=20) as database:
+        with closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True, timeout=20)) as database:
             return database.execute(query).fetchall()
 
     def steps(self) -> dict[int, list[tuple]]:
@@ -65,16 +58,33 @@ class Installation:
             found.setdefault(replicate, []).append((number, digest))
         return found
 
+    def stored(self) -> int:
+        """Number of steps."""
+        return self.rows("select count(*) from simulation_transition")[0][0]
+
     def unended(self) -> int:
         return self.rows("select count(*) from simulation_episode where ended_at is null")[0][0]
 
 
-def test_killed_workers_lose_and_double_no_step(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.fixture
+def new_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Installation]]:
+    """Makes installations whose processes are forked from one that has everything imported."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "CELERY_BROKER_URL")},
+        "WETBENCH_VAR_DIR": str(tmp_path_factory.mktemp("var")),
+        "WETBENCH_PACE": "0.02",
+        "WETBENCH_LOG_LEVEL": "ERROR",
+    }
+    with Warm.started(environment) as warm:
+        yield lambda name: Installation(warm, tmp_path_factory.mktemp(name))
+
+
+def test_killed_workers_lose_and_double_no_step(new_site: Callable[[str], Installation]) -> None:
     order = ("run_episodes", "--experiment", "caffeine-hplc-analysis", "--attempts", "6", "--seed", "7")
-    disturbed, undisturbed = (Installation(tmp_path_factory.mktemp(name)) for name in ("disturbed", "undisturbed"))
-    for site in (disturbed, undisturbed):
-        site.manage("migrate", "--verbosity", "0")
-        site.manage("load_lab")
+    undisturbed = new_site("undisturbed")
+    undisturbed.manage("migrate", "--verbosity", "0")
+    undisturbed.manage("load_lab")
+    disturbed = new_site("disturbed").like(undisturbed)
     undisturbed.manage(*order, "--wait")
     disturbed.manage(*order)
     kills = sum(kill_a_worker(disturbed) for _ in range(KILLS))
@@ -89,21 +99,21 @@ def play_to_the_end(site: Installation) -> None:
     until = time.monotonic() + 120
     while site.unended() and time.monotonic() < until:
         time.sleep(0.05)
-    worker.send_signal(signal.SIGTERM)
-    assert worker.wait(30) == 0
+    worker.signal(signal.SIGTERM)
+    assert worker.wait(30) == 0, worker.said()
 
 
 def kill_a_worker(site: Installation) -> bool:
     """Let a worker commit four more steps, then SIGKILL it. True if work was left to do."""
-    before = sum(len(steps) for steps in site.steps().values())
+    before = site.stored()
     worker = site.worker()
     until = time.monotonic() + 60
     while site.unended() and time.monotonic() < until:
-        if sum(len(steps) for steps in site.steps().values()) >= before + 4:
+        if site.stored() >= before + 4:
             break
-        time.sleep(0.005)
-    worker.send_signal(signal.SIGKILL)
-    worker.wait()
+        time.sleep(0.01)
+    worker.signal(signal.SIGKILL)
+    worker.wait(20)
     return site.unended() > 0
 
 

@@ -1,0 +1,111 @@
+"""Longer work that a page asks for: statistics, figures, files. Claimed and fenced like episodes; the row is the truth."""
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from simulation.models.orders import Leased, LeasedQuerySet, Run
+
+
+class JobQuerySet(LeasedQuerySet):
+    def claimable(self) -> "JobQuerySet":
+        """A job without a run is never paused."""
+        return self.unheld().filter(Q(run__isnull=True) | Q(run__paused_at__isnull=True, run__replay=False))  # type: ignore[return-value]
+
+
+class Job(Leased):
+    """One request for longer work. Asking for the same again finds the same job while it is under way.
+
+    `kind` names its handler (simulation.jobs); `key` is what makes two requests the same; `params` is all that the
+    handler is told. A job is played unit by unit; what a unit has done it writes down itself, under the job's fence.
+    """
+
+    RUNNABLE: ClassVar[tuple[str, ...]] = ("queued", "running", "waiting")
+    NEEDED: ClassVar[tuple[str, ...]] = ()
+    SELDOM: ClassVar[tuple[str, ...]] = ("result",)
+    MOVES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "queued": ("running", "failed", "cancelled"),
+        "running": ("waiting", "done", "failed", "cancelled", "queued"),
+        "waiting": ("running", "failed", "cancelled", "done"),
+        "done": (),
+        "failed": (),
+        "cancelled": (),
+    }
+    STATUSES = [(name, name) for name in MOVES]
+    ENDED: ClassVar[tuple[str, ...]] = ("done", "failed", "cancelled")
+
+    kind = models.CharField(max_length=30)
+    key = models.CharField(
+        max_length=64,
+        help_text="SHA-256 of kind, subject, params and the files' digests: identical requests share a job",
+    )
+    params = models.JSONField(default=dict)
+    subject = models.CharField(max_length=80, blank=True, help_text='whose it is: "study/<slug>", "benchmark/<code>"')
+    status = models.CharField(max_length=10, choices=STATUSES, default="queued")
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="jobs", help_text="what pays for its calls"
+    )
+    step = models.PositiveIntegerField(default=0)
+    of = models.PositiveIntegerField(default=0, help_text="0: not known yet")
+    said = models.CharField(max_length=200, blank=True, help_text="what it is doing, for people")
+    result: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    retry_of = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    objects = JobQuerySet.as_manager()  # type: ignore[misc]  # a wider queryset than Leased has
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["key"], condition=Q(status__in=["queued", "running", "waiting"]), name="job_once_under_way"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["status", "lease_until"]),
+            models.Index(fields=["subject", "kind"]),
+            models.Index(fields=["key"], name="job_key"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}"
+
+
+class JobFile(models.Model):
+    """A file that goes into a job or comes out of it, kept in pieces in the database: workers may be on any host."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="files")
+    role = models.CharField(max_length=4, choices=[("in", "in"), ("out", "out")])
+    name = models.CharField(max_length=200)
+    content_type = models.CharField(max_length=100)
+    size = models.BigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["job", "name"]
+        constraints = [models.UniqueConstraint(fields=["job", "role", "name"], name="job_file_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JobChunk(models.Model):
+    """A piece of a file, in order from 0."""
+
+    file = models.ForeignKey(JobFile, on_delete=models.CASCADE, related_name="chunks")
+    number = models.PositiveIntegerField()
+    data = models.BinaryField()
+
+    class Meta:
+        ordering = ["file", "number"]
+        constraints = [models.UniqueConstraint(fields=["file", "number"], name="job_chunk_once")]
+
+    def __str__(self) -> str:
+        return f"piece {self.number}"

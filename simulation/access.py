@@ -1,6 +1,6 @@
 """Who may see the laboratory: staff. To anyone else who is signed in, its pages do not exist."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec
 
@@ -10,12 +10,40 @@ from django.shortcuts import render
 from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
+from simulation.models import Job
+
 
 class StaffRequest(HttpRequest):
     """A request that `staff_only` let through."""
 
     user: User
     htmx: HtmxDetails
+
+
+_seals: list[Callable[[Job], bool]] = []
+
+
+def seal(asked: Callable[[Job], bool]) -> None:
+    """Have `asked` of every job whose calls somebody wants to read. The laboratory does not know what its jobs are for."""
+    _seals.append(asked)
+
+
+def sealed(job: Job | None) -> bool:
+    """Whether what models said in this job is shown to nobody yet."""
+    return job is not None and any(asked(job) for asked in _seals)
+
+
+_doors: list[Callable[[User, Sequence[Job]], set[int]]] = []
+
+
+def door(asked: Callable[[User, Sequence[Job]], set[int]]) -> None:
+    """Have `asked` say which of some jobs have a page for this user, by their keys."""
+    _doors.append(asked)
+
+
+def open_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
+    """The keys of those of these jobs whose page this user may open: to the others nothing links."""
+    return {pk for asked in _doors for pk in asked(user, jobs)}
 
 
 P = ParamSpec("P")

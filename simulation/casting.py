@@ -14,6 +14,7 @@ from simulation.llm.agent import LLMAgent
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
 from simulation.llm.perturber import LLMPerturber
 from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.rater import Kind, LLMRater
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.offline import truths
 from simulation.offline.agent import ProtocolAgent
@@ -134,6 +135,14 @@ def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Pro
     if player.model:
         return LLMPerturber(prompter.speaker(player), prompter.texts(), perturbation)
     return Injector(perturbation, seed)
+
+
+def rater(setup: Setup, kind: Kind, question: str, guide: str, prompter: Prompter) -> LLMRater:
+    """The model that rates a study's items, in a setup that has one."""
+    if setup.rater is None or not setup.rater.model:
+        raise LabError("this setup has no model that rates")
+    player, limit = setup.rater, setup.context_limit(setup.rater)
+    return LLMRater(prompter.speaker(player), prompter.texts(), kind, question, guide, limit, player.params.max_tokens)
 
 
 def _agent(player: Player, spec: ExperimentSpec, seed: int, prompter: Prompter, chosen: Action | None) -> Agent:

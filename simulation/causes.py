@@ -30,6 +30,7 @@ _BY_REASON: Mapping[str, str] = {
     "bad_request": "provider",
     "rate_limit": "provider",
     "no_slot": "provider",
+    "old_worker": "wetbench",
     "budget": "budget",
 }
 # Endings that no reason is stored for: the status says it all.
@@ -79,6 +80,7 @@ _HELP: Mapping[str, str] = {
     "budget and it goes on at the same step.",
     "rate_limit": "The provider asked to wait. It goes on by itself.",
     "no_slot": "As many calls are under way as the provider's limit allows. It goes on by itself.",
+    "old_worker": "A newer version of WetBench asked for it. Restart the workers with that version; it goes on by itself.",
 }
 
 

@@ -79,6 +79,13 @@ def twins(setup: Mapping[str, Any], count: int, prices: Mapping[str, Price | Non
     return _estimate(setup, asked, prices)
 
 
+def ratings(setup: Mapping[str, Any], sizes: Iterable[int], prices: Mapping[str, Price | None]) -> Estimate:
+    """One item for each size of a prompt in UTF-8 bytes: asked, asked again where cut off, repaired once."""
+    rater = Setup.from_json(setup).rater if setup else None
+    asked = [Asked(rater, [Calls(size + _repair(rater), TURNS) for size in sizes], 0)] if rater and rater.model else []
+    return _estimate(setup, [one._replace(usual=len(one.calls)) for one in asked], prices)
+
+
 def unpriced(setup: Mapping[str, Any], prices: Mapping[str, Price | None], names: Iterable[str]) -> list[str]:
     """Of these models, those that bill a class of tokens without a price, as "model: class, class"."""
     models = setup.get("models", {})

@@ -63,6 +63,9 @@ class Journal:
     number: int
     dial: Dial
     spent: bool = False
+    jobs: tuple[
+        int, ...
+    ] = ()  # of ratings: this job and those it goes on from; what they were answered is not asked again
 
     def speaker(self, player: Player) -> Speaker:
         """Says prompts to this player's model; the n-th one it is asked is the n-th turn of the unit."""
@@ -93,12 +96,12 @@ class Journal:
 
     def _tries(self, player: Player, turn: int) -> list[ModelCall]:
         """Every time this turn was sent before. What an earlier holder left under way is lost."""
-        if self.lease.fresh and not self.spent:
+        if self.lease.fresh and not self.spent and len(self.jobs) < 2:
             return []
-        calls = ModelCall.objects.filter(
-            **self._subject(), number=self.number, role=self.role, speaker=player.name, turn=turn
-        )
-        found = list(calls.defer("request", "reply").order_by("attempt"))
+        turns = ModelCall.objects.filter(number=self.number, role=self.role, speaker=player.name, turn=turn)
+        calls = turns.filter(**self._subject())
+        asked = turns.filter(job_id__in=self.jobs) if self.jobs else calls
+        found = list(asked.defer("request", "reply").order_by("attempt"))
         if any(call.state == "started" for call in found):
             calls.filter(state="started", fence__lt=self.lease.fence).update(state="lost", ended_at=timezone.now())
         return found
@@ -182,7 +185,7 @@ class Journal:
                 return GaveUp(follows.reason, f"after {len(passing)} tries: {told}")
 
     def _subject(self) -> dict[str, Any]:
-        kind = "twin" if self.role == "twin" else "episode"
+        kind = {"twin": "twin", "rating": "job"}.get(self.role, "episode")
         return {f"{kind}_id": self.lease.row.pk}
 
 

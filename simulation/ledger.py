@@ -81,7 +81,7 @@ def sweep() -> int:
     now = timezone.now()
     under_way = ModelCall.objects.filter(state="started")
     count = 0
-    for kind in ("episode", "twin"):
+    for kind in ("episode", "twin", "job"):
         gone = under_way.filter(**{f"{kind}__isnull": False}).filter(
             Q(**{f"{kind}__lease_until__isnull": True})
             | Q(**{f"{kind}__lease_until__lt": now})

@@ -1,6 +1,6 @@
 """What every order has in common: experiments, a cast that can play here, prompts, a budget."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ class CastGroup(NamedTuple):
     """Casts of one kind, each with whether it is chosen."""
 
     title: str
-    rows: list[tuple[roster.CastLine, bool]]
+    rows: Sequence[tuple[roster.CastLine | roster.RaterLine, bool]]
 
 
 def cast_choices() -> list[tuple[str, str]]:
@@ -29,8 +29,43 @@ def prompt_set_choices() -> list[tuple[str, str]]:
     return [(f"{row.name}@{row.sha256[:12]}", f"{row.name} ({row.sha256[:12]})") for row in rows]
 
 
-class OrderForm(forms.Form):
+class Budget(forms.Form):
+    """What a run may use up before it stops."""
+
+    max_cost = forms.DecimalField(
+        min_value=Decimal("0.01"),
+        max_value=100_000,
+        decimal_places=2,
+        required=False,
+        label="Budget in US dollars",
+        help_text="The run stops cleanly before it could cost more, and can be continued with a larger budget.",
+    )
+    max_tokens = forms.IntegerField(
+        min_value=1000, max_value=10**12, required=False, label="Budget in tokens", help_text="All classes together."
+    )
+    max_minutes = forms.IntegerField(
+        min_value=1,
+        max_value=60 * 24 * 60,
+        required=False,
+        label="Budget in minutes",
+        help_text="From the first call on.",
+    )
+
+    def limits(self) -> queueing.Limits:
+        """The limits of a valid order as `queueing` takes them."""
+        told = self.cleaned_data
+        minutes = told["max_minutes"]
+        return {
+            "max_cost": told["max_cost"],
+            "max_tokens": told["max_tokens"],
+            "max_seconds": minutes * 60 if minutes else None,
+        }
+
+
+class OrderForm(Budget):
     """What an order of episodes and an order of twins have in common."""
+
+    field_order = ("experiments", "cast", "seed", "prompt_set")
 
     experiments = forms.ModelMultipleChoiceField(
         Experiment.objects.defer("data"),
@@ -50,24 +85,6 @@ class OrderForm(forms.Form):
         required=False,
         label="Prompts",
         help_text="Read by language models alone. Others are brought in with manage.py prompts import.",
-    )
-    max_cost = forms.DecimalField(
-        min_value=Decimal("0.01"),
-        max_value=100_000,
-        decimal_places=2,
-        required=False,
-        label="Budget in US dollars",
-        help_text="The run stops cleanly before it could cost more, and can be continued with a larger budget.",
-    )
-    max_tokens = forms.IntegerField(
-        min_value=1000, max_value=10**12, required=False, label="Budget in tokens", help_text="All classes together."
-    )
-    max_minutes = forms.IntegerField(
-        min_value=1,
-        max_value=60 * 24 * 60,
-        required=False,
-        label="Budget in minutes",
-        help_text="From the first call on.",
     )
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
@@ -91,16 +108,9 @@ class OrderForm(forms.Form):
                 self.add_error("max_cost", said)
         return cleaned
 
-    def terms(self) -> dict[str, Any]:
+    def terms(self) -> queueing.Terms:
         """The conditions of a valid order as `queueing` takes them."""
-        told = self.cleaned_data
-        minutes = told["max_minutes"]
-        return {
-            "prompt_set": told["prompt_set"],
-            "max_cost": told["max_cost"],
-            "max_tokens": told["max_tokens"],
-            "max_seconds": minutes * 60 if minutes else None,
-        }
+        return {**self.limits(), "prompt_set": self.cleaned_data["prompt_set"]}
 
     @cached_property
     def casts(self) -> list[roster.CastLine]:

@@ -11,7 +11,8 @@ from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Perturber
 from simulation.leases import Lease
 from simulation.llm.prompt_sets import PromptTexts
-from simulation.models import Episode, Run, Twin
+from simulation.llm.rater import Kind, LLMRater
+from simulation.models import Episode, Job, Run, Twin
 from simulation.setups import PERSON, Setup
 
 
@@ -46,6 +47,17 @@ def of_twin(lease: Lease[Twin], dial: Dial = dial) -> Perturber:
     journal = Journal(lease, setup, "twin", twin.tries, dial)
     prompter = Prompter(journal.speaker, lambda: _texts(setup), {})
     return casting.perturber(setup, Perturbation(twin.perturbation), twin.seed, prompter)
+
+
+def of_ratings(
+    lease: Lease[Job], kind: Kind, question: str, guide: str, number: int, jobs: tuple[int, ...], dial: Dial = dial
+) -> LLMRater:
+    """The model that rates item `number` of a study, for one unit of a job."""
+    run = lease.row.run
+    assert run is not None, "machine raters that are models have a run that pays"
+    setup = setup_of(run, run.cast)
+    journal = Journal(lease, setup, "rating", number, dial, jobs=jobs)
+    return casting.rater(setup, kind, question, guide, Prompter(journal.speaker, lambda: _texts(setup), {}))
 
 
 def setup_of(run: Run, cast: str) -> Setup:

@@ -16,6 +16,7 @@ from simulation.providers.base import PROVIDERS, WireOptions
 from simulation.setups import PERSON
 
 _REACHED = ("provider", "model_id", "aliases", "options", "context_limit")
+RATER_TOKENS = 16_000  # thinking included, of a model that rates by itself and not as part of a cast
 
 Environment = Mapping[str, str]
 
@@ -43,11 +44,40 @@ class CastLine(NamedTuple):
         return not self.why_not
 
 
+class RaterLine(NamedTuple):
+    """Who could rate a study by a model, as people choose it: a cast's first classifier, or a model by itself."""
+
+    name: str  # what `rater` takes
+    description: str
+    of_cast: bool = False
+    why_not: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def ready(self) -> bool:
+        return not self.why_not
+
+
 def casts(environ: Environment = os.environ) -> list[CastLine]:
     """Every cast: those of rules, then those with language models by name. Two queries."""
     models = {row.name: row for row in LanguageModel.objects.all()}
     spoken = [_spoken(row, models, environ) for row in CastDefinition.objects.all()]
     return [*map(_offline, casting.CASTS.values()), *spoken]
+
+
+def raters(environ: Environment = os.environ) -> list[RaterLine]:
+    """Everybody whom `rater` knows, whether or not they can be reached: casts first. Two queries."""
+    models = {row.name: row for row in LanguageModel.objects.all()}
+    casts_ = {row.name: row.data for row in CastDefinition.objects.all()}
+    judges = {name: data["evidence_classifier"].get("model") for name, data in casts_.items()}
+    of_casts = [
+        _rating(name, model, f"Its classifier, {model}. {casts_[name]['description']}", models, environ)._replace(
+            of_cast=True
+        )
+        for name, model in judges.items()
+        if model
+    ]
+    return [*of_casts, *(_rating(name, name, "", models, environ) for name in models if name not in casts_)]
 
 
 def names() -> list[str]:
@@ -66,6 +96,18 @@ def with_person(answering: str, environ: Environment = os.environ) -> dict[str, 
     """The same with a person as agent: that cast's transition model answers, its classifiers judge."""
     cast = {**_cast(answering), "agent": {"plays": PERSON}}
     return _with_keys({"cast": cast, "models": _models(cast)}, environ)
+
+
+def rater(name: str, environ: Environment = os.environ) -> dict[str, Any]:
+    """What a machine rater is frozen with, without its prompts: the first classifier of a cast, or a model by itself.
+
+    A cast goes before a model of the same name. UnknownCastError, or NotReadyError with what is missing.
+    """
+    player = _rater(name)
+    models = reached([player["model"]])
+    if not models:
+        raise NotReadyError(f"{name!r} cannot rate: {_lost([player['model']])}")
+    return _with_keys({"cast": {"name": name, "description": "", "rater": player}, "models": models}, environ)
 
 
 def setup(name: str) -> dict[str, Any]:
@@ -96,6 +138,30 @@ def _cast(name: str) -> dict[str, Any]:
     if not row:
         raise casting.UnknownCastError(f"There is no cast {name!r}. Known casts: {', '.join(names())}")
     return dict(row.data)
+
+
+def _rater(name: str) -> dict[str, Any]:
+    """The player that rates: a cast's classifier judges there too; a model alone writes as much as it needs."""
+    if row := CastDefinition.objects.filter(name=name).first():
+        player = dict(row.data["evidence_classifier"])
+        if "model" not in player:
+            raise NotReadyError(
+                f"The cast {name!r} judges by rules ({player['plays']}); name one of its models instead"
+            )
+        return player
+    if model := LanguageModel.objects.filter(name=name).first():
+        most = min(RATER_TOKENS, model.options.get("output_limit") or RATER_TOKENS)
+        return {
+            "model": name,
+            "params": {"max_tokens": most, "temperature": None, "thinking_budget": None, "effort": ""},
+        }
+    if name in casting.CASTS:
+        raise NotReadyError(f"The cast {name!r} plays by rules; the rules that rate are called checker")
+    models = ", ".join(LanguageModel.objects.order_by("name").values_list("name", flat=True))
+    raise casting.UnknownCastError(
+        f"There is no model and no cast {name[:80]!r} that could rate. Models: {models or 'none are loaded'}. "
+        f"Casts: {', '.join(CastDefinition.objects.values_list('name', flat=True)) or 'none'}. Rules: checker"
+    )
 
 
 def reached(names: Collection[str]) -> dict[str, Any]:
@@ -142,6 +208,21 @@ def _spoken(row: CastDefinition, models: Mapping[str, LanguageModel], environ: E
         answers_by_model="model" in row.data["transition_model"],
         why_not="; ".join(reasons),
         warnings=tuple(_warnings(known, timezone.localdate())),
+    )
+
+
+def _rating(
+    name: str, model: str, description: str, models: Mapping[str, LanguageModel], environ: Environment
+) -> RaterLine:
+    row = models.get(model)
+    if row is None:
+        return RaterLine(name, description, why_not=_lost([model]))
+    description = description or f"{row.model_id}, {row.provider}"
+    return RaterLine(
+        name,
+        description,
+        why_not=_unreached([row.provider], environ),
+        warnings=tuple(_warnings([row], timezone.localdate())),
     )
 
 

@@ -52,10 +52,14 @@ class Setup:
     classifiers: tuple[Player, ...]  # the first one's verdict ends the episode, the others are the panel
     models: Mapping[str, Mapping[str, Any]]
     prompt_sha256: str
+    rater: Player | None = None  # who rates a study's items; nobody else is in such a setup
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setup":
         cast = data["cast"]
+        if "rater" in cast:
+            rater = Player.from_json(cast["rater"])
+            return cls(Player(), Player(), (), data["models"], data.get("prompt_set", {}).get("sha256", ""), rater)
         return cls(
             Player.from_json(cast["agent"]),
             Player.from_json(cast["transition_model"]),
@@ -82,6 +86,8 @@ def players(setup: Mapping[str, Any]) -> list[tuple[str, Player]]:
     if not setup:
         return []
     read = Setup.from_json(setup)
+    if read.rater:
+        return [("rating", read.rater)]
     roles = [("agent", read.agent), ("transition", read.transition_model), *(("verdict", p) for p in read.classifiers)]
     return [(role, player) for role, player in roles if player.model]
 

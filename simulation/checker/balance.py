@@ -140,11 +140,13 @@ def _split(transition: Transition) -> Said:
 
 
 def _is_part(view: View, source: View) -> bool:
-    """It says it came from this alone, or bears its name."""
+    """It says it came from this alone, or bears its name: that of "Flask 1" stands in "Filtrate of Flask 1", not of 10."""
     claimed = matching.parents(view)
-    return (
-        list(claimed) == [source.barcode] if claimed else source.name != "" and source.name.lower() in view.name.lower()
-    )
+    if claimed:
+        return list(claimed) == [source.barcode]
+    own, whole = source.name.lower(), view.name.lower()
+    at = whole.find(own)
+    return own != "" and at >= 0 and not whole[at + len(own) : at + len(own) + 1].isalnum()
 
 
 def _was_fed(transition: Transition, before: View) -> bool:

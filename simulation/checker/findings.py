@@ -1,11 +1,38 @@
 """What a check says: findings, and the report they add up to."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 ERROR, WARNING, INFO = "error", "warning", "info"
 OK, UNDECIDABLE = "ok", "undecidable"
-CODES = tuple(f"L{number:02}" for number in range(1, 25))
+# What each code is about; docs/checker.md says more.
+LAWS: Mapping[str, str] = {
+    "L01": "nothing from nowhere",
+    "L02": "volume",
+    "L03": "dilution",
+    "L04": "amounts",
+    "L05": "capacity",
+    "L06": "phase",
+    "L07": "dead volume",
+    "L08": "used up",
+    "L09": "unlimited supply",
+    "L10": "barcode in words",
+    "L11": "fields and their values",
+    "L12": "units",
+    "L13": "time",
+    "L14": "surroundings",
+    "L15": "what can be measured",
+    "L16": "as it was set",
+    "L17": "what can be seen or pipetted",
+    "L18": "number of outputs",
+    "L19": "identity",
+    "L20": "readings",
+    "L21": "separating changes nothing",
+    "L22": "success and failure",
+    "L23": "possible values",
+    "L24": "words of a prompt",
+}
+CODES = tuple(LAWS)
 # A verdict other than undecidable needs one of these to have compared numbers with units.
 QUANTITY_CODES = ("L02", "L03", "L04", "L05", "L07", "L16", "L20")
 

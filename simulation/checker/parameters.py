@@ -64,16 +64,12 @@ class Parameters:
 
     def factor(self) -> Decimal | None:
         """The dilution factor: total over portion, of "10", "10x", "1:10" or "1/10"."""
-        for leaf in self.leaves:
-            said = set(leaf.words)
-            if (
-                "factor" in said
-                or "fold" in said
-                or said == {"dilution"}
-                or ("ratio" in said & {"ratio"} and "dilution" in said)
-            ):
-                return _factor(leaf.value)
-        return None
+        # "dilutions: 3" beside "factor: 10" is how many there are, whichever comes first.
+        named = [leaf for leaf in self.leaves if {"factor", "fold"} & set(leaf.words)]
+        meant = [
+            leaf for leaf in self.leaves if set(leaf.words) == {"dilution"} or {"ratio", "dilution"} <= set(leaf.words)
+        ]
+        return next((_factor(leaf.value) for leaf in (*named, *meant)), None)
 
     def count(self, *what: str) -> int | None:
         """How many of something: a whole number under a name like number_of_aliquots, n_tubes or count."""

@@ -54,7 +54,17 @@ PLACEHOLDERS: Mapping[str, Placeholders] = MappingProxyType(
         EXAMPLES: Placeholders(),
     }
 )
-_NAMES = tuple(sorted({name for placeholders in PLACEHOLDERS.values() for name in placeholders.all}))
+# The files of the other family of sets: what raters that are models are told. A set holds one family's files.
+_ASKED = Placeholders(("question", "guide"))
+RATING: Mapping[str, Placeholders] = MappingProxyType(
+    {
+        "rating.plausibility.txt": _ASKED,
+        "rating.sufficiency.txt": _ASKED,
+        "rating.item.txt": Placeholders(("context", "item", "rows")),
+        "rating.repair.txt": Placeholders(("problems",)),
+    }
+)
+EVERY: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
 
 
 @lru_cache(maxsize=64)
@@ -63,7 +73,17 @@ def placeholder(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(r"\{(" + "|".join(names) + r")\}" if names else r"(?!)()")
 
 
-def read(folder: Path) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
+def family(folder: Path) -> Mapping[str, Placeholders]:
+    """Which files a set in this folder has: those of raters if any of theirs is in it."""
+    try:
+        return RATING if any((folder / name).exists() for name in RATING) else PLACEHOLDERS
+    except (OSError, ValueError):
+        return PLACEHOLDERS  # `read` says what is wrong with the folder
+
+
+def read(
+    folder: Path, files: Mapping[str, Placeholders] = PLACEHOLDERS
+) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
     """The prompt files in a folder, and all problems. Files that are neither .txt nor .json are passed over."""
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
@@ -72,18 +92,18 @@ def read(folder: Path) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
     found: dict[str, PromptFile] = {}
     problems: list[str] = []
     for path in paths:
-        text, problem = _text(path)
-        file = _unescaped(path.name, text)
-        wrong = (problem,) if problem else _problems(path.name, file.text)
+        text, problem = _text(path, files)
+        file = _unescaped(text, files.get(path.name, Placeholders()).all)
+        wrong = (problem,) if problem else _problems(path.name, file.text, files)
         problems += [f"{path.name}: {told}" for told in wrong]
         found[path.name] = file
     return found, tuple(problems)
 
 
-def _text(path: Path) -> tuple[str, str]:
+def _text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
     """The file's text with plain line ends, and what is wrong with the file."""
-    if path.name not in PLACEHOLDERS:
-        return "", f"no such file in a prompt set; there are {', '.join(sorted(PLACEHOLDERS))}"
+    if path.name not in files:
+        return "", f"no such file in a prompt set; there are {', '.join(sorted(files))}"
     try:
         with path.open("rb") as stream:
             data = stream.read(LONGEST + 1)
@@ -101,13 +121,12 @@ def _text(path: Path) -> tuple[str, str]:
     return text.replace("\r\n", "\n").replace("\r", "\n"), ""
 
 
-def _unescaped(name: str, text: str) -> PromptFile:
+def _unescaped(text: str, allowed: Collection[str]) -> PromptFile:
     """The text with doubled braces made single, if the whole file is a template of Python's str.format.
 
     That is so where doubled braces occur, and every single pair of braces is around a placeholder of this file:
     JSON written with single braces, or with doubled ones by chance, does not pass.
     """
-    allowed = PLACEHOLDERS[name].all if name in PLACEHOLDERS else ()
     if "{{" not in text and "}}" not in text:
         return PromptFile(text)
     try:
@@ -119,11 +138,12 @@ def _unescaped(name: str, text: str) -> PromptFile:
     return PromptFile("".join(literal + (f"{{{field}}}" if field else "") for literal, field, _, _ in pieces), True)
 
 
-def _problems(name: str, text: str) -> tuple[str, ...]:
+def _problems(name: str, text: str, files: Mapping[str, Placeholders]) -> tuple[str, ...]:
     if name == EXAMPLES:
         return _example_problems(text)
-    placeholders = PLACEHOLDERS[name]
-    found = {match[1] for match in placeholder(_NAMES).finditer(text)}
+    placeholders = files[name]
+    known = tuple(sorted({each for placeholders in files.values() for each in placeholders.all}))
+    found = {match[1] for match in placeholder(known).finditer(text)}
     missing = [f"{{{each}}} does not stand in it" for each in placeholders.needed if each not in found]
     return (*missing, *(_unknown(each, placeholders.all) for each in sorted(found - set(placeholders.all))))
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_files
-from simulation.llm.prompt_files import EXAMPLES, PLACEHOLDERS
+from simulation.llm.prompt_files import EVERY, EXAMPLES, PLACEHOLDERS, RATING, Placeholders
 
-BUILT_IN = "wetbench"
-_BUILT_IN_FOLDER = Path(__file__).parent / "prompts" / BUILT_IN
+BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
+_FOLDERS = Path(__file__).parent / "prompts"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _HASH = re.compile(r"[0-9a-f]{6,64}")
 
@@ -49,7 +49,7 @@ class SetName(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptTexts:
-    """A whole set: every file of PLACEHOLDERS by name. Two sets with the same hash say the same."""
+    """A whole set: every file of its family (PLACEHOLDERS or RATING) by name. Two sets with the same hash say the same."""
 
     name: str
     files: Mapping[str, str]
@@ -64,7 +64,7 @@ class PromptTexts:
 
         Every placeholder that the file may have needs a value. Other braces stay as they are.
         """
-        allowed = PLACEHOLDERS[file].all
+        allowed = EVERY[file].all
         if set(values) != set(allowed):
             raise TypeError(
                 f"{file} is filled with {', '.join(allowed) or 'nothing'}, not with {', '.join(sorted(values))}"
@@ -97,30 +97,46 @@ def content_hash(files: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=1)
 def built_in() -> PromptTexts:
-    """The set that comes with WetBench."""
-    found = _read(_BUILT_IN_FOLDER)
-    if missing := sorted(set(PLACEHOLDERS) - set(found)):
-        raise PromptSetError(tuple(f"{name}: is missing" for name in missing))
-    return PromptTexts(BUILT_IN, {name: found[name].text for name in sorted(found)})
+    """The set that comes with WetBench for those who play."""
+    return _shipped(BUILT_IN, PLACEHOLDERS)
+
+
+@lru_cache(maxsize=1)
+def built_in_rating() -> PromptTexts:
+    """The set that comes with WetBench for models that rate. Apart from the other, whose hash is in every order."""
+    return _shipped(BUILT_IN_RATING, RATING)
+
+
+def is_rating(files: Collection[str]) -> bool:
+    """Whether a set with these files is one for raters."""
+    return not set(files).isdisjoint(RATING)
 
 
 def read_folder(folder: Path, name: str) -> Import:
     """The set in a folder; files that are not there are the built-in set's. PromptSetError with everything wrong."""
-    found = _read(folder)
+    files = prompt_files.family(folder)
+    found = _read(folder, files)
     if not found:
-        raise PromptSetError((f"{folder}: holds none of {', '.join(sorted(PLACEHOLDERS))}",))
-    ours = built_in().files
-    texts = {file: found[file].text if file in found else ours[file] for file in sorted(PLACEHOLDERS)}
+        raise PromptSetError((f"{folder}: holds none of {', '.join(sorted(files))}",))
+    ours = (built_in_rating() if files is RATING else built_in()).files
+    texts = {file: found[file].text if file in found else ours[file] for file in sorted(files)}
     return Import(
         PromptTexts(name, texts),
-        tuple(sorted(set(PLACEHOLDERS) - set(found))),
+        tuple(sorted(set(files) - set(found))),
         tuple(sorted(file for file, read in found.items() if read.unescaped)),
         tuple(sorted(file for file, read in found.items() if "{{" in read.text)),
     )
 
 
-def _read(folder: Path) -> dict[str, prompt_files.PromptFile]:
-    found, problems = prompt_files.read(folder)
+def _shipped(name: str, files: Mapping[str, Placeholders]) -> PromptTexts:
+    found = _read(_FOLDERS / name, files)
+    if missing := sorted(set(files) - set(found)):
+        raise PromptSetError(tuple(f"{file}: is missing" for file in missing))
+    return PromptTexts(name, {file: found[file].text for file in sorted(found)})
+
+
+def _read(folder: Path, files: Mapping[str, Placeholders]) -> dict[str, prompt_files.PromptFile]:
+    found, problems = prompt_files.read(folder, files)
     if problems:
         raise PromptSetError(problems)
     return found

@@ -20,12 +20,15 @@ def add_terms(parser: ArgumentParser) -> None:
 
 
 def terms(options: Mapping[str, Any]) -> queueing.Terms:
-    return {
-        "prompt_set": options["prompts"],
-        "max_cost": options["max_cost"],
-        "max_tokens": options["max_tokens"],
-        "max_seconds": options["max_minutes"] * 60 if options["max_minutes"] else None,
-    }
+    """What was asked for; a limit that was not named is left out."""
+    named: queueing.Terms = {"prompt_set": options["prompts"]}
+    if options["max_cost"] is not None:
+        named["max_cost"] = options["max_cost"]
+    if options["max_tokens"] is not None:
+        named["max_tokens"] = options["max_tokens"]
+    if options["max_minutes"] is not None:
+        named["max_seconds"] = options["max_minutes"] * 60
+    return named
 
 
 def tell_spending(run: Run, out: Any) -> None:

@@ -15,12 +15,13 @@ from simulation import control, spending
 from simulation.access import StaffRequest, staff_only
 from simulation.lab.errors import LabError
 from simulation.models import Run
+from simulation.order_form import Budget
 from simulation.views.run_states import run_state
 
 Limit = TypeVar("Limit", Decimal, int)
 
 
-class BudgetForm(forms.Form):
+class BudgetForm(Budget):
     """What a run may take in all, not on top of what it took. Empty: no limit of that kind."""
 
     max_cost = forms.DecimalField(
@@ -72,10 +73,8 @@ def continue_run(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _continued(row: Run, form: BudgetForm) -> bool:
-    wanted = form.cleaned_data
-    minutes = wanted["max_minutes"]
     try:
-        control.continue_run(row, wanted["max_cost"], wanted["max_tokens"], None if minutes is None else minutes * 60)
+        control.continue_run(row, **form.limits())
     except LabError as error:
         form.add_error(None, str(error))
         return False

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from simulation import shelf
+from simulation import access, shelf
 from simulation.access import StaffRequest, staff_only
 from simulation.models import ModelCall, Run
 from simulation.providers import connections
@@ -20,7 +20,7 @@ from simulation.views.call_lines import call_line, short
 from simulation.views.visible import CUT, WHOLE, Visible, decoded, visible
 
 PER_PAGE = 50
-_ABOUT = ("run", "twin__transition__episode__experiment", "episode__experiment")
+_ABOUT = ("run", "job", "twin__transition__episode__experiment", "episode__experiment")
 _LONG = ("initial", "memory", "experiment__data")
 
 
@@ -34,8 +34,12 @@ class Said(NamedTuple):
 @staff_only
 @require_safe
 def call(request: StaffRequest, code: UUID) -> HttpResponse:
-    """One HTTP attempt. With `?all=1` its texts are not cut before 200,000 characters."""
+    """One HTTP attempt. With `?all=1` its texts are not cut before 200,000 characters; none of a job that is sealed."""
     row = _found(code)
+    about: dict[str, Any] = {"job": row.job, "open_jobs": access.open_jobs(request.user, [row.job] if row.job else [])}
+    if access.sealed(row.job):
+        context = {"call": row, "line": call_line(row), "sealed": True, **about}
+        return render(request, "simulation/call.html", context)
     (body,) = shelf.take([row.request])
     limit = WHOLE if request.GET.get("all") == "1" else CUT
     answer, reply = _answer(row), decoded(bytes(row.reply or b""))
@@ -52,6 +56,7 @@ def call(request: StaffRequest, code: UUID) -> HttpResponse:
         "error": visible(row.error, limit) if row.error else None,
         "reply_bytes": len(row.reply or b""),
         "whole": limit == WHOLE,
+        **about,
     }
     return render(request, "simulation/call.html", context)
 
@@ -60,7 +65,7 @@ def call(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_safe
 def call_request(request: StaffRequest, code: UUID) -> HttpResponse:
     """The whole body as it was sent, as a file."""
-    row = _found(code)
+    row = _unsealed(code)
     (body,) = shelf.take([row.request])
     return _file(json.dumps(body, indent=2).encode(), f"request-{row.code}.json")
 
@@ -69,7 +74,7 @@ def call_request(request: StaffRequest, code: UUID) -> HttpResponse:
 @require_safe
 def call_reply(request: StaffRequest, code: UUID) -> HttpResponse:
     """The bytes as they came, as a file that no browser opens by itself."""
-    row = _found(code)
+    row = _unsealed(code)
     return _file(bytes(row.reply or b""), f"reply-{row.code}.bin")
 
 
@@ -120,12 +125,21 @@ def _answer(row: ModelCall) -> str:
 def _found(code: UUID) -> ModelCall:
     rows = ModelCall.objects.select_related(*_ABOUT)
     hidden = [f"{place}{name}" for place in ("episode__", "twin__transition__episode__") for name in _LONG]
-    return get_object_or_404(rows.defer("run__setup", "twin__outcome", "twin__transition__step", *hidden), code=code)
+    return get_object_or_404(
+        rows.defer("run__setup", "job__result", "twin__outcome", "twin__transition__step", *hidden), code=code
+    )
+
+
+def _unsealed(code: UUID) -> ModelCall:
+    if access.sealed((row := _found(code)).job):
+        raise Http404
+    return row
 
 
 def _unit(row: ModelCall) -> QuerySet[ModelCall]:
     """Every turn and attempt of the same question."""
-    unit = {"episode": row.episode, "twin": row.twin, "number": row.number, "role": row.role, "speaker": row.speaker}
+    thing = {"episode_id": row.episode_id, "twin_id": row.twin_id, "job_id": row.job_id}
+    unit = {**thing, "number": row.number, "role": row.role, "speaker": row.speaker}
     return ModelCall.objects.filter(**unit).order_by("turn", "attempt")
 
 

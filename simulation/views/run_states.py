@@ -3,11 +3,11 @@
 from collections import Counter
 from typing import NamedTuple
 
-from django.db.models import Count
-
-from simulation import causes
+from simulation import causes, queueing
 from simulation.models import Run
 from simulation.views.standing import WORK_LEFT
+
+HELD = ("budget", "credentials", "bad_request")  # what somebody can put right
 
 
 class RunState(NamedTuple):
@@ -32,16 +32,19 @@ class RunState(NamedTuple):
 
 def run_state(run: Run) -> RunState:
     """One query."""
-    rows = run.episodes if run.kind == "episodes" else run.twins
-    counted = [(s, r, n) for s, r, n in rows.order_by().values_list("status", "reason").annotate(n=Count("pk"))]
+    counted = queueing.standings(run)
+    held = "failed" if run.kind == "ratings" else "blocked"  # a job that failed for these is what is tried again
+    may_go_on = dict.fromkeys(HELD, 0)
     by_status: Counter[str] = Counter()
-    for status, _, number in counted:
+    for status, reason, number in counted:
         by_status[status] += number
+        if status == held and reason in may_go_on:
+            may_go_on[reason] += number
     return RunState(
         by_status=dict(by_status),
         groups=causes.grouped(counted),
         total=by_status.total(),
         live=sum(by_status[status] for status in WORK_LEFT),
-        held=by_status["blocked"],
-        held_by_budget=sum(n for status, reason, n in counted if (status, reason) == ("blocked", "budget")),
+        held=sum(may_go_on.values()) if run.kind == "ratings" else by_status["blocked"],
+        held_by_budget=may_go_on["budget"],
     )

@@ -9,11 +9,11 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from simulation import queueing
+from simulation import access, queueing
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodesForm
 from simulation.lab.errors import LabError
-from simulation.models import Episode, Run, Twin
+from simulation.models import Episode, Job, Run, Twin
 from simulation.views import order_sizes
 from simulation.views.episodes import PER_PAGE, listed
 from simulation.views.run_states import run_state
@@ -47,8 +47,8 @@ def run(request: StaffRequest, code: UUID) -> HttpResponse:
     """The live page of an order. Its fragment stops asking once everything has ended or is held."""
     row = get_object_or_404(Run.objects.select_related("created_by"), code=code)
     state = run_state(row)
-    rows: QuerySet[Any] = _episodes(row) if row.kind == "episodes" else _twins(row)
-    page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
+    page = Paginator(_rows(row), PER_PAGE).get_page(request.GET.get("page"))
+    jobs = list(page) if row.kind == "ratings" else []
     notice = worker_notice(bool(state.live) and not row.paused_at)
     context = {
         "run": row,
@@ -60,6 +60,8 @@ def run(request: StaffRequest, code: UUID) -> HttpResponse:
         "page": page,
         "lines": [standing(one) for one in page] if row.kind == "episodes" else [],
         "twins": [twin_line(one) for one in page] if row.kind == "twins" else [],
+        "jobs": jobs,
+        "open_jobs": access.open_jobs(request.user, jobs),
     }
     return page_or_fragment(request, "simulation/run.html", "simulation/_run_progress.html", context)
 
@@ -88,6 +90,12 @@ def _prefilled(request: StaffRequest) -> dict[str, object]:
     return {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
 
 
+def _rows(row: Run) -> QuerySet[Any]:
+    if row.kind == "ratings":
+        return row.jobs.defer("result").order_by("-pk")
+    return _episodes(row) if row.kind == "episodes" else _twins(row)
+
+
 def _episodes(row: Run) -> QuerySet[Episode]:
     return listed().filter(run=row).order_by(_urgency(), "experiment__name", "replicate", "-pk")
 
@@ -105,5 +113,6 @@ def _urgency() -> Case:
 
 def _counts(row: Run, by_status: dict[str, int]) -> list[tuple[str, int]]:
     """Each status that occurs, in words, with its number."""
-    words = dict(Episode.STATUSES if row.kind == "episodes" else Twin.STATUSES)
+    kinds = {"episodes": Episode.STATUSES, "twins": Twin.STATUSES, "ratings": Job.STATUSES}
+    words = dict(kinds[row.kind])
     return [(words[status], by_status[status]) for status in words if by_status.get(status)]

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from simulation.checker.findings import LAWS
 from simulation.lab.bench import step_from_json
 from simulation.lab.outcomes import RejectedBy
 from simulation.lab.roles import TranscriptStep
@@ -50,7 +51,7 @@ class Lane(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What the checker found: its verdict, its errors and warnings in words, how many questions stayed open."""
+    """What the checker found: its verdict, its errors and warnings in words (and of which law), how many stayed open."""
 
     verdict: str
     findings: list[Mapping[str, Any]]
@@ -99,7 +100,11 @@ def checked(report: Mapping[str, Any] | None) -> Checked | None:
     """A stored report for people; None where the step was never checked."""
     if not report:
         return None
-    told = [finding for finding in report["findings"] if finding["severity"] != "info"]
+    told: list[Mapping[str, Any]] = [
+        {**finding, "law": LAWS.get(finding["code"], "")}
+        for finding in report["findings"]
+        if finding["severity"] != "info"
+    ]
     return Checked(report["verdict"], told, len(report["findings"]) - len(told))
 
 

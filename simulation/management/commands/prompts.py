@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from simulation import prompting
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_sets
-from simulation.llm.prompt_files import PLACEHOLDERS
+from simulation.llm.prompt_files import EVERY
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.models import PromptSet
 
@@ -49,11 +49,13 @@ class Command(BaseCommand):
         row = prompting.stored(options["name"])
         found = prompting.texts(row.sha256)
         if options["file"]:
+            if options["file"] not in found.files:
+                raise prompting.NoSuchPromptSet(f"{row.name} has no file {options['file']}")
             self.stdout.write(found.files[options["file"]], ending="")
             return
         self.stdout.write(f"{row.name}  {row.sha256}")
         for file, text in found.files.items():
-            told = ", ".join(f"{{{each}}}" for each in PLACEHOLDERS[file].all)
+            told = ", ".join(f"{{{each}}}" for each in EVERY[file].all)
             self.stdout.write(f"\n===== {file}" + (f"  (filled in: {told})" if told else "") + f"\n{text.rstrip()}")
 
     def _import(self, options: dict[str, Any]) -> None:
@@ -66,8 +68,9 @@ class Command(BaseCommand):
             self.stdout.write(f"The same texts were there already, as {row.name}: nothing new was stored.")
         elif not newest:
             self.stdout.write(f"It was there already; {row.name} without a hash means a newer version.")
+        ours = prompting.BUILT_IN_RATING if prompt_sets.is_rating(read.texts.files) else prompting.BUILT_IN
         if read.borrowed:
-            self.stdout.write(f"Not in the folder, taken from {prompt_sets.BUILT_IN}: {', '.join(read.borrowed)}")
+            self.stdout.write(f"Not in the folder, taken from {ours}: {', '.join(read.borrowed)}")
         if read.unescaped:
             self.stdout.write(f"Templates of str.format, their doubled braces made single: {', '.join(read.unescaped)}")
         if read.doubled:
@@ -75,13 +78,18 @@ class Command(BaseCommand):
 
     def _diff(self, options: dict[str, Any]) -> None:
         one, other = (_texts(options[side]) for side in ("one", "other"))
-        lines = [line for file in PLACEHOLDERS for line in _compared(file, options, one, other)]
+        lines = [
+            line
+            for file in EVERY
+            if file in one.files or file in other.files
+            for line in _compared(file, options, one, other)
+        ]
         self.stdout.write("\n".join(lines) if lines else "They say the same.")
 
 
 def _show(parser: ArgumentParser) -> None:
     parser.add_argument("name", help=_SET)
-    parser.add_argument("file", nargs="?", choices=sorted(PLACEHOLDERS), metavar="FILE", help="one of its files")
+    parser.add_argument("file", nargs="?", choices=sorted(EVERY), metavar="FILE", help="one of its files")
 
 
 def _import(parser: ArgumentParser) -> None:
@@ -103,5 +111,5 @@ def _texts(written: str) -> PromptTexts:
 
 
 def _compared(file: str, options: dict[str, Any], one: PromptTexts, other: PromptTexts) -> list[str]:
-    sides = (one.files[file].splitlines(), other.files[file].splitlines())
+    sides = (one.files.get(file, "").splitlines(), other.files.get(file, "").splitlines())
     return list(unified_diff(*sides, f"{options['one']} {file}", f"{options['other']} {file}", lineterm=""))

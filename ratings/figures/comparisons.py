@@ -1,0 +1,168 @@
+"""Coefficients of agreement, people beside machines (the paper's Table 1), what is missed, how often each says yes."""
+
+from collections.abc import Mapping
+
+from ratings.figures import tables
+from ratings.figures.forest import Scale, forest, shares, spanning, stacked
+from ratings.figures.placing import Row, Section
+from ratings.figures.tables import Document, Line, count, number, text, words
+from ratings.figures.theme import AnyChart, Profile
+from ratings.figures.wording import Say, interval, listed, percent, two
+
+_MEASURES: Mapping[str, tuple[str, Say]] = {
+    "agreement": ("Agreement", percent),
+    "kappa": ("Cohen's kappa", two),
+    "difference": ("Difference in kappa from the raters' own", two),
+}
+_POOLED = "all sources"
+_TONES = {"people": "blue", "person": "blue", "machine": "orange", "classifier": "orange", "checker": "green"}
+
+
+def tone_of(kind: str) -> str:
+    return _TONES.get(kind, "slate")
+
+
+def agreement(document: Document, profile: Profile) -> AnyChart:
+    """A section for each source, all together first; a row for each coefficient that is defined."""
+    every = tables.rows(document, "agreement")
+    lines = [line for line in every if number(line, "value") is not None]
+    sections = [
+        Section(
+            source.capitalize() if source == _POOLED else source,
+            [_coefficient(line) for line in lines if text(line, "source") == source],
+        )
+        for source in tables.first_seen(lines, "source")
+    ]
+    rows = [row for section in sections for row in section.rows]
+    return forest(sections, spanning("Coefficient", rows), profile, undefined=len(every) - len(lines))
+
+
+def agreement_known(document: Document) -> bool:
+    return any(number(line, "value") is not None for line in tables.rows(document, "agreement"))
+
+
+def say_agreement(document: Document) -> str:
+    lines = tables.rows(document, "agreement")
+    first = text(lines[0], "source") if lines else ""
+    parts = [
+        f"{text(line, 'coefficient')} {two(number(line, 'value'))}{_ends(number(line, 'low'), number(line, 'high'), two)}"
+        for line in lines
+        if text(line, "source") == first
+    ]
+    return f"Agreement, {first}: {listed(parts)}."
+
+
+def _coefficient(line: Line) -> Row:
+    value, low, high = (number(line, name) for name in ("value", "low", "high"))
+    outer_low, outer_high = number(line, "low_new"), number(line, "high_new")
+    outer = None if outer_low is None or outer_high is None else (outer_low, outer_high)
+    name, reason = text(line, "coefficient"), text(line, "reason")
+    title = f"{name}: {two(value)}, these raters: {interval(low, high, two)}, new raters: {interval(outer_low, outer_high, two)}"
+    title += f", {count(line, 'items')} items, {count(line, 'raters')} raters"
+    title += f" ({reason})" if reason else ""
+    return Row(name, value, low, high, two(value) + _ends(low, high, two), title, outer=outer)
+
+
+def human_model_known(document: Document) -> bool:
+    return any(number(line, name) is not None for line in tables.rows(document, "human_model") for name in _MEASURES)
+
+
+def human_model(document: Document, profile: Profile) -> AnyChart:
+    """Three plots below each other with the same rows: observed agreement, kappa, difference from the raters' own kappa."""
+    lines = tables.rows(document, "human_model")
+    made = []
+    for name, (title, say) in _MEASURES.items():
+        rows = [_measured(line, name, say) for line in lines]
+        defined = [row for row in rows if row.value is not None]
+        if not defined:
+            continue
+        scale = (
+            shares(title)
+            if say is percent
+            else spanning(title, defined, *((-0.2, 0.2) if name == "difference" else ()))
+        )
+        shown = defined if name == "difference" else rows
+        made.append(([Section(title, shown)], Scale("", *scale[1:])))
+    return stacked(made, profile)
+
+
+def _measured(line: Line, name: str, say: Say) -> Row:
+    value, low, high = (number(line, field) for field in (name, f"{name}_low", f"{name}_high"))
+    who, reason = text(line, "who"), text(line, "reason")
+    title = f"{who}: {name} {say(value)}, 95% interval: {interval(low, high, say)}, {count(line, 'items')} items"
+    title += f" ({reason})" if reason and value is None else ""
+    return Row(who, value, low, high, say(value) + _ends(low, high, say), title, tone_of(text(line, "kind")))
+
+
+def say_human_model(document: Document) -> str:
+    parts = [
+        f"{text(line, 'who')} {percent(number(line, 'agreement'))}, kappa {two(number(line, 'kappa'))}"
+        for line in tables.rows(document, "human_model")
+    ]
+    return f"Agreement with the raters: {listed(parts)}."
+
+
+def misses(document: Document, profile: Profile) -> AnyChart:
+    """All errors of a type and the false alarms, then a section for each kind of error; a row for the raters together and
+    for each machine."""
+    lines = [line for line in tables.rows(document, "misses") if text(line, "kind") != "person"]
+    keys = dict.fromkeys((text(line, "error"), words(line, "error_kind")) for line in lines)
+    ordered = sorted(keys, key=lambda key: (bool(key[1]), key[0] == "none"))
+    sections = [
+        Section(
+            _error_name(*key),
+            [_caught(line) for line in lines if (text(line, "error"), words(line, "error_kind")) == key],
+        )
+        for key in ordered
+    ]
+    return forest(sections, shares("Called an error"), profile)
+
+
+def _error_name(error: str, kind: str) -> str:
+    if error == "none":
+        return "No error: false alarms"
+    named = f"{error} error".capitalize() if error else "Error"
+    return f"{named}: {kind}" if kind else f"{named}s: caught"
+
+
+def _caught(line: Line) -> Row:
+    recall, low, high = (number(line, name) for name in ("recall", "low", "high"))
+    who, caught, n = text(line, "who"), count(line, "caught"), count(line, "n")
+    what = "false alarms" if text(line, "error") == "none" else "caught"
+    title = f"{who}: {percent(recall)} {what}, {caught} of {n}, 95% interval: {interval(low, high)}"
+    return Row(who, recall, low, high, f"{percent(recall)} ({caught}/{n})", title, tone_of(text(line, "kind")))
+
+
+def say_misses(document: Document) -> str:
+    lines = [line for line in tables.rows(document, "misses") if text(line, "kind") != "person"]
+    parts = [
+        f"{text(line, 'who')}, {_error_name(text(line, 'error'), words(line, 'error_kind')).lower()} "
+        f"{percent(number(line, 'recall'))} ({count(line, 'caught')} of {count(line, 'n')})"
+        for line in lines
+    ]
+    return f"Called an error: {listed(parts)}."
+
+
+def fractions(document: Document, profile: Profile) -> AnyChart:
+    yes, _ = tables.verdict_words(document)
+    rows = [_fraction(line, yes) for line in tables.rows(document, "fractions")]
+    return forest([Section("", rows)], shares(f"Says {yes}"), profile, bars=True)
+
+
+def _fraction(line: Line, yes: str) -> Row:
+    share, low, high = (number(line, name) for name in ("share", "low", "high"))
+    who, k, n = text(line, "who"), count(line, "k"), count(line, "n")
+    title = f"{who}: says {yes} of {percent(share)}, {k} of {n}, 95% interval: {interval(low, high)}"
+    return Row(who, share, low, high, f"{percent(share)} ({k}/{n})", title, tone_of(text(line, "kind")))
+
+
+def say_fractions(document: Document) -> str:
+    parts = [
+        f"{text(line, 'who')} {percent(number(line, 'share'))} ({count(line, 'k')} of {count(line, 'n')})"
+        for line in tables.rows(document, "fractions")
+    ]
+    return f"Says {tables.verdict_words(document)[0]}: {listed(parts)}."
+
+
+def _ends(low: float | None, high: float | None, say: Say) -> str:
+    return "" if low is None or high is None else f" ({interval(low, high, say)})"

@@ -1,0 +1,77 @@
+"""The colours of figures, each with what it becomes in dark mode.
+
+A figure is drawn once, in the light colours; static/figures.css replaces each literal where a reader prefers dark, which
+is why no colour may be in a figure that is not in `SHADES`. Hues are told apart by people with any colour vision
+(after Okabe and Ito), and nothing is said by colour alone.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Shade(NamedTuple):
+    """One colour as #rrggbb: on paper and on a light screen, and in dark mode."""
+
+    light: str
+    dark: str
+
+
+class Tone(NamedTuple):
+    """A hue of data: `solid` for lines, outlines and points, `tint` for what is inside an outline or behind text."""
+
+    solid: str
+    tint: str
+
+
+def _between(first: str, last: str, part: float) -> str:
+    """The colour `part` (0 to 1) of the way."""
+    ends = [[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in (first, last)]
+    return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(*ends, strict=True))
+
+
+def _ramp(light: tuple[str, str], dark: tuple[str, str], steps: int) -> list[Shade]:
+    parts = [step / (steps - 1) for step in range(steps)]
+    return [Shade(_between(*light, part), _between(*dark, part)) for part in parts]
+
+
+# What marks and letters stand on: the card of a page, a sheet of paper.
+PAPER = Shade("#ffffff", "#19202a")
+INK, MUTED = Shade("#16202c", "#e9eef4"), Shade("#596676", "#a1aebd")
+AXIS, GRID, QUIET = Shade("#7d8997", "#8593a5"), Shade("#dbe1e8", "#323d4c"), Shade("#eef1f4", "#242d39")
+
+# solid, then tint
+_TONES: Mapping[str, tuple[Shade, Shade]] = {
+    "blue": (Shade("#0b5cad", "#6aaef2"), Shade("#cfe0f3", "#22405f")),
+    "orange": (Shade("#b5480b", "#f0975a"), Shade("#f6dcc9", "#4d2f1a")),
+    "green": (Shade("#00745c", "#4cc3a5"), Shade("#cdeae2", "#17433a")),
+    "purple": (Shade("#8a3a86", "#d492d0"), Shade("#eed8ec", "#472846")),
+    "olive": (Shade("#6b5900", "#cdb44c"), Shade("#ece3bd", "#423912")),
+    "slate": (Shade("#3d4653", "#aab6c4"), Shade("#dfe3e8", "#364252")),
+}
+TONES: Mapping[str, Tone] = {name: Tone(solid.light, tint.light) for name, (solid, tint) in _TONES.items()}
+
+# One ink can be read on every step: from the palest to the strongest.
+_BLUES = _ramp(("#edf4fb", "#78aee4"), ("#1f2a38", "#2f6299"), 9)
+_ORANGES = _ramp(("#fae6d6", "#e8965c"), ("#38281f", "#8f4a17"), 9)
+BLUES = tuple(shade.light for shade in _BLUES)
+ORANGES = tuple(shade.light for shade in _ORANGES)
+
+SHADES: tuple[Shade, ...] = (
+    *(PAPER, INK, MUTED, AXIS, GRID, QUIET),
+    *(shade for pair in _TONES.values() for shade in pair),
+    *_BLUES,
+    *_ORANGES,
+)
+
+
+def step(colours: tuple[str, ...], part: float) -> str:
+    """The colour for `part` of the whole (0 to 1; beyond counts as the end)."""
+    return colours[round(min(1.0, max(0.0, part)) * (len(colours) - 1))]
+
+
+def css() -> str:
+    """The rules that make figures dark, for static/figures.css; on paper they stay as drawn."""
+    lines = ["@media screen and (prefers-color-scheme: dark) {"]
+    for light, dark in SHADES:
+        lines += [f'  .figure [{what}="{light}"] {{ {what}: {dark}; }}' for what in ("fill", "stroke")]
+    return "\n".join([*lines, "}", ""])

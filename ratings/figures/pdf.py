@@ -1,0 +1,63 @@
+"""A PDF with its objects in an order of their own: vl-convert writes fonts in a different order each time."""
+
+import re
+
+_XREF = re.compile(rb"startxref\s+(\d+)\s+%%EOF\s*$")
+_ENTRY = re.compile(rb"(\d{10}) \d{5} n")
+_OBJECT = re.compile(rb"(\d+) 0 obj\n")
+_REFERENCE = re.compile(rb"\b(\d+) 0 R\b")
+_FONTS = re.compile(rb"(/Font <<\n)((?:\s*/\w+ \d+ 0 R\n)+)")
+
+
+def ordered(pdf: bytes) -> bytes:
+    """The same document, its objects numbered and written as they are first referred to, starting from the catalogue.
+
+    Entries of font tables are sorted by name. ValueError for a file that is not of vl-convert's simple form.
+    """
+    start = _XREF.search(pdf)
+    if start is None:
+        raise ValueError("this PDF has no table of its objects")
+    table = int(start[1])
+    trailer = pdf[pdf.index(b"trailer", table) : start.start()]
+    objects = _objects(pdf, table)
+    order: dict[int, int] = {}
+    waiting = [int(number) for number in reversed(_REFERENCE.findall(trailer))]
+    while waiting:
+        number = waiting.pop()
+        if number not in order:
+            order[number] = len(order) + 1
+            waiting += [int(other) for other in reversed(_REFERENCE.findall(objects[number][0]))]
+    return _written(pdf[: pdf.index(b"\n", pdf.index(b"\n") + 1) + 1], objects, order, trailer)
+
+
+def _objects(pdf: bytes, table: int) -> dict[int, tuple[bytes, bytes]]:
+    """Each object's dictionary and, from the word stream on, the rest."""
+    places = sorted(int(place) for place in _ENTRY.findall(pdf, table))
+    found = {}
+    for place, end in zip(places, [*places[1:], table], strict=True):
+        head = _OBJECT.match(pdf, place)
+        if head is None:
+            raise ValueError("the table of this PDF's objects is wrong")
+        body, _, stream = pdf[head.end() : end].partition(b"\nstream\n")
+        found[int(head[1])] = (_FONTS.sub(_sorted, body), b"\nstream\n" + stream if stream else b"")
+    return found
+
+
+def _sorted(fonts: re.Match[bytes]) -> bytes:
+    return fonts[1] + b"".join(sorted(fonts[2].splitlines(keepends=True)))
+
+
+def _written(head: bytes, objects: dict[int, tuple[bytes, bytes]], order: dict[int, int], trailer: bytes) -> bytes:
+    def renamed(text: bytes) -> bytes:
+        return _REFERENCE.sub(lambda found: b"%d 0 R" % order[int(found[1])], text)
+
+    made, places = bytearray(head), []
+    for old, new in order.items():
+        places.append(len(made))
+        body, stream = objects[old]
+        made += b"%d 0 obj\n" % new + renamed(body) + stream
+    start = len(made)
+    made += b"xref\n0 %d\n0000000000 65535 f\r\n" % (len(order) + 1)
+    made += b"".join(b"%010d 00000 n\r\n" % place for place in places)
+    trailer = re.sub(rb"/Size \d+", b"/Size %d" % (len(order) + 1), renamed(trailer))
+    return bytes(made + trailer.rstrip() + b"\nstartxref\n%d\n%%%%EOF\n" % start)

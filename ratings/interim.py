@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -17,8 +17,10 @@ from django.db import transaction
 from ratings import designs, former
 from ratings.access import role_in
 from ratings.models import ItemSource, RatingEvent, Study
-from ratings.stats.proportions import Rate, rate
 from ratings.studies import log
+
+if TYPE_CHECKING:
+    from ratings.stats.proportions import Rate
 
 LEAST = 10
 QUARTERS = 4
@@ -35,7 +37,7 @@ class InterimLine(NamedTuple):
 
     source: str
     perturbation: str
-    rate: Rate | None
+    rate: "Rate | None"
 
 
 class Look(NamedTuple):
@@ -137,7 +139,9 @@ def _differ(one: Collection[_First], other: Collection[_First]) -> int:
     return len({first.key for first in one} ^ {first.key for first in other})
 
 
-def _rate(own: Sequence[_First]) -> Rate | None:
+def _rate(own: Sequence[_First]) -> "Rate | None":
+    from ratings.stats.proportions import rate  # scipy comes with it, and few pages have a rate
+
     return rate([one.verdict is True for one in own]) if own else None
 
 

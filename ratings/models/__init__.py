@@ -1,5 +1,6 @@
 """Who is asked what, and what they answered. The unblinded side of an item lives in `ItemSource` and `ImportedItem` alone."""
 
+from ratings.models.analyses import Analysis, Benchmark, Drawing, MachineRater, MachineRating
 from ratings.models.answers import Assignment, Draft, FirstLook, PracticeAnswer, Rating, RatingEvent
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
 from ratings.models.people import Invitation, Membership, Rater, RaterProfile, SignInLink
@@ -8,15 +9,20 @@ from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVer
 __all__ = [
     "EVIDENCE",
     "TRANSITION",
+    "Analysis",
     "Assignment",
+    "Benchmark",
     "BlindingAudit",
     "Draft",
+    "Drawing",
     "FirstLook",
     "GuideVersion",
     "ImportedItem",
     "Invitation",
     "Item",
     "ItemSource",
+    "MachineRater",
+    "MachineRating",
     "Membership",
     "PracticeAnswer",
     "Quarantine",

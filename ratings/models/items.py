@@ -67,7 +67,7 @@ class ImportedItem(models.Model):
 
 
 class ItemSource(models.Model):
-    """Where an item came from: the sealed side. Read by `reports` after unblinding, and by simulated raters."""
+    """Where an item came from: the sealed side. Read by `rows` after unblinding, and by simulated raters."""
 
     item = models.OneToOneField(Item, on_delete=models.PROTECT, related_name="source")
     pair = models.UUIDField(help_text="shared by an original and its twins")

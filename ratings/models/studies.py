@@ -97,13 +97,14 @@ class StudyEvent(models.Model):
         for kind in (
             "created", "edited", "duplicated", "opened", "paused", "resumed", "closed", "reopened", "unblinded",
             "guide", "invited", "reminded", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
-            "items imported", "ratings imported", "quarantine", "audited", "looked", "exported", "member",
+            "items imported", "ratings imported", "quarantine", "audited", "looked", "exported", "member", "machine",
         )
     ]  # fmt: skip
 
     _TOLD: ClassVar[dict[str, str]] = {
         "guide": "guide revised",
         "member": "role given",
+        "machine": "machine rater",
         "looked": "interim look",
         "quarantine": "quarantine decided",
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import exports, reports, studies
+from ratings import exports, rows, studies
 
 
 class Command(BaseCommand):
@@ -21,7 +21,7 @@ class Command(BaseCommand):
             lines = exports.csv_lines(studies.find(options["study"]), options["blinded"])
         except studies.StudyError as error:
             raise CommandError(str(error), returncode=2) from error
-        except reports.SealedError as error:
+        except rows.SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
         try:
             for line in lines:

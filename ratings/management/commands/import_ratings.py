@@ -40,4 +40,9 @@ class Command(BaseCommand):
         done = "would be imported" if options["dry_run"] else "imported"
         raters = len(checked.known_raters) + len(checked.new_raters)
         ratings, items = counted(len(checked.rows), "rating"), counted(checked.items, "item")
-        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {done}.")
+        left = (
+            f" {counted(checked.left_out, 'row')} left out: counted nowhere where they are from."
+            if checked.left_out
+            else ""
+        )
+        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {done}.{left}")

@@ -6,11 +6,11 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from ratings.models import Study
-from simulation.models import Episode, Twin
+from simulation.models import Episode, Job, Twin
 
 
 class Command(BaseCommand):
-    help = "Print the legal moves of episodes, twins and studies as Mermaid diagrams."
+    help = "Print the legal moves of episodes, twins, jobs and studies as Mermaid diagrams."
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(document())
@@ -19,7 +19,7 @@ class Command(BaseCommand):
 def document() -> str:
     """The whole page docs/states.md."""
     lines = ["# States", "", "Printed by `python manage.py state_diagram`; a test fails when this page is stale."]
-    for model in (Episode, Twin, Study):
+    for model in (Episode, Twin, Job, Study):
         lines += ["", f"## {model.__name__}", "", "```mermaid", "stateDiagram-v2", *_arrows(model.MOVES), "```"]
     return "\n".join(lines)
 

@@ -1,0 +1,106 @@
+"""The analysis of a study as one JSON document. The same ratings give the same bytes: no clock, no order of rows in it."""
+
+from typing import Any
+
+from ratings import stopping
+from ratings.analyses import (
+    composition,
+    headline,
+    sections_agreement,
+    sections_detection,
+    sections_machines,
+    sections_planning,
+    sections_raters,
+    sections_rates,
+)
+from ratings.analyses.filters import Filters
+from ratings.analyses.form import STEPS as STEPS
+from ratings.analyses.form import VERSION as VERSION
+from ratings.analyses.form import Tell as Tell
+from ratings.analyses.form import canonical as canonical
+from ratings.analyses.form import digest as digest
+from ratings.analyses.form import made_with as made_with
+from ratings.analyses.form import silent as silent
+from ratings.analyses.reading import Reading, read
+from ratings.analyses.tables import FORMS, Json
+from ratings.models import TRANSITION, Study
+from ratings.stats import panel
+
+MIN_OVERLAP = 20
+
+
+def make(
+    study: Study, filters: Filters, mark: str, *, seed: int = 0, resamples: int = 2000, tell: Tell = silent
+) -> Json:
+    """The document. SealedError before the study is unblinded; without `resamples` what needs them has no interval."""
+    tell(0, STEPS, "Reading the ratings")
+    return written(study, filters, mark, read(study, filters), seed=seed, resamples=resamples, tell=tell)
+
+
+def written(
+    study: Study, filters: Filters, mark: str, found: Reading, *, seed: int, resamples: int, tell: Tell = silent
+) -> Json:
+    """The document of these ratings."""
+    tell(1, STEPS, "Rates, agreement and detection with their intervals")
+    results = panel.panel(found.table, found.repeats, seed=seed, resamples=resamples, min_overlap=MIN_OVERLAP)
+    tell(2, STEPS, "Raters and machines")
+    machines = sections_machines.found(study, found)
+    beside = sections_machines.tables(found, machines, MIN_OVERLAP, seed, resamples)
+    tell(3, STEPS, "What more ratings would give")
+    planned = sections_planning.tables(found)
+    tell(4, STEPS, "Tables")
+    words = {verdict: word.lower() for verdict, word in zip((1, 0), study.answers, strict=True)}
+    seats = sections_raters.seats(study)
+    tables = {
+        **sections_rates.tables(found, study.kind),
+        **sections_detection.tables(found, results),
+        **sections_raters.tables(found, seats, bool(filters), MIN_OVERLAP),
+        **sections_agreement.tables(results, found.table, MIN_OVERLAP, words),
+        **beside,
+        **planned,
+    }
+    stop = stopping.look(study)
+    made: Json = _plain(
+        {
+            "version": VERSION,
+            "subject": {"study": study.slug, "code": str(study.code), "name": study.name, "kind": study.kind},
+            "made_with": made_with(),
+            "seed": seed,
+            "resamples": resamples,
+            "full": resamples > 0,
+            "filters": {"values": filters.to_json(), "said": filters.said},
+            "data": {"sha256": found.sha256, "mark": mark, **found.table.n},
+            "composition": composition.of(study, found, seats),
+            "interim": {"met": stop.met, "said": stop.said},
+            "headline": headline.five(study, found, stop, tables, results),
+            "results": [row.to_json() for row in results],
+            "tables": {name: tables[name] for name in FORMS},
+            "notes": notes(study, filters),
+        }
+    )
+    return made
+
+
+def notes(study: Study, filters: Filters) -> list[str]:
+    """What a reader of any of the numbers must know."""
+    found = []
+    if filters:
+        found.append(f"{filters.said} Everything here is of these ratings alone.")
+    if study.kind == TRANSITION:
+        found.append(
+            "An outcome without a planted error counts as plausible by design; a simulator's own mistake in it is not known."
+        )
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """The same without negative zeros, which databases do not keep."""
+    match value:
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+        case float():
+            return float(value) + 0.0
+        case _:
+            return value

@@ -1,0 +1,148 @@
+"""The five numbers that come first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ratings.analyses import published
+from ratings.analyses.published import Published
+from ratings.analyses.reading import Reading
+from ratings.analyses.tables import Json, records
+from ratings.models import TRANSITION, Study
+from ratings.stats import proportions
+from ratings.stats.estimates import Estimate
+from ratings.stats.table import Ratings
+from ratings.stopping import Stop
+
+
+def five(
+    study: Study, read: Reading, stop: Stop, tables: Mapping[str, Json], results: Sequence[Estimate]
+) -> list[Json]:
+    """key, name, kind (count, share, number), value, low, high, said (what it rests on), published (value, said; the value
+    is None where it would be of another model, or of several) or None, reason (why a number or an interval is missing)."""
+    first = _collected(read, stop)
+    if study.kind == TRANSITION:
+        return [first, _plausible(read), _caught(read), _agreement(study, results), _auc(results)]
+    return [first, _sufficient(read), _agreement(study, results), _model_agreement(tables), _fraction(read)]
+
+
+def _entry(
+    key: str,
+    name: str,
+    kind: str,
+    value: float | None,
+    said: str,
+    *,
+    interval: tuple[float | None, float | None] = (None, None),
+    paper: Published | None = None,
+    reason: str = "",
+) -> Json:
+    return {
+        "key": key,
+        "name": name,
+        "kind": kind,
+        "value": value,
+        "low": interval[0],
+        "high": interval[1],
+        "said": said,
+        "published": paper._asdict() if paper else None,
+        "reason": reason,
+    }
+
+
+def _collected(read: Reading, stop: Stop) -> Json:
+    n = int(read.columns.counts.sum())
+    wanted = f"{stop.wanted:,} are wanted" if stop.wanted else "no number was set"
+    raters = len(np.unique(read.columns.rater[read.columns.counts]))
+    items = len(np.unique(read.columns.item[read.columns.counts]))
+    unable = int(np.sum(read.columns.counts & (read.columns.verdict < 0)))
+    parts = [f"by {_counted(raters, 'rater')} on {_counted(items, 'item')}"]
+    parts += [f"{unable:,} could not be judged"] if unable else []
+    parts.append(wanted if n == stop.given else f"in the whole study {stop.given:,} count and {wanted}")
+    return _entry("collected", "Ratings collected", "count", n, "; ".join(parts))
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def _plausible(read: Reading) -> Json:
+    own = read.table.where(read.table.truth == 1)
+    paper = published.plausible([own.sources[at] for at in np.unique(own.source)])
+    return _share_of("plausible_unperturbed", "Plausible, no planted error", own, paper)
+
+
+def _caught(read: Reading) -> Json:
+    codes, names = read.table.factors["error"]
+    mine = codes == names.index("subtle") if "subtle" in names else np.zeros(len(read.table), dtype=np.bool_)
+    own = read.table.where(mine & (read.table.truth == 0))
+    return _share_of("subtle_caught", "Subtle errors caught", replace(own, verdict=1 - own.verdict), None)
+
+
+def _sufficient(read: Reading) -> Json:
+    return _share_of("sufficient", "Called sufficient", read.table, None)
+
+
+def _share_of(key: str, name: str, own: Ratings, paper: Published | None) -> Json:
+    """Of these ratings, the share with verdict 1, all sources together."""
+    found: list[Estimate] = proportions.rates(own, by=None)
+    main = found[0]
+    sources = len(np.unique(own.source))
+    pooled = f"; {sources:,} sources together" if sources > 1 else ""
+    said = f"{main.n.get('yes', 0):,} of {_counted(main.n['ratings'], 'rating')}, {_counted(main.n['items'], 'item')}{pooled}"
+    return _entry(key, name, "share", main.value, said, interval=(main.low, main.high), paper=paper, reason=main.reason)
+
+
+def _agreement(study: Study, results: Sequence[Estimate]) -> Json:
+    """Mean pairwise kappa over all sources, as the paper has it, with the observed agreement beside it."""
+    main, observed = _result(results, "avg_pairwise_kappa"), _result(results, "avg_pairwise_agreement")
+    seen = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
+    pairs = main.n.get("pairs_used", 0) if main else 0
+    said = f"{seen}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources together"
+    return _of_result("agreement", "Agreement, mean kappa", main, said, published.kappa(study.kind))
+
+
+def _auc(results: Sequence[Estimate]) -> Json:
+    main = _result(results, "auc_confidence_correct")
+    said = f"confidence against correctness, {main.n.get('ratings', 0) if main else 0:,} ratings"
+    return _of_result("auc", "AUC of confidence", main, said, published.AUC)
+
+
+def _of_result(key: str, name: str, main: Estimate | None, said: str, paper: Published | None) -> Json:
+    if main is None:
+        return _entry(key, name, "number", None, said, paper=paper, reason="there are no ratings")
+    return _entry(
+        key, name, "number", main.value, said, interval=(main.low, main.high), paper=paper, reason=main.reason
+    )
+
+
+def _result(results: Sequence[Estimate], stat: str) -> Estimate | None:
+    """The pooled one for these raters: the panel lists it first of its name."""
+    return next((row for row in results if row.stat == stat and not {"source", "target"} & set(row.args)), None)
+
+
+def _model_agreement(tables: Mapping[str, Json]) -> Json:
+
+    rows = (
+        [row for row in records(tables["human_model"]) if row["kind"] == "classifier"]
+        if "human_model" in tables
+        else []
+    )
+    if not rows:
+        reason = "no classifier judged these records"
+        return _entry("model_agreement", "Agreement with the classifier", "number", None, "", reason=reason)
+    best = max(rows, key=lambda row: (row["kappa"] is not None, row["kappa"] or 0))
+    said = f"mean kappa of {best['who']} with {_counted(best['raters_used'], 'rater')} on {_counted(best['items'], 'item')}"
+    interval = best["kappa_low"], best["kappa_high"]
+    return _entry("model_agreement", "Agreement with the classifier", "number", best["kappa"], said, interval=interval,
+                  reason=best["reason"])  # fmt: skip
+
+
+def _fraction(read: Reading) -> Json:
+    """How often the classifiers say sufficient, on the records that raters judged."""
+    verdicts = [verdict for fact in read.items for verdict in fact.verdicts.values()]
+    share = sum(verdicts) / len(verdicts) if verdicts else None
+    reason = "" if verdicts else "no classifier judged these records"
+    said = f"{sum(verdicts):,} of {len(verdicts):,} verdicts of classifiers" if verdicts else ""
+    return _entry("fraction", "Classifiers say sufficient", "share", share, said, reason=reason)

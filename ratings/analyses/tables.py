@@ -1,0 +1,228 @@
+"""The tables of an analysis: their names, columns and what each column means. Figures, files and the codebook read these."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+Json = dict[str, Any]
+Cells = Sequence[Any]
+
+
+class Column(NamedTuple):
+    """`kind`: text, count, share (0 to 1), number or flag (true or false). Any cell may be null: undefined or not known."""
+
+    title: str
+    meaning: str
+    kind: str
+
+
+class Form(NamedTuple):
+    """A table's title and the names of its columns; a name means what COLUMNS says unless `own` has it otherwise."""
+
+    title: str
+    columns: tuple[str, ...]
+    own: Mapping[str, Column] = {}
+
+
+_LOW, _HIGH = "lower end of the 95% interval", "upper end of the 95% interval"
+_SOURCE = Column("Source", "who made the items, and the planted error", "text")
+
+COLUMNS: Mapping[str, Column] = {
+    "source": _SOURCE,
+    "error": Column("Error", "the planted error: none, obvious or subtle", "text"),
+    "group": Column("Group", "which part of the ratings the row is of", "text"),
+    "k": Column("Yes", "ratings that say yes: plausible, or sufficient", "count"),
+    "n": Column("Ratings", "ratings that count", "count"),
+    "items": Column("Items", "items with a rating", "count"),
+    "raters": Column("Raters", "raters with a rating", "count"),
+    "ratings": Column("Ratings", "ratings that count", "count"),
+    "rate": Column("Rate", "share of the ratings that say yes", "share"),
+    "low": Column("Low", f"{_LOW}; new raters, new items", "share"),
+    "high": Column("High", f"{_HIGH}; new raters, new items", "share"),
+    "wilson_low": Column("Wilson low", f"{_LOW} by Wilson, ratings taken as independent", "share"),
+    "wilson_high": Column("Wilson high", f"{_HIGH} by Wilson, ratings taken as independent", "share"),
+    "item_weighted": Column("Item-weighted", "mean over items of their shares", "share"),
+    "rater_weighted": Column("Rater-weighted", "mean over raters of their shares", "share"),
+    "cannot_judge": Column("Could not judge", "ratings that say so; they are in no rate", "count"),
+    "published": Column("Published", "the paper's value for that model and the same question", "share"),
+    "reason": Column("Reason", "why a number or its interval is missing, or what to mind with it", "text"),
+    "verdict": Column("Verdict", "1 yes (plausible, sufficient), 0 no", "flag"),
+    "confidence": Column("Confidence", "1 to 5", "count"),
+    "share": Column("Share", "of the source's ratings", "share"),
+    "median": Column("Median", "middle confidence", "number"),
+    "mean": Column("Mean", "mean confidence", "number"),
+    "lower": Column("Lower quartile", "a quarter of the confidences are at or below it", "number"),
+    "upper": Column("Upper quartile", "a quarter of the confidences are at or above it", "number"),
+    "threshold": Column("Threshold", "signed ratings at or below it are called errors", "number"),
+    "false_alarm_rate": Column("False alarms", "share of genuine items called errors", "share"),
+    "hit_rate": Column("Hits", "share of error items called errors", "share"),
+    "n_error": Column("Error ratings", "ratings of error items", "count"),
+    "n_genuine": Column("Genuine ratings", "ratings of genuine items", "count"),
+    "who": Column("Who", "a rater, a machine, or all raters together", "text"),
+    "hits": Column("Hits", "ratings of error items that say no", "count"),
+    "misses": Column("Misses", "ratings of error items that say yes", "count"),
+    "false_alarms": Column("False alarms", "ratings of genuine items that say no", "count"),
+    "correct_rejections": Column("Correct rejections", "ratings of genuine items that say yes", "count"),
+    "sensitivity": Column("Sensitivity", "share of ratings of error items that say no", "share"),
+    "sensitivity_low": Column("Sensitivity low", _LOW, "share"),
+    "sensitivity_high": Column("Sensitivity high", _HIGH, "share"),
+    "specificity": Column("Specificity", "share of ratings of genuine items that say yes", "share"),
+    "d_prime": Column("d'", "sensitivity in standard deviations, log-linear correction", "number"),
+    "criterion": Column("Criterion c", "above 0: reluctant to call an error", "number"),
+    "auc": Column("AUC", "signed rating against truth", "number"),
+    "auc_low": Column("AUC low", _LOW, "number"),
+    "auc_high": Column("AUC high", _HIGH, "number"),
+    "localised": Column("Located", "error ratings that say no and tick the planted row", "count"),
+    "localised_of": Column("of", "error ratings where a row could be ticked and its place is known", "count"),
+    "rater": Column("Rater", "the rater's code in this study", "text"),
+    "items_left": Column("Left", "items still to rate", "count"),
+    "yes_share": Column("Yes", "share of the rater's verdicts that say yes", "share"),
+    "correct_share": Column("Correct", "share of verdicts that are the truth, where it is known", "share"),
+    "kappa_with_others": Column("Kappa", "mean Cohen's kappa with the other raters, enough items in common", "number"),
+    "median_seconds": Column("Seconds", "median seconds an item", "number"),
+    "practice_right": Column("Practice right", "practice items answered right", "count"),
+    "practice_of": Column("of", "practice items answered", "count"),
+    "first_half_correct": Column("First half", "share correct in the first half of the rater's order", "share"),
+    "second_half_correct": Column("Second half", "share correct in the second half of the rater's order", "share"),
+    "retest_same": Column("Same again", "items judged twice with the same verdict", "count"),
+    "retest_of": Column("of", "items judged twice", "count"),
+    "flags": Column("To look at", "what is unusual about this rater's answers; a reason to look, not a fault", "text"),
+    "from_position": Column("From", "first place of this part of the raters' orders", "count"),
+    "to_position": Column("To", "last place of this part", "count"),
+    "coefficient": Column("Coefficient", "the coefficient's name", "text"),
+    "value": Column("Value", "its value", "number"),
+    "low_new": Column("Low, new raters", f"{_LOW}; new raters, new items", "number"),
+    "high_new": Column("High, new raters", f"{_HIGH}; new raters, new items", "number"),
+    "prevalence": Column("Prevalence", "share of the ratings that say yes", "share"),
+    "pairs_used": Column("Pairs used", "pairs of raters the mean is of", "count"),
+    "pairs_undefined": Column("Undefined", "pairs whose kappa is 0/0", "count"),
+    "pairs_below_overlap": Column("Below overlap", "pairs with too few items in common", "count"),
+    "item": Column("Item", "the item's code", "text"),
+    "experiment": Column("Experiment", "the experiment the item is from", "text"),
+    "action": Column("Action", "the laboratory action", "text"),
+    "truth": Column("Truth", "yes by design: no error was planted", "flag"),
+    "yes": Column("Yes", "ratings that say yes", "count"),
+    "judged": Column("Judged", "ratings with a verdict", "count"),
+    "spread": Column("Disagreement", "0: all say the same; 1: half say the other", "share"),
+    "disputed": Column("Disputed", "most raters say otherwise than the truth", "flag"),
+    "correct": Column("Correct", "the verdict is the truth", "flag"),
+    "kind": Column("Kind", "people, person, machine, classifier, checker or ensemble", "text"),
+    "agreement": Column("Agreement", "mean share of equal verdicts over raters", "share"),
+    "agreement_low": Column("Agreement low", _LOW, "share"),
+    "agreement_high": Column("Agreement high", _HIGH, "share"),
+    "kappa": Column("Kappa", "mean Cohen's kappa over raters", "number"),
+    "kappa_low": Column("Kappa low", _LOW, "number"),
+    "kappa_high": Column("Kappa high", _HIGH, "number"),
+    "difference": Column("Difference", "kappa less the raters' own with each other, on the same items", "number"),
+    "difference_low": Column("Difference low", _LOW, "number"),
+    "difference_high": Column("Difference high", _HIGH, "number"),
+    "raters_used": Column("Raters used", "raters with enough items in common", "count"),
+    "row": Column("Of", "the row's name", "text"),
+    "col": Column("With", "the column's name", "text"),
+    "base": Column("Base", "items the share is of", "count"),
+    "caught": Column("Caught", "errors called errors", "count"),
+    "recall": Column("Recall", "share of errors called errors", "share"),
+    "error_kind": Column("Kind of error", "which error was planted", "text"),
+    "what": Column("Of", "rate, kappa or AUC", "text"),
+    "half_width": Column("Half-width", "half of the 95% interval to be expected", "number"),
+    "now": Column("Now", "the study as it is", "flag"),
+    "said": Column("In words", "the row as a sentence", "text"),
+}
+
+_GROUPED = (
+    "group", "source", "k", "n", "items", "raters", "rate", "low", "high", "wilson_low", "wilson_high", "reason",
+)  # fmt: skip
+_THESE = {
+    "low": Column("Low", f"{_LOW}; these raters, new items", "number"),
+    "high": Column("High", f"{_HIGH}; these raters, new items", "number"),
+}
+_CELLS = {
+    "value": Column("Share", "of the items both judged", "share"),
+    "n": Column("Items", "items both judged", "count"),
+}
+
+FORMS: Mapping[str, Form] = {
+    "rates": Form("Rates by source", (
+        "source", "error", "k", "n", "items", "raters", "rate", "low", "high", "wilson_low", "wilson_high",
+        "item_weighted", "rater_weighted", "cannot_judge", "published", "reason",
+    )),
+    "rates_by_experiment": Form("Rates by experiment", _GROUPED, {"group": COLUMNS["experiment"]}),
+    "rates_by_action": Form("Rates by action", _GROUPED, {"group": COLUMNS["action"]}),
+    "rates_by_error_kind": Form("Rates by kind of error", _GROUPED, {"group": COLUMNS["error_kind"]}),
+    "rates_by_rater": Form("Rates by rater", _GROUPED, {
+        "group": COLUMNS["rater"],
+        "low": Column("Low", f"{_LOW}; this rater, new items", "share"),
+        "high": Column("High", f"{_HIGH}; this rater, new items", "share"),
+    }),
+    "rates_by_arm": Form("Rates by how items were shown", _GROUPED, {
+        "group": Column("Shown", "an arm: how items were shown", "text"),
+    }),
+    "confidence": Form("Confidence by source and verdict", ("source", "verdict", "confidence", "n", "share")),
+    "spread": Form("Confidence in short", ("source", "verdict", "n", "median", "mean", "lower", "upper")),
+    "roc": Form("ROC points", ("source", "threshold", "false_alarm_rate", "hit_rate", "n_error", "n_genuine")),
+    "detection": Form("Detection of errors", (
+        "who", "source", "hits", "misses", "false_alarms", "correct_rejections", "sensitivity", "sensitivity_low",
+        "sensitivity_high", "specificity", "d_prime", "criterion", "auc", "auc_low", "auc_high", "localised",
+        "localised_of", "reason",
+    )),
+    "raters": Form("Raters", (
+        "rater", "who", "ratings", "items_left", "yes_share", "correct_share", "kappa_with_others", "median_seconds",
+        "practice_right", "practice_of", "first_half_correct", "second_half_correct", "retest_same", "retest_of",
+        "flags",
+    ), {"who": Column("Who", "person, simulated or imported", "text")}),
+    "drift": Form("Correct answers from first to last item", (
+        "from_position", "to_position", "n", "correct_share", "low", "high", "median_seconds",
+    )),
+    "agreement": Form("Agreement", (
+        "coefficient", "source", "value", "low", "high", "low_new", "high_new", "prevalence", "items", "raters",
+        "ratings", "pairs_used", "pairs_undefined", "pairs_below_overlap", "reason",
+    ), _THESE),
+    "contested": Form("Items by how much raters disagree", (
+        "item", "source", "experiment", "action", "truth", "yes", "judged", "spread", "disputed",
+    )),
+    "matrix": Form("Raters and items", ("rater", "item", "source", "verdict", "confidence", "correct")),
+    "human_model": Form("Raters and machines", (
+        "who", "kind", "agreement", "agreement_low", "agreement_high", "kappa", "kappa_low", "kappa_high", "difference",
+        "difference_low", "difference_high", "items", "raters_used", "ratings", "reason",
+    )),
+    "agreement_matrix": Form("Agreement of machines with each other", ("row", "col", "value", "n", "base"), _CELLS),
+    "conditional_matrix": Form("If one says yes, how often the other does", ("row", "col", "value", "n", "base"), {
+        "value": Column("Share", "of the items that the row says yes to, those the column says yes to", "share"),
+        "n": Column("Items", "items both judged", "count"),
+        "base": Column("Base", "of these, items that the row says yes to", "count"),
+    }),
+    "fractions": Form("How often each says yes", ("who", "kind", "share", "k", "n", "low", "high"), {
+        "share": Column("Share", "of the items judged, those it says yes to", "share"),
+        "n": Column("Judged", "items, or ratings, that it judged", "count"),
+    }),
+    "misses": Form("What is caught and what is missed", (
+        "who", "kind", "error", "error_kind", "caught", "n", "recall", "low", "high",
+    ), {
+        "error": Column("Error", "the planted error; none: genuine items, where what is called is a false alarm", "text"),
+        "caught": Column("Called", "ratings, or items, called an error", "count"),
+        "n": Column("of", "ratings, or items, judged", "count"),
+        "recall": Column("Share", "of errors caught; of genuine items, of false alarms", "share"),
+    }),
+    "precision": Form("What more ratings would give", (
+        "what", "source", "raters", "items", "half_width", "now", "said",
+    )),
+}  # fmt: skip
+
+
+def table(name: str, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
+    """The table of that name as the document holds it. ValueError for a row that does not fit the columns."""
+    return made(FORMS[name], rows, summary, notes)
+
+
+def made(form: Form, rows: Iterable[Cells], summary: str = "", notes: Sequence[str] = ()) -> Json:
+    """A table of this form as a document holds it. ValueError for a row that does not fit the columns."""
+    found = [list(row) for row in rows]
+    if any(len(row) != len(form.columns) for row in found):
+        raise ValueError(f"a row of {form.title} does not have the columns {', '.join(form.columns)}")
+    columns = [{"name": at, **(form.own.get(at) or COLUMNS[at])._asdict()} for at in form.columns]
+    return {"title": form.title, "summary": summary, "columns": columns, "rows": found, "notes": list(notes)}
+
+
+def records(of: Mapping[str, Any]) -> list[Json]:
+    """The rows of a table of the document, each by column name."""
+    names = [one["name"] for one in of["columns"]]
+    return [dict(zip(names, row, strict=True)) for row in of["rows"]]

@@ -1,0 +1,150 @@
+"""What was computed, what machines said of the same items, and sets of runs that are compared."""
+
+import uuid
+from typing import Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.utils import timezone
+
+from ratings.models.items import Item
+from ratings.models.studies import Study
+from simulation.models import Episode, Run
+
+
+class Benchmark(models.Model):
+    """A frozen set of episodes whose agents are compared. What is in it never changes."""
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    name = models.CharField(max_length=120)
+    note = models.TextField(blank=True)
+    runs = models.ManyToManyField(Run, related_name="+", help_text="the runs it was made from")
+    episodes = models.ManyToManyField(Episode, related_name="+", help_text="the episodes that counted at that moment")
+    sha256 = models.CharField(max_length=64, help_text="of the episodes' codes and ends")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["-created_at", "-pk"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Analysis(models.Model):
+    """A computed result as it was stored: page, file, figure and API all read it, so they cannot disagree.
+
+    `mark` says which state of the ratings it is of (ratings.rows.mark), `key` which request: subject, mark, filters,
+    version, seed, resamples. `full` once intervals by resampling are in it.
+    """
+
+    study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="analyses")
+    benchmark = models.ForeignKey(Benchmark, null=True, blank=True, on_delete=models.CASCADE, related_name="analyses")
+    key = models.CharField(max_length=64, unique=True)
+    mark = models.CharField(max_length=64)
+    filters: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
+    version = models.PositiveSmallIntegerField(help_text="of the document's form")
+    seed = models.BigIntegerField()
+    resamples = models.PositiveIntegerField()
+    full = models.BooleanField(default=False)
+    data_sha256 = models.CharField(max_length=64, help_text="of the ratings it was computed from, in canonical form")
+    n_ratings = models.PositiveIntegerField()
+    document = models.JSONField()
+    sha256 = models.CharField(max_length=64, help_text="of the document in canonical form")
+    made_at = models.DateTimeField(default=timezone.now)
+    seconds = models.FloatField(default=0)
+
+    class Meta:
+        ordering = ["-made_at", "-pk"]
+        verbose_name_plural = "analyses"
+        indexes = [models.Index(fields=["study", "made_at"])]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(study__isnull=True) ^ Q(benchmark__isnull=True), name="analysis_of_one_thing"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"analysis of {self.made_at:%Y-%m-%d %H:%M}"
+
+
+class Drawing(models.Model):
+    """A figure of an analysis as SVG for the screen, cleaned; print forms are drawn when they are asked for."""
+
+    analysis = models.ForeignKey(Analysis, on_delete=models.CASCADE, related_name="drawings")
+    name = models.CharField(max_length=40)
+    profile = models.CharField(max_length=8, choices=[("wide", "wide"), ("narrow", "narrow")])
+    svg = models.TextField()
+    summary = models.TextField(help_text="the figure in one sentence, with its numbers")
+
+    class Meta:
+        ordering = ["analysis", "pk"]
+        constraints = [models.UniqueConstraint(fields=["analysis", "name", "profile"], name="drawing_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.profile}"
+
+
+class MachineRater(models.Model):
+    """A model, or the checker, that rates a study's items beside people. No rate or agreement of people has its answers:
+    they are in a table of their own, so that no forgotten filter can let them in."""
+
+    code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
+    study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="machine_raters")
+    label = models.CharField(max_length=12, help_text="M1, M2, ...")
+    cast = models.CharField(max_length=80, help_text="what was asked for with --cast")
+    name = models.CharField(max_length=120, help_text="model, or set of rules, as people know it")
+    run = models.ForeignKey(
+        Run, null=True, blank=True, on_delete=models.PROTECT, related_name="+", help_text="what pays for its calls"
+    )
+    setup: "models.JSONField[Any, Any]" = models.JSONField(
+        default=dict, help_text="model, parameters and prompts, frozen"
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["study", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["study", "label"], name="machine_rater_label_once"),
+            models.UniqueConstraint(fields=["study", "cast"], name="machine_rater_cast_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.label}, {self.name} (machine)"
+
+
+class MachineRating(models.Model):
+    """What a machine said of an item's frozen payload, or why it said nothing."""
+
+    rater = models.ForeignKey(MachineRater, on_delete=models.PROTECT, related_name="ratings")
+    item = models.ForeignKey(Item, on_delete=models.PROTECT, related_name="machine_ratings")
+    verdict = models.BooleanField(null=True, blank=True)
+    confidence = models.PositiveSmallIntegerField(null=True, blank=True, help_text="empty where it gives none")
+    marks: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="keys of rows that look wrong")
+    reasoning = models.TextField(blank=True)
+    failed = models.CharField(max_length=24, blank=True, help_text="why there is no verdict; empty: there is one")
+    error = models.TextField(blank=True)
+    payload_sha256 = models.CharField(max_length=64, help_text="of what it was shown")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["rater", "pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["rater", "item"], name="machine_rating_once"),
+            models.CheckConstraint(
+                condition=Q(verdict__isnull=True) ^ Q(failed=""), name="machine_rating_has_verdict_or_reason"
+            ),
+            models.CheckConstraint(
+                condition=Q(confidence__isnull=True) | Q(confidence__gte=1, confidence__lte=5),
+                name="machine_rating_confidence_1_to_5",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict}, confidence {self.confidence}"

@@ -1,0 +1,44 @@
+"""A benchmark's document as it is kept: asked for, found again, and read."""
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+
+from ratings.benchmarks import FORM, RESAMPLES, SEED
+from ratings.models import Analysis, Benchmark
+from simulation import jobs
+from simulation.models import Job
+
+KIND = "benchmark"
+
+
+class Look(NamedTuple):
+    """The stored result, or the job that makes it."""
+
+    analysis: Analysis | None
+    job: Job | None
+
+
+def look(benchmark: Benchmark, by: User | None = None) -> Look:
+    """What there is to show; a job that failed is not asked for again, nor a stop taken back, by a mere look."""
+    if found := Analysis.objects.filter(key=key_of(benchmark)).first():
+        return Look(found, None)
+    last = Job.objects.filter(kind=KIND, subject=subject(benchmark)).order_by("-pk").first()
+    if last is not None and last.status != "done" and last.params == _params(benchmark):
+        return Look(None, last)
+    return Look(None, jobs.request(KIND, _params(benchmark), subject=subject(benchmark), by=by))
+
+
+def subject(benchmark: Benchmark) -> str:
+    return f"benchmark/{benchmark.code}"
+
+
+def _params(benchmark: Benchmark) -> dict[str, Any]:
+    return {"benchmark": str(benchmark.code), "key": key_of(benchmark)}
+
+
+def key_of(benchmark: Benchmark) -> str:
+    asked = [str(benchmark.code), benchmark.sha256, FORM, SEED, RESAMPLES]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()

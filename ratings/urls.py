@@ -2,7 +2,24 @@
 
 from django.urls import URLPattern
 
-from ratings.views import auditing, building, dashboard, desk, export, importing, links, people, rating, study, vetting
+from ratings.views import (
+    auditing,
+    benchmarks,
+    building,
+    dashboard,
+    desk,
+    export,
+    figures,
+    importing,
+    jobs,
+    links,
+    machines,
+    people,
+    rating,
+    results,
+    study,
+    vetting,
+)
 
 app_name = "ratings"
 
@@ -12,7 +29,7 @@ rater_urls: list[URLPattern] = [*links.urls, *desk.urls, *rating.urls]
 # The studies' pages, for those with a role in them.
 study_urls: list[URLPattern] = [
     *building.urls, *study.urls, *dashboard.urls, *people.urls, *importing.urls, *export.urls, *vetting.urls,
-    *auditing.urls,
+    *auditing.urls, *jobs.urls, *results.urls, *figures.urls, *benchmarks.urls, *machines.urls,
 ]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

@@ -61,6 +61,7 @@ document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-does=go-on]")) return;
   $("#break").hidden = true;
   sinceBreak = 0;
+  $("#rating-card h1").focus({ preventScroll: true }); // else Enter would press the button that is no longer seen
   keep();
 });
 document.addEventListener("htmx:afterSettle", takeUp);

@@ -32,12 +32,14 @@ function move(step) {
   rows[next].scrollIntoView({ block: "nearest" });
   return true;
 }
+let opened = null; // the panel that a key opened last
 let cameFrom = null; // where a key that opened a panel was pressed: Escape leads back, and Enter saves there
 function open(panel, inside) {
   const details = $(panel);
   if (!details) return false;
   cameFrom = document.activeElement.closest(".more, body") === document.body ? document.activeElement : null;
   details.open = true;
+  opened = details;
   $(inside, details).focus({ focusVisible: true });
   return true;
 }
@@ -127,6 +129,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
   const wrong = $("#verdict [aria-invalid=true] input");
   if (wrong) { wrong.focus(); return; }
   window.scrollTo(0, 0);
+  if (opened && opened.isConnected && opened.contains(document.activeElement)) return; // a quick hand is ahead of us
   const question = $("#rating-card h1");
   if (question) question.focus({ preventScroll: true });
 });

@@ -12,14 +12,14 @@ def percent(share: float | None) -> str:
 
 
 @register.filter
-def two(number: float | None) -> str:
-    """Two decimals; "undefined" for None."""
-    return "undefined" if number is None else f"{number:.2f}"
-
-
-@register.filter
 def seconds(number: float | None) -> str:
     """A time per item; a dash before there is one."""
     if number is None:
         return "–"
     return f"{number:.0f} s" if number >= 1 or number == 0 else "under 1 s"
+
+
+@register.filter
+def words(code: str) -> str:
+    """A name of our own making, such as a kind of error, with spaces for its underscores."""
+    return code.replace("_", " ")

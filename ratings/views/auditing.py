@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import auditing, pool, protocols, quarantine
+from ratings import audit_jobs, auditing, pool, protocols, quarantine
 from ratings.auditing import AuditError
 from ratings.models import Study
 from ratings.quarantine import DecisionError, Held
@@ -32,8 +32,7 @@ def audit(request: StudyRequest) -> HttpResponse:
         "may_run": may_run,
         "audit": auditing.latest(study),
         "before": study.audits.defer("report")[1:11],
-        "small": auditing.small_enough(study),
-        "most": auditing.MOST_IN_A_PAGE,
+        "job": audit_jobs.shown(study),
         "on_sqlite": connection.vendor == "sqlite",
     }
     return render(request, "ratings/audit.html", context)
@@ -41,17 +40,9 @@ def audit(request: StudyRequest) -> HttpResponse:
 
 def _run(request: StudyRequest, study: Study) -> HttpResponse:
     try:
-        if not auditing.small_enough(study):
-            raise AuditError(
-                f"This study is too large for a page to audit: run python manage.py audit_blinding {study.slug} on the "
-                "server, then load this page again"
-            )
-        passed = auditing.run(study, request.user).passed
+        audit_jobs.ask(study, request.user)
     except AuditError as error:
         messages.error(request, str(error))
-    else:
-        said = "Blinding holds." if passed else "Blinding leaks: what and where stands below."
-        messages.success(request, said) if passed else messages.error(request, said)
     return redirect("ratings:audit", study.slug)
 
 

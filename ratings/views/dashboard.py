@@ -1,17 +1,48 @@
-"""The page of one study: while it is a draft what is still to do, then how far it is, and once unblinded the numbers."""
+"""The page of one study: while it is a draft what is still to do, then how far it is, and once unblinded the results."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings import protocol_words, reports, stopping
-from ratings.models import TRANSITION, Study
-from ratings.reports import StudyReport
-from ratings.views import chart, drafts
+from ratings import drawings, protocol_words, reports, stopping
+from ratings.analyses import filters, store
+from ratings.analyses.filters import TITLES, Choices, Filters
+from ratings.benchmarks import freezing
+from ratings.models import Study
+from ratings.stats.estimates import Estimate
+from ratings.stats.panel_words import Line, Section, sections
+from ratings.views import contested, drafts, panels
 from ratings.views.guards import StudyRequest, study_page
+
+MOST_LINES = 100  # of a section of the statistics; the JSON has them all
+_WHOLE = "matrix"  # "?matrix=all" shows every item of the matrix
+
+
+class Field(NamedTuple):
+    """One of the filter form's lists. `chosen` is "" where everything is let through."""
+
+    name: str
+    title: str
+    choices: tuple[filters.Choice, ...]
+    chosen: str
+
+
+class Chip(NamedTuple):
+    """A filter that is on, and the query that is left without it."""
+
+    said: str
+    without: str
+
+
+class Listed(NamedTuple):
+    """A section of the statistics with its first lines, of `total`: every pair of many raters would be too long a page."""
+
+    section: Section
+    total: int
 
 
 @study_page("admin", "analyst")
@@ -28,7 +59,9 @@ def study(request: StudyRequest) -> HttpResponse:
     }
     if row.is_draft:
         return render(request, "ratings/study_draft.html", {**context, **_draft(request)})
-    return render(request, "ratings/study.html", {**context, **_report(row)})
+    context |= {"report": reports.study_report(row), "stop": stopping.look(row)}
+    context |= _results(request) if row.is_unblinded else {"precision": store.blind_precision(row)}
+    return render(request, "ratings/study.html", context)
 
 
 def _draft(request: StudyRequest) -> dict[str, Any]:
@@ -37,37 +70,73 @@ def _draft(request: StudyRequest) -> dict[str, Any]:
     return {"counted": counted, **(drafts.stocked(request.study) if counted else drafts.needs(request.study))}
 
 
-def _report(row: Study) -> dict[str, Any]:
-    report = reports.study_report(row)
+def _results(request: StudyRequest) -> dict[str, Any]:
+    row, known = request.study, filters.choices(request.study)
+    chosen = filters.from_query(request.GET, known, also=(_WHOLE,))
+    look = store.look(row, chosen, request.user)
+    context = {
+        "benchmarks": freezing.of_study(row) if request.user.is_staff else (),
+        "filters": chosen,
+        "fields": _fields(known, chosen),
+        "chips": _chips(chosen),
+        "query": chosen.query(),
+        "look": look,
+    }
+    if look.analysis is None:
+        return context
+    return {**context, **_shown(row, chosen, look.analysis, whole=request.GET.get(_WHOLE) == "all")}
+
+
+def _shown(row: Study, chosen: Filters, analysis: Any, *, whole: bool) -> dict[str, Any]:
+    document = analysis.document
+    figures = drawings.shown(analysis, drawings.study_links(row, chosen.query()))
     return {
-        "report": report,
-        "stop": stopping.look(row),
-        "yes": row.answers[0].lower(),
-        "rate_name": "Plausibility" if row.kind == TRANSITION else "Sufficiency",
-        "given_by_simulated": sum(line.done for line in report.raters if line.simulated),
-        **_charts(row, report),
+        "analysis": analysis,
+        "document": document,
+        "headline": panels.headline(document),
+        "design": panels.design(document),
+        # What the filters let through stands in a banner of its own.
+        "notes": [note for note in document["notes"] if not (chosen and note.startswith(chosen.said))],
+        "parts": panels.parts(document, figures),
+        "contested": contested.lines(row, document, chosen),
+        "n_contested": document["composition"]["contested"],
+        "matrix": panels.matrix(document, whole=whole),
+        "matrix_files": figures["matrix"].files if "matrix" in figures else [],
+        "sections": _sections(document["results"], row.answers[0].lower()),
     }
 
 
-def _charts(row: Study, report: StudyReport) -> dict[str, Any]:
-    if report.sealed:
-        return {}
-    return {
-        "charts": [("wide", chart.wide(report.sources)), ("narrow", chart.narrow(report.sources))],
-        "summary": chart.summary(report.sources, row.answers[0].lower()),
-        "sources": [(chart.source_name(line), line) for line in report.sources],
-        "planted": any(line.perturbation != "none" for line in report.sources),
-        "planted_share": _planted_share(report),
-        "marked": any(line.localised and line.localised.n for line in report.sources),
-        "no": row.answers[1].lower(),
-    }
+def _sections(results: Sequence[Mapping[str, Any]], yes: str) -> list[Listed]:
+    return [
+        Listed(section._replace(lines=[_named(line, yes) for line in section.lines[:MOST_LINES]]), len(section.lines))
+        for section in sections(Estimate.from_json(one) for one in results)
+    ]
 
 
-def _planted_share(report: StudyReport) -> float | None:
-    """The share of rated items with a planted error, which goes beside every rate; None where there is none."""
-    items = sum(line.n_items for line in report.sources)
-    wrong = sum(line.n_items for line in report.sources if line.perturbation != "none")
-    return wrong / items if wrong else None
+def _named(line: Line, yes: str) -> Line:
+    """The panel's words are of any verdict 1; here it is known what that says."""
+    return line._replace(
+        name=line.name.replace("Share of verdict 1", f"Share rated {yes}"),
+        n=line.n.replace("verdicts 1", f"rated {yes}"),
+    )
+
+
+def _fields(known: Choices, chosen: Filters) -> list[Field]:
+    """Lists with something to choose: of two values or more."""
+    return [
+        Field(name, title, known[name], getattr(chosen, name)) for name, title in TITLES.items() if len(known[name]) > 1
+    ]
+
+
+def _chips(chosen: Filters) -> list[Chip]:
+    on = chosen.to_json()
+    return [
+        Chip(
+            f"{TITLES[name]}: {filters.word(name, value)}",
+            Filters.from_json({other: kept for other, kept in on.items() if other != name}).query(),
+        )
+        for name, value in on.items()
+    ]
 
 
 urls: list[URLPattern] = [path("studies/<slug:slug>/", study, name="study")]

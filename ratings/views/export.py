@@ -1,16 +1,24 @@
 """What leaves a study as a file."""
 
 import json
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from django.http import FileResponse, Http404, HttpResponse, StreamingHttpResponse
+from django.contrib import messages
+from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import exports, packs
+from ratings import exports
+from ratings.analyses import filters
+from ratings.archive import design, orders
+from ratings.models import Study
+from ratings.rows import SealedError
+from ratings.studies import StudyError
 from ratings.views import items, looking
 from ratings.views.guards import StudyRequest, study_page
+from simulation.models import Job
 
 Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 
@@ -19,24 +27,58 @@ Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 @never_cache
 @require_safe
 def ratings_csv(request: StudyRequest) -> HttpResponse | StreamingHttpResponse:
-    """One row per rating, streamed. Until the study is unblinded the sealed columns are empty."""
-    name = _named(request, "ratings", "csv")
+    """One row per rating, streamed. Until the study is unblinded the sealed columns are empty and filter nothing."""
+    chosen = filters.from_query(request.GET, filters.choices(request.study))
+    if chosen.unknown:
+        return HttpResponse("\n".join((*chosen.unknown, "")), status=400, content_type="text/plain; charset=utf-8")
+    name = _named(request, "ratings-part" if chosen else "ratings", "csv")
     if request.method == "HEAD":
         return _attached(HttpResponse(content_type="text/csv; charset=utf-8"), name)
-    lines = exports.csv_lines(request.study, blinded=not request.study.is_unblinded, by=request.user)
+    lines = exports.csv_lines(request.study, not request.study.is_unblinded, request.user, chosen)
     return _attached(StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8"), name)
+
+
+class Variant(NamedTuple):
+    """One of the two archives. `job`: the last that was asked for; `stale`: the study has changed since it was made."""
+
+    name: str  # "blinded" or "full"
+    job: Job | None
+    stale: bool
 
 
 @study_page("admin", "analyst")
 @never_cache
-@require_safe
-def pack(request: StudyRequest) -> HttpResponse | FileResponse:
-    """All of it in a zip, blinded until the study is unblinded."""
-    name = _named(request, "study", "zip")
-    if request.method == "HEAD":
-        return _attached(HttpResponse(content_type="application/zip"), name)
-    file = packs.pack(request.study, blinded=not request.study.is_unblinded, by=request.user)
-    return FileResponse(file, as_attachment=True, filename=name, content_type="application/zip")
+@require_http_methods(["GET", "HEAD", "POST"])
+def export(request: StudyRequest) -> HttpResponse:
+    """The study as one archive: asked for by a POST, made by a worker, found here while its file is kept."""
+    study = request.study
+    if request.method == "POST":
+        return _ask(request, study)
+    context = {"study": study, "role": request.role, "may_run": request.role != "analyst"}
+    if not study.is_draft:
+        context["variants"] = _variants(study)
+    return render(request, "ratings/export.html", context)
+
+
+def _ask(request: StudyRequest, study: Study) -> HttpResponse:
+    variant = request.POST.get("variant")
+    try:
+        if variant not in ("blinded", "full"):
+            raise StudyError("Choose one of the archives below")
+        orders.ask(study, variant == "blinded", request.user)
+    except (SealedError, StudyError) as error:
+        messages.error(request, f"{str(error).rstrip('.')}.")
+    return redirect("ratings:export", slug=study.slug)
+
+
+def _variants(study: Study) -> list[Variant]:
+    now = orders.state(study)
+    found = []
+    for name in ("full", "blinded") if study.is_unblinded else ("blinded",):
+        job = orders.last(study, blinded=name == "blinded")
+        stale = job is not None and job.status == "done" and job.params["state"] != now
+        found.append(Variant(name, job, stale))
+    return found
 
 
 @study_page("admin", "analyst")
@@ -50,7 +92,7 @@ def protocol_json(request: StudyRequest) -> HttpResponse:
 @require_safe
 def certificate(request: StudyRequest) -> HttpResponse:
     """The last blinding audit; 404 before the first."""
-    found = packs.certificate(request.study)
+    found = design.certificate(request.study, not request.study.is_unblinded)
     if found is None:
         raise Http404
     return _json(found, f"{request.study.slug}-certificate.json")
@@ -72,7 +114,7 @@ def _attached(response: Answer, name: str) -> Answer:
 
 urls: list[URLPattern] = [
     path("studies/<slug:slug>/ratings.csv", ratings_csv, name="ratings_csv"),
-    path("studies/<slug:slug>/study.zip", pack, name="pack"),
+    path("studies/<slug:slug>/export/", export, name="export"),
     path("studies/<slug:slug>/protocol.json", protocol_json, name="protocol_json"),
     path("studies/<slug:slug>/certificate.json", certificate, name="certificate"),
     *items.urls,

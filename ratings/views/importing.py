@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any, BinaryIO
+from uuid import UUID
 
 from django import forms
 from django.contrib import messages
@@ -12,15 +13,15 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import import_lines, imports, rating_imports, uploads
+from ratings import import_jobs, import_lines, imports, rating_imports, uploads
+from ratings.import_jobs import SHOWN, Checked
 from ratings.imports import ImportRefused
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.studies import StudyError
 from ratings.views.guards import StudyRequest, study_page
-
-_SHOWN = 200  # problems told on the page
-Checked = imports.Checked | rating_imports.Checked
+from simulation import job_files
+from simulation.models import Job
 
 
 class UploadForm(forms.Form):
@@ -42,7 +43,7 @@ def import_items(request: StudyRequest) -> HttpResponse:
     study = request.study
     rows = study.imported_items.values("label", "perturbation", "truth").annotate(n=Count("pk")).order_by("label")
     context = {"sources": rows, "imported": sum(row["n"] for row in rows), "may": study.status in imports.INTO}
-    return _import(request, "ratings/import_items.html", context, imports.check, imports.take, "ratings:import_items")
+    return _import(request, "ratings/import_items.html", context, imports.check, imports.take, import_jobs.ITEMS)
 
 
 @study_page("admin")
@@ -52,7 +53,7 @@ def import_ratings(request: StudyRequest) -> HttpResponse:
     seats = request.study.raters.exclude(imported_as="").annotate(n=Count("assignments__rating")).order_by("number")
     context = {"seats": seats, "may": request.study.status in rating_imports.INTO}
     check, take = rating_imports.check, rating_imports.take
-    return _import(request, "ratings/import_ratings.html", context, check, take, "ratings:import_ratings")
+    return _import(request, "ratings/import_ratings.html", context, check, take, import_jobs.RATINGS)
 
 
 def _import(
@@ -61,46 +62,88 @@ def _import(
     context: dict[str, Any],
     check: Callable[[Study, BinaryIO], Checked],
     take: Callable[..., Checked],
-    back: str,
+    kind: str,
 ) -> HttpResponse:
-    """Check the file that was sent, or import the one that was checked before; problems are a 422."""
+    """Check the file that was sent, or import the one that was checked before; problems are a 422. Large ones are jobs."""
     context |= {"study": request.study, "form": UploadForm(), "may_run": True}
     if request.method != "POST":
-        return render(request, page, context)
-    owner = f"{request.user.pk}/{request.study.pk}/{back}"
+        return render(request, page, context | _asked(request, kind))
+    owner = f"{request.user.pk}/{request.study.pk}/ratings:{kind}"
     try:
         if token := request.POST.get("token"):
-            return _taken(request, token, owner, take, back)
+            return _taken(request, token, owner, take, kind)
+        if "job" in request.POST:
+            return _taken_by_job(request, kind)
         context["form"] = form = UploadForm(request.POST, request.FILES)
         if not form.is_valid():
             return render(request, page, context, status=422)
-        stream = form.cleaned_data["file"]
-        checked = check(request.study, stream.file)
+        sent = form.cleaned_data["file"]
+        if import_jobs.large(sent.file):
+            return _to(request, import_jobs.check(kind, request.study, sent.file, sent.name, request.user))
+        checked = check(request.study, sent.file)
         context |= _told(checked)
         if not checked.problems:
-            context |= {"token": uploads.keep(stream.file, owner), "file_name": stream.name}
+            context |= {"token": uploads.keep(sent.file, owner), "file_name": sent.name}
     except uploads.UploadGone:
         context["refused"] = "The file that was checked is not here any more. Choose it again."
     except ImportRefused as refused:
-        context |= {"problems": refused.problems[:_SHOWN], "n_problems": len(refused.problems)}
+        context |= {"problems": refused.problems[:SHOWN], "n_problems": len(refused.problems)}
     except (StudyError, PlanError) as error:
         context["refused"] = str(error)
     wrong = context.get("problems") or context.get("refused")
     return render(request, page, context, status=422 if wrong else 200)
 
 
-def _taken(request: StudyRequest, token: str, owner: str, take: Callable[..., Checked], back: str) -> HttpResponse:
+def _asked(request: StudyRequest, kind: str) -> dict[str, Any]:
+    """The job that the address names: how far it is, or what its check found."""
+    job = _job(request.study, kind, request.GET.get("job", ""))
+    if job is None:
+        return {}
+    told = import_jobs.told(job)
+    if told is None:
+        return {"job": job}
+    context = {"checked": told.summary, "problems": told.problems, "n_problems": told.n_problems}
+    gone = told.n_problems or "inputs_removed" in job.result
+    return context if gone else context | {"from_job": job, "file_name": job.params["name"]}
+
+
+def _job(study: Study, kind: str, code: str) -> Job | None:
+    try:
+        return import_jobs.find(kind, study, UUID(code))
+    except ValueError:
+        return None
+
+
+def _taken_by_job(request: StudyRequest, kind: str) -> HttpResponse:
+    job = _job(request.study, kind, request.POST["job"])
+    told = import_jobs.told(job) if job else None
+    if job is None or told is None or told.n_problems:
+        raise uploads.UploadGone
+    try:
+        return _to(request, import_jobs.take(job, request.study, request.user))
+    except (KeyError, job_files.FileGone) as error:
+        raise uploads.UploadGone from error
+
+
+def _to(request: StudyRequest, job: Job) -> HttpResponse:
+    """The same page, with the job on it."""
+    return redirect(f"{request.path}?job={job.code}")
+
+
+def _taken(request: StudyRequest, token: str, owner: str, take: Callable[..., Checked], kind: str) -> HttpResponse:
     with uploads.opened(token, owner) as stream:
         checked = take(request.study, stream, request.user)
     uploads.forget(token)
-    n = len(checked.items) if isinstance(checked, imports.Checked) else len(checked.rows)
-    noun = "item" if isinstance(checked, imports.Checked) else "rating"
-    messages.success(request, f"{n} {noun}{'s' * (n != 1)} imported.")
-    return redirect(back, slug=request.study.slug)
+    messages.success(request, f"{import_jobs.counted(kind, import_jobs.summary(checked)['n'])} imported.")
+    return redirect(f"ratings:{kind}", slug=request.study.slug)
 
 
 def _told(checked: Checked) -> dict[str, Any]:
-    return {"checked": checked, "problems": checked.problems[:_SHOWN], "n_problems": len(checked.problems)}
+    return {
+        "checked": import_jobs.summary(checked),
+        "problems": checked.problems[:SHOWN],
+        "n_problems": len(checked.problems),
+    }
 
 
 def _removed(request: StudyRequest) -> HttpResponse:

@@ -11,21 +11,31 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings import reports, rows, screen
-from ratings.models import Item
+from ratings import comparing, item_lines, rows, screen
+from ratings.blinding import Payload, blind_transition
+from ratings.models import Item, ItemSource, Study
 from ratings.rows import RatingRow
+from ratings.views import strips
 from ratings.views.guards import StudyRequest, study_page
+from simulation.views.transcript import checked
 
 PER_PAGE = 50
-_PARTS = {"name": "name", "place": "where it is kept", "availability": "availability", "gone": "nothing is left of it"}
+_LONG = ("initial", "pending", "memory", "experiment__data", "run__setup")
+_FROM = ("transition__episode", "review__episode")
 
 
-class MarkLine(NamedTuple):
-    """A row of the item that somebody ticked. `planted`: the planted error is there; None where its place is unknown."""
+class Kin(NamedTuple):
+    """Another item of the study that was made from the same step or record."""
 
-    said: str
-    raters: int
-    planted: bool | None
+    code: UUID
+    name: str
+
+
+class Ticked(NamedTuple):
+    """Rows of the item that raters ticked: `by_key`, and of how many ratings that could tick."""
+
+    by_key: Counter[str]
+    could: int
 
 
 @study_page("admin", "analyst")
@@ -35,54 +45,111 @@ def item_list(request: StudyRequest) -> HttpResponse:
     study = request.study
     context: dict[str, Any] = {"study": study, "may_run": request.role != "analyst", "sealed": not study.is_unblinded}
     if study.is_unblinded:
-        every = reports.item_lines(study)
-        disputed = [line for line in every if line.disputed]
         only = request.GET.get("show") == "disputed"
+        every, disputed = item_lines.item_lines(study), item_lines.item_lines(study, disputed=True)
         page = Paginator(disputed if only else every, PER_PAGE).get_page(request.GET.get("page"))
-        context |= {"page": page, "only": only, "n_items": len(every), "n_disputed": len(disputed)}
+        n_disputed = page.paginator.count if only else disputed.count()
+        n_unrated = study.items.count() - (every.count() if only else page.paginator.count)
+        lines = [item_lines.line(row) for row in page]
+        context |= {"page": page, "lines": lines, "only": only, "n_disputed": n_disputed, "n_unrated": n_unrated}
     return render(request, "ratings/items.html", context)
 
 
 @study_page("admin", "analyst")
 @require_safe
 def item(request: StudyRequest, code: UUID) -> HttpResponse:
-    """One item as raters saw it, where it came from, and every rating of it."""
+    """One item as raters saw it, beside its original, where it came from, and every rating of it, machines' too."""
     if not request.study.is_unblinded:
         raise Http404
-    row = get_object_or_404(Item.objects.select_related("source"), study=request.study, code=code)
-    ratings = list(rows.rating_rows(request.study, code))
-    (line, *_) = [*reports.lines_of(ratings), None]
+    row = get_object_or_404(_items(), study=request.study, code=code)
+    kin = _kin(request.study, row.source)
+    given = list(rows.rating_rows(request.study, code))
+    machines = list(row.machine_ratings.select_related("rater").order_by("rater__pk"))
+    ticked = _ticked(given)
+    original, original_said = _original(row.source, kin)
+    found = comparing.compare(row.payload, original, row.source.target, ticked.by_key)
     context = {
         "study": request.study,
         "may_run": request.role != "analyst",
+        "role": request.role,
+        "may_see_runs": request.user.is_staff,
         "code": code,
         "source": row.source,
-        "line": line,
-        "ratings": ratings,
-        "ticked": _ticked(ratings, row.source.target),
+        "line": _line(given),
+        "ratings": given,
+        "strip": strips.strip(given, request.study.answers),
+        "machines": machines,
+        "given_by": _given_by(given, len(machines)),
+        "kin": [Kin(one.item.code, rows.source_name(one.label, one.perturbation)) for one in kin],
+        "compared": original is not None,
+        "original_said": original_said,
+        "lines": [one for one in found if one.open],
+        "folded": [one for one in found if not one.open],
+        "heat": strips.heat(found, ticked.could) if ticked.could else [],
+        "could": ticked.could,
+        "is_transition": row.payload["kind"] == "transition",
+        "checked": checked(_findings(row.source)),
         **screen.view(row.payload, row.context, layout="aligned", with_context=True),
     }
     return render(request, "ratings/item.html", context)
 
 
-def _ticked(ratings: Sequence[RatingRow], target: Sequence[str]) -> list[MarkLine]:
-    count = Counter(key for row in ratings if row.counts for key in row.marked)
-    planted = [(key, 0) for key in target[:1] if not set(target) & set(count)]
-    found = [*count.most_common(), *planted]
-    return [MarkLine(mark_name(key), n, key in target if target else None) for key, n in found]
+def _given_by(given: Sequence[RatingRow], machines: int) -> str:
+    simulated = sum(row.simulated for row in given)
+    counts = ((len(given) - simulated, "people"), (simulated, "simulated raters"), (machines, "machines"))
+    return ", ".join(f"{count} by {who}" for count, who in counts if count)
 
 
-def mark_name(key: str) -> str:
-    """A mark's key in words: "A:Volume" is "A: Volume", "seen/1" is "observation 1"."""
-    if key in ("missing", "rejected"):
-        return {"missing": "something is missing", "rejected": "the reason for the rejection"}[key]
-    ref, _, rest = key.partition("/")
-    if ref in ("seen", "step") and rest:
-        return f"{'observation' if ref == 'seen' else 'step'} {rest}"
-    if rest and ":" not in ref:
-        return f"{ref.removesuffix('+')}: {_PARTS.get(rest, 'its row of the table')}"
-    ref, _, rest = key.partition(":")
-    return f"{ref[:-1]} and those like it: {rest}" if ref.endswith("+") else f"{ref}: {rest}"
+def _items() -> Any:
+    """Items with all that their page says of where they came from, without what is long and not shown."""
+    joined = (
+        "source__twin",
+        "source__imported__by",
+        *(f"source__{of}__{more}" for of in _FROM for more in ("experiment", "run")),
+    )
+    hidden = [f"source__{of}__{name}" for of in _FROM for name in _LONG]
+    return Item.objects.select_related(*joined).defer(*hidden, "source__twin__diff")
+
+
+def _kin(study: Study, source: ItemSource) -> list[ItemSource]:
+    same = ItemSource.objects.filter(item__study=study, pair=source.pair).exclude(pk=source.pk)
+    return list(same.select_related("item").order_by("perturbation", "label", "pk"))
+
+
+def _original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | None, str]:
+    """What the item is compared with, as raters would see it, and what it is called; nothing for an original."""
+    if source.twin is not None and source.transition is not None:
+        return blind_transition(source.transition.step), "the step as it was simulated"
+    if source.perturbation == "none":
+        return None, ""
+    first = next((one for one in kin if one.perturbation == "none"), None)
+    if first is None or first.item.payload["kind"] != "transition":
+        return None, ""
+    return first.item.payload, "the unperturbed item it is paired with"
+
+
+def _findings(source: ItemSource) -> Any:
+    return source.twin.findings if source.twin else source.transition.findings if source.transition else None
+
+
+def _ticked(given: Sequence[RatingRow]) -> Ticked:
+    could = [row for row in given if row.judged and (row.marks == "always" or row.marked or _asked(row))]
+    return Ticked(Counter(key for row in could for key in row.marked), len(could))
+
+
+def _asked(row: RatingRow) -> bool:
+    """Whether the rater was asked to tick rows, where that is asked of those alone who find the item implausible."""
+    return row.marks == "if_not_plausible" and row.verdict is False
+
+
+def _line(given: Sequence[RatingRow]) -> dict[str, Any] | None:
+    """What the page says of the item in a sentence, by the rule of the items' list."""
+    judged = [row for row in given if row.judged]
+    if not judged:
+        return None
+    truth, yes = judged[0].truth, sum(row.verdict is True for row in judged)
+    disputed = item_lines.is_disputed(truth, yes, len(judged))
+    return {"truth": truth, "yes": yes, "judged": len(judged), "disputed": disputed}
 
 
 urls: list[URLPattern] = [

@@ -1,0 +1,50 @@
+"""Items that raters disagree about, each with all its ratings and what was ticked: a handful, in one query."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from ratings.analyses.filters import Filters
+from ratings.analyses.tables import Json, records
+from ratings.comparing import mark_name
+from ratings.models import Study
+from ratings.rows import RatingRow, rating_rows
+from ratings.views.strips import Cell, strip
+
+MOST, MOST_TICKED = 12, 4
+
+
+class Tick(NamedTuple):
+    """A row of the item, ticked by so many; `planted` where the error stands there."""
+
+    said: str
+    raters: int
+    planted: bool
+
+
+class Contested(NamedTuple):
+    """One item. `ticks` are the rows most ticked, `more` how many others somebody ticked."""
+
+    row: Mapping[str, Any]
+    strip: list[Cell]
+    ticks: list[Tick]
+    more: int
+
+
+def lines(study: Study, document: Json, filters: Filters) -> list[Contested]:
+    """The first of the document's contested items, with their ratings as they stand; SealedError before unblinding."""
+    first = [row for row in records(document["tables"]["contested"]) if row["spread"]][:MOST]
+    if not first:
+        return []
+    by_item: dict[str, list[RatingRow]] = defaultdict(list)
+    for rating in filters.kept(rating_rows(study, *(UUID(row["item"]) for row in first))):
+        by_item[str(rating.item)].append(rating)
+    return [_line(row, by_item[row["item"]], study) for row in first]
+
+
+def _line(row: Mapping[str, Any], given: Sequence[RatingRow], study: Study) -> Contested:
+    target = given[0].target if given else []
+    ticked = Counter(key for rating in given if rating.judged for key in rating.marked)
+    ticks = [Tick(mark_name(key), n, key in target) for key, n in ticked.most_common(MOST_TICKED)]
+    return Contested(row, strip(given, study.answers), ticks, max(0, len(ticked) - MOST_TICKED))

@@ -1,0 +1,118 @@
+"""Figures as files: SVG and CSV as they are stored; PDF and PNG by a job, because drawing is no work for a web process."""
+
+from uuid import UUID
+
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect
+from django.urls import URLPattern, path, register_converter
+from django.urls.converters import StringConverter
+from django.utils.http import content_disposition_header
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from ratings import drawings, exports, job_access
+from ratings.analyses import store
+from ratings.analyses.filters import UnknownFilterError
+from ratings.benchmarks import store as benchmarks
+from ratings.figures.names import NAMES
+from ratings.models import Analysis, Benchmark
+from ratings.views.guards import StudyRequest, study_page
+from ratings.views.results import asked
+from simulation import job_files
+from simulation.access import StaffRequest, staff_only
+from simulation.models import Job
+
+
+class EndingConverter(StringConverter):
+    """The forms a figure comes in."""
+
+    regex = "svg|pdf|png|csv"
+
+
+register_converter(EndingConverter, "ending")
+
+
+@study_page("admin", "analyst")
+@never_cache
+@require_safe
+def figure(request: StudyRequest, name: str, ending: str) -> HttpResponseBase:
+    """A figure of an unblinded study's results, under the filters of the page; its job's page until it is drawn.
+
+    Its numbers as CSV need no drawing.
+    """
+    _known(name, "study")
+    try:
+        look = store.look(request.study, asked(request), request.user)
+    except UnknownFilterError as error:
+        return HttpResponse(f"{error}\n", status=400, content_type="text/plain; charset=utf-8")
+    if look.analysis is None or not (look.fresh and look.analysis.full):
+        return _pending(look.job)
+    if look.job and ending != "csv":
+        return _pending(look.job)
+    subject = job_access.subject(request.study)
+    return _file(request, look.analysis, subject, request.study.slug, name, ending)
+
+
+@staff_only
+@never_cache
+@require_safe
+def benchmark_figure(request: StaffRequest, code: UUID, name: str, ending: str) -> HttpResponseBase:
+    """A figure of a benchmark."""
+    _known(name, "benchmark")
+    benchmark = get_object_or_404(Benchmark, code=code)
+    look = benchmarks.look(benchmark, request.user)
+    if look.analysis is None:
+        return _pending(look.job)
+    return _file(request, look.analysis, benchmarks.subject(benchmark), f"benchmark-{code}", name, ending)
+
+
+def _known(name: str, kind: str) -> None:
+    if name not in NAMES or kind not in NAMES[name].kinds:
+        raise Http404
+
+
+def _pending(job: Job | None) -> HttpResponse:
+    """Where to wait."""
+    if job is None:
+        raise Http404
+    return redirect("ratings:job", job.code)
+
+
+def _file(
+    request: StudyRequest | StaffRequest, analysis: Analysis, subject: str, stem: str, name: str, ending: str
+) -> HttpResponseBase:
+    """404 for a figure that has nothing to show."""
+    if ending == "csv":
+        shown = NAMES[name].table
+        table = analysis.document["tables"][shown]
+        if not table["rows"]:
+            raise Http404
+        lines = exports.table_lines([one["name"] for one in table["columns"]], table["rows"], exact=True)
+        return _attached("".join(lines), "text/csv; charset=utf-8", f"{stem}-{shown.replace('_', '-')}.csv")
+    drawing = get_object_or_404(analysis.drawings, name=name, profile="wide")
+    if ending == "svg":
+        return _attached(drawings.standalone(drawing.svg), "image/svg+xml", f"{stem}-{name.replace('_', '-')}.svg")
+    job = drawings.print_job(analysis, subject, stem, name, ending, request.user)
+    return _printed(request, job) if job.status == "done" else redirect("ratings:job", job.code)
+
+
+def _printed(request: StudyRequest | StaffRequest, job: Job) -> HttpResponseBase:
+    (file,) = job_files.whole(job)
+    pieces = job_files.read(file) if request.method == "GET" else iter(())
+    headers = {
+        "Content-Length": str(file.size),
+        "Content-Disposition": content_disposition_header(True, file.name) or "attachment",
+    }
+    return StreamingHttpResponse(pieces, content_type=file.content_type, headers=headers)
+
+
+def _attached(text: str, content_type: str, name: str) -> HttpResponse:
+    response = HttpResponse(text, content_type=content_type)
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+urls: list[URLPattern] = [
+    path("studies/<slug:slug>/figures/<slug:name>.<ending:ending>", figure, name="figure"),
+    path("benchmarks/<uuid:code>/figures/<slug:name>.<ending:ending>", benchmark_figure, name="benchmark_figure"),
+]

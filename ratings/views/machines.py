@@ -1,0 +1,118 @@
+"""Machines that rate a study beside its people: ordered here, seen at work, and nothing shown of what they say."""
+
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import URLPattern, path
+from django.views.decorators.http import require_http_methods
+
+from ratings import machine_form, machine_lines, machines
+from ratings.machine_form import MachineForm
+from ratings.models import MachineRater
+from ratings.studies import StudyError
+from ratings.views.guards import StudyRequest, study_page
+from simulation.lab.errors import LabError
+from simulation.queueing import Limits
+from simulation.views import order_sizes
+from simulation.views.budgets import BudgetForm
+
+
+@study_page("admin", "analyst")
+@require_http_methods(["GET", "HEAD", "POST"])
+def machine_raters(request: StudyRequest) -> HttpResponse:
+    """How far each machine is, and for those who run the study a form for another. With htmx: what the form would cost."""
+    may_run = request.role in ("superuser", "admin")
+    if request.method == "POST" and not may_run:
+        raise Http404
+    if request.method == "POST" and "rater" in request.POST:
+        return _steered(request)
+    if not may_run or request.study.is_draft:
+        if request.method == "POST":
+            messages.error(request, "Open the study first: a draft has no frozen items yet.")
+            return redirect("ratings:machines", request.study.slug)
+        return _page(request, None, may_run)
+    return _order(request)
+
+
+def _order(request: StudyRequest) -> HttpResponse:
+    asked = request.method == "POST"
+    if request.htmx:
+        form = MachineForm(request.study, request.GET)
+        return render(request, "simulation/_order_size.html", machine_form.size(form))
+    form = MachineForm(request.study, request.POST if asked else None)
+    if asked and order_sizes.ASKED not in request.POST and form.is_valid() and _ordered(request, form):
+        return redirect("ratings:machines", request.study.slug)
+    return _page(request, form, True)
+
+
+def _ordered(request: StudyRequest, form: MachineForm) -> bool:
+    """False, with the reason in the form, where it cannot be done."""
+    try:
+        made = machines.order(
+            request.study, form.cleaned_data["cast"], context=form.wanted_context(), by=request.user, **form.terms()
+        )
+    except (StudyError, LabError) as error:
+        form.add_error(None, str(error))
+        return False
+    _tell(request, made)
+    return True
+
+
+def _steered(request: StudyRequest) -> HttpResponse:
+    """Go on, retry what failed, or go on with another budget: one machine rater of this study."""
+    rater = get_object_or_404(MachineRater.objects.select_related("run"), study=request.study, code=_code(request))
+    budget = BudgetForm(rater.run, request.POST) if rater.run and "budget" in request.POST else None
+    if budget is not None and not budget.is_valid():
+        return _page(request, MachineForm(request.study), True, budget)
+    try:
+        retry, limits = request.POST.get("do") == "retry", budget.limits() if budget else Limits()
+        made = machines.order(request.study, rater.cast, retry=retry, by=request.user, **limits)
+    except (StudyError, LabError) as error:
+        messages.error(request, str(error))
+    else:
+        _tell(request, made)
+    return redirect("ratings:machines", request.study.slug)
+
+
+def _code(request: StudyRequest) -> UUID:
+    try:
+        return UUID(request.POST["rater"])
+    except ValueError:
+        raise Http404 from None
+
+
+def _tell(request: StudyRequest, made: machines.Ordered) -> None:
+    who = f"{made.rater.label}, {made.rater.name}"
+    if made.job is None:
+        messages.info(request, f"{who}: nothing is left to rate.")
+    else:
+        left = f"{made.owed} item{'' if made.owed == 1 else 's'}"
+        messages.success(request, f"{who}: {left} to rate, {machines.shown(made.rater)}.")
+
+
+def _page(
+    request: StudyRequest, form: MachineForm | None, may_run: bool, budget: BudgetForm | None = None
+) -> HttpResponse:
+    lines = machine_lines.lines(request.study)
+    held = next((line for line in lines if line.by_budget), None) if may_run else None
+    if budget is not None:
+        held = next((line for line in lines if line.rater.run_id == budget.run.pk), None)
+    elif held is not None and held.rater.run:
+        budget = BudgetForm(held.rater.run)
+    context = {
+        "study": request.study,
+        "role": request.role,
+        "may_run": may_run,
+        "lines": lines,
+        "form": form,
+        "held": held,
+        "budget": budget,
+        **(machine_form.size(form) if form is not None else {}),
+    }
+    wrong = (form is not None and form.errors) or (budget is not None and budget.errors)
+    return render(request, "ratings/machines.html", context, status=422 if wrong else 200)
+
+
+urls: list[URLPattern] = [path("studies/<slug:slug>/machines/", machine_raters, name="machines")]

@@ -12,7 +12,6 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from ratings.audit import looking, orders, payloads, responses, tells
 from ratings.audit.findings import Check
 from ratings.audit.sealed import sealed
 from ratings.audit.visits import ChangedError
@@ -20,7 +19,6 @@ from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
 
 VERSION = 2  # since 2 a check that could not be decided has passed null
-MOST_IN_A_PAGE = 60  # assignments that a page of the site audits while somebody waits; more is for the command
 
 
 class AuditError(ValueError):
@@ -29,15 +27,23 @@ class AuditError(ValueError):
 
 def run(study: Study, by: Actor = None, progress: Callable[[int, int], None] | None = None) -> BlindingAudit:
     """Look at everything, store the report, and log it. Nothing else is left behind."""
-    if study.is_draft or not study.items.exists():
-        raise AuditError(f"{study.name} has no items yet: a blinding audit looks at an opened study")
+    refuse_unopened(study)
     report = inspect(study, progress)
     with transaction.atomic():
-        passed = bool(report["passed"])
-        audit = BlindingAudit.objects.create(study=study, by=by, passed=passed, report=report, sha256=digest(report))
-        StudyEvent.objects.create(
-            study=study, kind="audited", by=by, detail=f"blinding {'holds' if passed else 'LEAKS'}"
-        )
+        return store(study, report, by)
+
+
+def refuse_unopened(study: Study) -> None:
+    """AuditError where there is nothing to look at."""
+    if study.is_draft or not study.items.exists():
+        raise AuditError(f"{study.name} has no items yet: a blinding audit looks at an opened study")
+
+
+def store(study: Study, report: dict[str, Any], by: Actor = None) -> BlindingAudit:
+    """Keep the report and log it, in the transaction of whoever calls."""
+    passed = bool(report["passed"])
+    audit = BlindingAudit.objects.create(study=study, by=by, passed=passed, report=report, sha256=digest(report))
+    StudyEvent.objects.create(study=study, kind="audited", by=by, detail=f"blinding {'holds' if passed else 'LEAKS'}")
     return audit
 
 
@@ -54,6 +60,9 @@ def inspect(study: Study, progress: Callable[[int, int], None] | None = None) ->
 
 
 def _checks(study: Study, progress: Callable[[int, int], None] | None) -> list[Check]:
+    # Not with the module: scikit-learn comes with them, and every process that knows this page would wait for it.
+    from ratings.audit import looking, orders, payloads, responses, tells
+
     secrets = sealed(study)
     found = [*payloads.checks(study, secrets), *orders.checks(study), *tells.checks(study)]
     raters = study.raters.count()
@@ -90,8 +99,3 @@ def digest(report: dict[str, Any]) -> str:
 def latest(study: Study) -> BlindingAudit | None:
     """The blinding certificate: what the last audit found."""
     return study.audits.order_by("-at", "-pk").first()
-
-
-def small_enough(study: Study) -> bool:
-    """Whether the audit takes seconds, so that a page can run it."""
-    return Assignment.objects.filter(rater__study=study).count() <= MOST_IN_A_PAGE

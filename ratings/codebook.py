@@ -1,4 +1,4 @@
-"""What each column of the ratings file means."""
+"""The columns of the ratings file, in its order, and what each means."""
 
 from collections.abc import Mapping
 

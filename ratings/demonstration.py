@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ratings import access, inviting, simulated, studies
+from ratings.analyses import playing, store
+from ratings.analyses.filters import Filters
 from ratings.models import Study
 from simulation import fixtures, queueing, workers
 from simulation.models import Episode, Experiment, Run, Transition
@@ -35,6 +37,9 @@ def make(directory: Path, say: Say, watch: Callable[[str], Watch], threads: int 
     workers.play_run(_twins(parameters["twins"]), threads, watch("Planting errors in twins"))
     for order in parameters["studies"]:
         _study(order, say)
+    for study in Study.objects.filter(status="unblinded").order_by("pk"):
+        say(f"Analysing {study.name}")
+        playing.draw(store.compute(study, Filters()))
 
 
 def ways_in(directory: Path) -> WaysIn:

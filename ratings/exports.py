@@ -2,7 +2,6 @@
 
 import csv
 import json
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -10,37 +9,36 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from ratings import studies
+from ratings.analyses.filters import Filters
+from ratings.codebook import MEANINGS
 from ratings.models import Study
 from ratings.rows import BlindRow, blind_rows, rating_rows
+from ratings.stats.cells import plain
 
-COLUMNS = (
-    "study", "item", "pair", "rater", "verdict", "confidence", "source", "perturbation", "truth", "experiment",
-    "action", "opened_at", "submitted_at", "seconds", "position", "simulated", "occasion", "surplus", "cannot_judge",
-    "layout", "layout_shown", "context", "marks", "marked", "localised", "first_verdict", "first_confidence",
-    "revision", "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version",
-    "interface_version", "imported", "note", "counts",
-)  # fmt: skip
+COLUMNS = tuple(MEANINGS)
 SEALED = ("pair", "source", "perturbation", "truth", "experiment", "action", "localised")
 
 Cells = Mapping[str, object]
+ALL = Filters()
 
 
-def rows(study: Study, blinded: bool) -> Iterator[Cells]:
+def rows(study: Study, blinded: bool, filters: Filters = ALL) -> Iterator[Cells]:
     """One row per rating under COLUMNS; truths are 1 and 0. SealedError unless blinded or the study is unblinded.
 
     Blinded ones have no note, and of imported ratings no item: who imported them by a name of their own could tell
     its code by either.
 
     Those that count nowhere are there too: `counts` is 1 where the reports have it, `cannot_judge` 1 where no rate does.
+    Sealed columns can filter only what is unblinded.
     """
-    found: Iterable[BlindRow] = blind_rows(study) if blinded else rating_rows(study)
+    found: Iterable[BlindRow] = filters.kept(blind_rows(study) if blinded else rating_rows(study))
     return ({**_cells(study, row), **(_withheld(row.imported) if blinded else {})} for row in found)
 
 
-def csv_lines(study: Study, blinded: bool, by: User | None = None) -> Iterator[str]:
+def csv_lines(study: Study, blinded: bool, by: User | None = None, filters: Filters = ALL) -> Iterator[str]:
     """The file line by line, header first, safe to open in a spreadsheet. The export is logged before the first line."""
-    cells = rows(study, blinded)
-    studies.log(study, "exported", by, "blinded" if blinded else "with sources")
+    cells = rows(study, blinded, filters)
+    studies.log(study, "exported", by, f"{'blinded' if blinded else 'with sources'}. {filters.said}".rstrip(". ")[:300])
     return _lines(cells)
 
 
@@ -51,24 +49,20 @@ class _Echo:
         return line
 
 
-def table_lines(columns: Sequence[str], cells: Iterable[Iterable[Any]]) -> Iterator[str]:
-    """Any table line by line, header first, in the same writing: text made safe, truths as 1 and 0."""
+def table_lines(columns: Sequence[str], cells: Iterable[Iterable[Any]], *, exact: bool = False) -> Iterator[str]:
+    """Any table line by line, header first, in the same writing: text made safe, truths as 1 and 0.
+
+    Numbers have three decimals, or with `exact` as many as give the same number again.
+    """
     writer = csv.writer(_Echo())
     yield writer.writerow(columns)
     for row in cells:
-        yield writer.writerow([plain(cell) if isinstance(cell, str) else cell for cell in map(_cell, row)])
+        told = (cell if exact and isinstance(cell, float) else _cell(cell) for cell in row)
+        yield writer.writerow([plain(cell) if isinstance(cell, str) else cell for cell in told])
 
 
 def _lines(cells: Iterable[Cells]) -> Iterator[str]:
     return table_lines(COLUMNS, ([row[name] for name in COLUMNS] for row in cells))
-
-
-def plain(text: str) -> str:
-    """The text with one apostrophe before it if a spreadsheet would take it for a formula."""
-    return f"'{text}" if unicodedata.normalize("NFKC", text).lstrip(" ")[:1] in _RISKY else text
-
-
-_RISKY = ("=", "+", "-", "@", "|", "\0", "\t", "\r", "\n", "'")
 
 
 def _cells(study: Study, row: BlindRow) -> Cells:

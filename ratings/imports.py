@@ -54,7 +54,7 @@ class Checked:
         return sum(bool(quarantine.reasons(item.payload, item.context)) for item in self.items)
 
 
-class _Read(NamedTuple):
+class Read(NamedTuple):
     """A file by the numbers of its lines, and what of the study it was read for: only a draft may change that."""
 
     read_for: tuple[str, object]
@@ -74,12 +74,22 @@ def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
 
     Answers wait for whoever holds the study's row, so the file is read and blinded before.
     """
-    read = _read(Study.objects.get(pk=study.pk), stream)
+    read = read_for(study, stream)
     with transaction.atomic():
-        return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
+        return write(study, read, by)
 
 
-def _write(study: Study, read: _Read, by: User | None) -> Checked:
+def read_for(study: Study, stream: BinaryIO) -> Read:
+    """The first half of `take`, which can take long: nobody waits for it."""
+    return _read(Study.objects.get(pk=study.pk), stream)
+
+
+def write(study: Study, read: Read, by: User | None = None) -> Checked:
+    """The second half, in the transaction of whoever calls. ImportRefused if anything is wrong with the file."""
+    return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
+
+
+def _write(study: Study, read: Read, by: User | None) -> Checked:
     checked = _checked(study, read)
     if checked.problems:
         raise ImportRefused(checked.problems)
@@ -104,7 +114,7 @@ def remove_all(study: Study, by: User | None = None) -> int:
     return count
 
 
-def _read(study: Study, stream: BinaryIO) -> _Read:
+def _read(study: Study, stream: BinaryIO) -> Read:
     _refuse_unless_taking(study)
     protocol = protocols.stored(study.protocol)
     items: dict[int, ImportedItem] = {}
@@ -117,10 +127,10 @@ def _read(study: Study, stream: BinaryIO) -> _Read:
         if len(problems) > MOST_PROBLEMS:
             problems.append(Problem(10**9, "", "more problems than can be told; the lines behind were not read"))
             break
-    return _Read(_asks(study), items, problems + _twice(items), _giving_away(items))
+    return Read(_asks(study), items, problems + _twice(items), _giving_away(items))
 
 
-def _checked(study: Study, read: _Read) -> Checked:
+def _checked(study: Study, read: Read) -> Checked:
     """What was read, against the study as it is now."""
     _refuse_unless_taking(study)
     if _asks(study) != read.read_for:

@@ -16,7 +16,7 @@ from ratings import rating_table
 from ratings.import_lines import Problem
 from ratings.imports import MOST_PROBLEMS, ImportRefused
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
-from ratings.rating_table import Row
+from ratings.rating_table import Row, Table
 from ratings.studies import StudyError, log
 
 INTO = ("open", "paused", "closed")
@@ -38,17 +38,11 @@ class Checked:
     items: int
     known_raters: tuple[str, ...]  # who have a seat from an earlier file
     new_raters: tuple[str, ...]
+    left_out: int = 0  # rows of an export that count nowhere
 
     @property
     def cannot_judge(self) -> int:
         return sum(row.verdict is None for row in self.rows)
-
-
-class _Read(NamedTuple):
-    """A table as it was read, whatever the study holds by then."""
-
-    rows: list[Row]
-    problems: list[Problem]
 
 
 def check(study: Study, stream: BinaryIO) -> Checked:
@@ -62,17 +56,27 @@ def take(study: Study, stream: BinaryIO, by: User | None = None) -> Checked:
 
     Answers wait for whoever holds the study's row, so the file is read before.
     """
-    read = _read(Study.objects.get(pk=study.pk), stream)
+    read = read_for(study, stream)
     with transaction.atomic():
-        return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
+        return write(study, read, by)
 
 
-def _read(study: Study, stream: BinaryIO) -> _Read:
+def read_for(study: Study, stream: BinaryIO) -> Table:
+    """The first half of `take`, which can take long: nobody waits for it."""
+    return _read(Study.objects.get(pk=study.pk), stream)
+
+
+def write(study: Study, read: Table, by: User | None = None) -> Checked:
+    """The second half, in the transaction of whoever calls. ImportRefused if anything is wrong with the file."""
+    return _write(Study.objects.select_for_update().get(pk=study.pk), read, by)
+
+
+def _read(study: Study, stream: BinaryIO) -> Table:
     _refuse_unless_taking(study)
-    return _Read(*rating_table.read(stream, timezone.now()))
+    return rating_table.read(stream, timezone.now())
 
 
-def _checked(study: Study, read: _Read, targets: Mapping[str, Target]) -> Checked:
+def _checked(study: Study, read: Table, targets: Mapping[str, Target]) -> Checked:
     """What was read, against the study as it is now."""
     _refuse_unless_taking(study)
     known = _known_raters(study)
@@ -84,10 +88,11 @@ def _checked(study: Study, read: _Read, targets: Mapping[str, Target]) -> Checke
         items=len({targets[row.item].item_id for row in read.rows if row.item in targets}),
         known_raters=tuple(name for name in named if name in known),
         new_raters=tuple(name for name in named if name not in known),
+        left_out=read.left_out,
     )
 
 
-def _write(study: Study, read: _Read, by: User | None) -> Checked:
+def _write(study: Study, read: Table, by: User | None) -> Checked:
     targets = _targets(study)
     checked = _checked(study, read, targets)
     if checked.problems:

@@ -1,4 +1,8 @@
-"""A table of ratings collected elsewhere (CSV), read strictly: every problem with its line and column."""
+"""A table of ratings collected elsewhere (CSV), read strictly: every problem with its line and column.
+
+A study's own export is such a table: what it says of a rater who could not judge is understood, and ratings that it says
+count nowhere (second showings, surplus, places taken back) are left out and counted.
+"""
 
 import csv
 import io
@@ -10,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 
 from ratings.import_lines import MOST_BYTES, Note, Problem, hides, noting, shown
 from ratings.naming import visible
+from ratings.stats.cells import as_written
 
 NEEDED = ("item", "rater", "verdict", "confidence")
 OPTIONAL = ("submitted_at", "seconds", "note")
@@ -36,12 +41,24 @@ class Row(NamedTuple):
     note: str
 
 
-def read(stream: BinaryIO, now: datetime) -> tuple[list[Row], list[Problem]]:
-    """Every row that can be used, and what is wrong with the others."""
+class Table(NamedTuple):
+    """Every row that can be used, what is wrong with others, and how many were left out because they count nowhere."""
+
+    rows: list[Row]
+    problems: list[Problem]
+    left_out: int = 0
+
+
+def read(stream: BinaryIO, now: datetime) -> Table:
+    """The table of a file, whatever a study holds."""
     problems: list[Problem] = []
     rows: list[Row] = []
+    left_out = 0
     try:
         for line, cells in _cells(_text(stream)):
+            if _counts_nowhere(cells):
+                left_out += 1
+                continue
             before = len(problems)
             row = _row(line, cells, now, noting(problems, line))
             if len(problems) == before:
@@ -49,8 +66,13 @@ def read(stream: BinaryIO, now: datetime) -> tuple[list[Row], list[Problem]]:
     except _Unreadable as problem:
         problems.append(Problem(problem.line, "", str(problem)))
     if not rows and not problems:
-        problems.append(Problem(0, "", "the table has no rows"))
-    return rows, problems
+        problems.append(Problem(0, "", "the table has no rows" if not left_out else "none of its rows counts"))
+    return Table(rows, problems, left_out)
+
+
+def _counts_nowhere(cells: Mapping[str, str]) -> bool:
+    """Only of a table with the columns of an export: `counts` alone could mean anything."""
+    return "occasion" in cells and "surplus" in cells and cells.get("counts", "").strip() == "0"
 
 
 class _Unreadable(ValueError):  # noqa: N818  # ends the reading, is told as a Problem
@@ -87,7 +109,7 @@ def _cells(text: str) -> Iterator[tuple[int, dict[str, str]]]:
                 raise _Unreadable(0, f"more than {MOST_ROWS:,} rows")
             if len(row) > len(names):
                 raise _Unreadable(reader.line_num, f"has {len(row)} cells, the first line {len(names)}")
-            yield reader.line_num, dict(zip(names, map(_cell, row), strict=False))
+            yield reader.line_num, dict(zip(names, map(as_written, row), strict=False))
     except csv.Error as problem:
         raise _Unreadable(reader.line_num, f"not a table: {problem}") from problem
     if not names:
@@ -103,16 +125,12 @@ def _names(line: int, row: list[str]) -> list[str]:
     return names
 
 
-def _cell(text: str) -> str:
-    """Without the one apostrophe that an export puts before what a spreadsheet would take for a formula."""
-    return text.removeprefix("'")
-
-
 def _row(line: int, cells: Mapping[str, str], now: datetime, note: Note) -> Row:
     for name, cell in cells.items():
         if _UNSTORABLE.search(cell):
             note(name[:80], "holds the character NUL or half a surrogate pair")
-    verdict, judged = _verdict(cells.get("verdict", ""), note)
+    unsure = not cells.get("verdict", "").strip() and cells.get("cannot_judge", "").strip() == "1"
+    verdict, judged = _verdict(CANNOT[0] if unsure else cells.get("verdict", ""), note)
     item = _named("item", cells, note)
     return Row(
         line=line,

@@ -1,21 +1,28 @@
 """Ratings as rows, each one read once: what reports and files know of them, and of where their items came from.
 
-Two others join ratings to sources, each behind a door of its own: `interim` for a logged look at rates before unblinding,
-`results` for a rater's own answers after it.
+Three others join ratings to sources, each behind a door of its own: `interim` for a logged look at rates before unblinding,
+`item_lines` for counts by item and `results` for a rater's own answers after it.
 
 A rating counts if it is of the first occasion, its place was not taken back, it is no surplus, and its rater has not
 been dropped; into rates and agreement only if the rater could judge. Those of dropped raters are in no row at all.
 """
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, F, When
+from django.db.models import Case, Count, F, Max, Q, Sum, When
 
-from ratings.models import Rating, Study
+from ratings.models import Assignment, ItemSource, MachineRating, PracticeAnswer, Rating, RatingEvent, Study
+
+
+def source_name(label: str, perturbation: str) -> str:
+    """ "gpt-5" or "gpt-5, subtle error"."""
+    return label if perturbation == "none" else f"{label}, {perturbation} error"
 
 
 class SealedError(PermissionError):
@@ -90,6 +97,12 @@ class RatingRow(BlindRow):
     action: str
     verdicts: dict[str, bool]
     target: list[str]
+    error_kind: str | None  # which error was planted, as the twin maker names it; None where no twin of ours
+
+    @property
+    def source_name(self) -> str:
+        """What the item's source is called wherever it shows: the cast, and the planted error."""
+        return source_name(self.source, self.perturbation)
 
     @property
     def correct(self) -> bool | None:
@@ -107,14 +120,14 @@ class RatingRow(BlindRow):
         return self.verdict is False and not set(self.target).isdisjoint(self.marked)
 
 
-def rating_rows(study: Study, item: UUID | None = None) -> Iterator[RatingRow]:
+def rating_rows(study: Study, *items: UUID) -> Iterator[RatingRow]:
     """Every rating with its source, unblinded, one query, constant memory. SealedError before the study is unblinded.
 
-    With `item`, those of the item with this code.
+    With codes of items, the ratings of those alone.
     """
     if not study.is_unblinded:
         raise SealedError(f"{study.name} is {study.status}; where its items came from is sealed until it is unblinded")
-    return _unblinded_rows(study, item)
+    return _unblinded_rows(study, items)
 
 
 def blind_rows(study: Study) -> Iterator[BlindRow]:
@@ -128,6 +141,50 @@ def blind_rows(study: Study) -> Iterator[BlindRow]:
     return (BlindRow(*row) for row in rows.iterator(chunk_size=500))
 
 
+def mark(study: Study) -> str:
+    """The state that the study's ratings are in, from counts and keys alone, in five queries; six once it is unblinded.
+
+    It is another one after any answer, correction, import, withdrawal, dropped rater, place taken back or given out,
+    rating by a machine, or other verdict of the checker on what was rated: what was computed at one mark is stale at another.
+    """
+    seen = [
+        [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
+        _counts(RatingEvent.objects.filter(assignment__item__study=study), n=Count("pk"), last=Max("pk")),
+        _counts(Assignment.objects.filter(item__study=study), **_PLACES),
+        _counts(study.raters, n=Count("pk"), dropped=_keys(dropped=True), withdrawn=_keys(withdrawn_at__isnull=False)),
+        _counts(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
+        _counts(MachineRating.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk"), at=Max("at")),
+    ]
+    if study.is_unblinded:
+        seen.append(_checked(study))
+    return hashlib.sha256(json.dumps(seen, default=str).encode()).hexdigest()
+
+
+def _checked(study: Study) -> list[str]:
+    """Of how many items the checker found what in their twin and in the step, and of which."""
+    sources = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
+    verdicts = sources.values_list("twin__findings__verdict", "transition__findings__verdict")
+    return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"))))
+
+
+def _keys(**which: Any) -> Sum:
+    """Tells apart which rows they are, where their number alone does not."""
+    return Sum("pk", filter=Q(**which))
+
+
+_PLACES = {
+    "n": Count("pk"),
+    "last": Max("pk"),
+    "released": _keys(released_at__isnull=False),
+    "surplus": _keys(surplus=True),
+}
+
+
+def _counts(rows: Any, **wanted: Any) -> list[Any]:
+    found = rows.order_by().aggregate(**wanted)
+    return [found[name] for name in wanted]
+
+
 _PLACE = "assignment__"
 _BLIND = (
     f"{_PLACE}item__code", f"{_PLACE}rater__label", f"{_PLACE}rater__number", f"{_PLACE}rater__simulated", "verdict",
@@ -137,7 +194,7 @@ _BLIND = (
     "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version", "interface_version",
     "imported", "note",
 )  # fmt: skip
-_SOURCE = ("pair", "label", "perturbation", "truth", "experiment", "action", "verdicts", "target")
+_SOURCE = ("pair", "label", "perturbation", "truth", "experiment", "action", "verdicts", "target", "twin__kind")
 
 
 def _ratings(study: Study) -> Any:
@@ -145,7 +202,7 @@ def _ratings(study: Study) -> Any:
     return rows.order_by(f"{_PLACE}item__code", f"{_PLACE}rater__number", f"{_PLACE}rater", f"{_PLACE}occasion")
 
 
-def _unblinded_rows(study: Study, item: UUID | None) -> Iterator[RatingRow]:
-    ratings = _ratings(study).filter(assignment__item__code=item) if item else _ratings(study)
+def _unblinded_rows(study: Study, items: Collection[UUID]) -> Iterator[RatingRow]:
+    ratings = _ratings(study).filter(assignment__item__code__in=items) if items else _ratings(study)
     rows = ratings.values_list(*_BLIND, *(f"{_PLACE}item__source__{name}" for name in _SOURCE))
     return (RatingRow(*row) for row in rows.iterator(chunk_size=500))

@@ -1,0 +1,24 @@
+"""Every kind of job of the rating room, with the module that does it: imported when a job of that kind is first played.
+
+One line for each. What a handler returns as the job's result may hold `said` (one sentence: what was done), and
+`href` with `label` (where to see it): the job's page shows them. Nothing of ours is imported here but the table of kinds.
+"""
+
+from simulation import job_kinds
+
+KINDS = (
+    ("analysis", "Analysis of a study", "ratings.analyses.playing"),
+    ("audit", "Blinding audit", "ratings.audit_jobs"),
+    ("benchmark", "Benchmark", "ratings.benchmarks.playing"),
+    ("export", "Export of a study", "ratings.archive.playing"),
+    ("figure", "Figure for print", "ratings.figure_work"),
+    ("import_items", "Import of items", "ratings.import_jobs"),
+    ("import_ratings", "Import of ratings", "ratings.import_jobs"),
+    ("machine_rating", "Ratings by a machine", "ratings.machine_work"),
+)
+
+
+def declare() -> None:
+    """Make them all known; called as the app starts."""
+    for kind, title, module in KINDS:
+        job_kinds.declare(kind, title, module)

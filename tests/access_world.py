@@ -6,6 +6,7 @@ from uuid import UUID
 
 import call_factories
 import factories
+import job_factories
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.http.cookie import SimpleCookie
@@ -13,7 +14,8 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from ratings import access, inviting
-from ratings.models import Membership, Rater, Study
+from ratings.benchmarks import FORM, document, freezing, reading, store
+from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
 from simulation import fixtures
 
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
@@ -96,11 +98,15 @@ def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
     assignment = seat.assignments.order_by("position").first()
     transition = factories.Transition.objects.first()
     call = call_factories.call(transition.episode)
+    job = job_factories.job(f"study/{study.slug}", "done")
+    benchmark = freezing.freeze("Walked benchmark", [transition.episode.run], admin)
+    _computed(benchmark)
     codes: dict[str, UUID] = {
         "ratings:rate": assignment.code,
         "ratings:draft": assignment.code,
         "ratings:item": assignment.item.code,
         "ratings:vet": factories.Twin.objects.first().code,
+        **{f"ratings:benchmark{n}": benchmark.code for n in ("", "_json", "_csv", "_figure")},
         **{f"simulation:{n}": transition.episode.code for n in ("episode", "play", "stop_episode", "retry_episode")},
         **{f"simulation:{n}": factories.Twin.objects.first().code for n in ("twin", "retry_twin")},
         **{f"simulation:{n}": call.code for n in ("call", "call_request", "call_reply")},
@@ -113,10 +119,25 @@ def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
         "ratings:open_study slug": world.draft.slug,
         "step": "question",
         "label": "R02",
+        "name": "rates",
+        "ratings:benchmark_csv name": "pass_at_k",
+        "ratings:benchmark_figure name": "pass_at_k",
+        "ending": "svg",
         "number": member.pk,
+        "job": job.code,
+        "file": job_factories.file(job).pk,
         "seat": seat.code,
         "code": transition.episode.run.code,
         **{f"{name} code": code for name, code in codes.items()},
         "ratings:rater_link token": inviting.invite(study.raters.get(label="R02")),
         "ratings:admin_link token": access.make_link(admin, "admin"),
     }
+
+
+def _computed(benchmark: Benchmark) -> None:
+    """The benchmark with its result, as a worker leaves it, but for what is drawn."""
+    made = document.make(benchmark, reading.read(benchmark), resamples=0)
+    values = {"mark": benchmark.sha256, "data_sha256": benchmark.sha256, "sha256": benchmark.sha256, "version": FORM}
+    counts = {"seed": 0, "resamples": 0, "full": True, "n_ratings": made["data"]["attempts"], "seconds": 0}
+    kept = Analysis.objects.create(benchmark=benchmark, key=store.key_of(benchmark), document=made, **values, **counts)
+    Drawing.objects.create(analysis=kept, name="pass_at_k", profile="wide", svg="<svg></svg>", summary="")

@@ -1,8 +1,9 @@
 """What all tests share: a database file of their own, services of their own, and no silent skips under CI."""
 
+import gc
 import os
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
 
 import pytest
 from model_server import Server, running
@@ -29,16 +30,19 @@ PACED = (
 )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def quick_clockwork(settings: Any) -> None:
-    """Leases and polls at a twentieth of their length.
+@pytest.fixture(scope="session", autouse=True)
+def quick_clockwork() -> None:
+    """Leases and polls at a twentieth of their length; set once, for a test to change with its `settings`.
 
     Not the heartbeat: it writes from a thread of its own, which waits for ever on a test that holds its transaction open.
     """
+    from django.conf import settings
+
     for name in PACED:
         setattr(settings, name, getattr(settings, name) / 20)
     settings.PRICE_SECONDS = 0  # each test has prices of its own
     settings.WHITENOISE_AUTOREFRESH = True  # else every test client reads all static files when it is made
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a good one takes half a second
 
 
 @pytest.fixture
@@ -62,6 +66,41 @@ def redis_server() -> Iterator[RedisServer]:
     """A Redis of this run's own, on a free port."""
     with RedisServer.started() as server:
         yield server
+
+
+# Files that take longest, the longest first: one that begins when all else is done would leave the other workers idle.
+LONG = (
+    "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/test_audit_blinding.py",
+    "journeys/test_rater_in_browser.py", "journeys/test_admin_in_browser.py", "journeys/test_services.py",
+    "journeys/test_language_models_survive.py", "journeys/test_demo.py", "journeys/test_three_raters.py",
+    "journeys/test_practice_in_browser.py", "journeys/test_studies_in_browser.py", "ratings/test_access.py",
+    "simulation/test_workers.py",
+)  # fmt: skip
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Two more than there are cores: tests with browsers, leases and workers in them wait half of their time."""
+    return (os.cpu_count() or 1) + 2
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """xdist would hand out files by how many tests they have, and those with few tests are the long ones."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    rank = {str(here / name): at for at, name in enumerate(LONG)}
+    items.sort(key=lambda item: rank.get(str(item.path), len(LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests are there to the end: whoever looks for garbage need not look through them each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -135,6 +135,13 @@ def open_study(raters: int | None = None, **changes: Any) -> Study:
     return study
 
 
+def unblinded(study: Study, by: Any) -> Study:
+    """The study closed and unblinded by this user, as it now is."""
+    studies.close_and_unblind(study, by)
+    study.refresh_from_db()
+    return study
+
+
 def seat(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Rater:
     """A seat of an open study, the first free one unless a label is given, held by a user of its own.
 

@@ -71,9 +71,10 @@ class PostgresCluster:
     def stop(self, mode: str = "fast") -> None:
         self._run(program("pg_ctl"), "-D", str(self.folder / "data"), "-m", mode, "-w", "stop")
 
-    def new_database(self, name: str) -> str:
-        """The DATABASE_URL of a fresh database."""
-        self._run(program("createdb"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", name)
+    def new_database(self, name: str, like: str = "template1") -> str:
+        """The DATABASE_URL of a fresh database, or of a copy of one that nobody is using."""
+        where = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres")
+        self._run(program("createdb"), *where, "--template", like, name)
         return f"postgres://postgres@127.0.0.1:{self.port}/{name}"
 
     def _run(self, *command: str) -> None:

@@ -7,8 +7,10 @@ from html.parser import HTMLParser
 from io import BytesIO
 from json import dumps
 from typing import Any
+from xml.etree import ElementTree
 
 import factories
+import job_factories
 import pytest
 from django.contrib.auth.models import User
 from django.http import HttpResponseBase
@@ -16,18 +18,25 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from ratings import answering, auditing, imports, rating_imports, serving, studies
+from ratings import answering, auditing, imports, job_access, rating_imports, serving, studies
+from ratings.analyses import store
+from ratings.analyses.filters import Filters
 from ratings.answering import Timing
+from ratings.benchmarks import freezing
+from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import (
     Draft,
     Invitation,
+    MachineRater,
+    MachineRating,
     Membership,
     Rater,
     RaterProfile,
     Study,
     StudyEvent,
 )
-from simulation.models import Episode, EvidenceReview, Transition, Twin
+from simulation import jobs
+from simulation.models import Episode, EvidenceReview, Run, Transition, Twin
 from wetbench_site.access_table import TABLE
 
 pytestmark = pytest.mark.django_db
@@ -104,6 +113,7 @@ def world(settings: Any) -> dict[str, Any]:
     draft = studies.create_study(studies.read_protocol(_texts(factories.protocol(slug="draft-one"))), by=ada)
     for one in (study, evidence, draft):
         Membership.objects.create(study=one, user=analyst, role="analyst")
+    _longer_work(evidence, ada)
     return {"superuser": root, "staff": ada, "analyst": analyst, "study": study, "evidence": evidence, "draft": draft}
 
 
@@ -200,6 +210,25 @@ def _evidence_study(ada: User) -> Study:
     return study
 
 
+def _longer_work(study: Study, ada: User) -> None:
+    """A benchmark, results with a machine among the raters, and jobs that tell of all of it."""
+    rater = MachineRater.objects.create(study=study, label="M1", cast=MARKUP[:80], name=MARKUP[:110])
+    for item in study.items.all():
+        MachineRating.objects.create(
+            rater=rater, item=item, verdict=True, payload_sha256="0" * 64, reasoning=WORSE, failed=""
+        )
+    jobs.play_here(store.look(study, Filters()).job)
+    frozen = freezing.freeze(MARKUP[:110], list(Run.objects.filter(kind="episodes")), ada, note=WORSE + LONG)
+    benchmark_playing.compute(frozen)
+    for status in ("queued", "running", "done", "failed"):
+        told = {
+            "said": MARKUP,
+            "error": WORSE if status == "failed" else "",
+            "result": {"said": WORSE, "label": MARKUP, "href": "/"},
+        }
+        job_factories.job(job_access.subject(study), status, "machine_rating", **{**told, "said": WORSE[:200]})
+
+
 def addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(name, address) of every page of the site with every kind of object behind it."""
     codes = _codes()
@@ -208,24 +237,28 @@ def addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
             seat = study.raters.exclude(user=None).first() or Rater(label="R01")
             for code in codes.get(name, [uuid.uuid4()]):
                 try_with = {"slug": study.slug, "label": seat.label, "seat": seat.code, "code": code, "token": "forged",
-                            "number": 1, "step": "items"}  # fmt: skip
-                yield name, _reversed(name, try_with)
+                            "number": 1, "step": "items", "job": code, "file": 1, "name": "rates"}  # fmt: skip
+                yield from ((name, _reversed(name, {**try_with, "ending": ending})) for ending in ("svg", "csv"))
 
 
 def _codes() -> dict[str, list[uuid.UUID]]:
-    from ratings.models import Assignment, Item
-    from simulation.models import Run
+    from ratings.models import Assignment, Benchmark, Item
+    from simulation.models import Job
 
     first = {"simulation:episode": Episode, "simulation:run": Run, "simulation:twin": Twin, "ratings:vet": Twin,
-             "ratings:item": Item, "simulation:run_calls": Run}  # fmt: skip
-    found = {name: list(model.objects.values_list("code", flat=True)[:4]) for name, model in first.items()}
+             "ratings:item": Item, "simulation:run_calls": Run, "ratings:benchmark": Benchmark,
+             "ratings:job": Job}  # fmt: skip
+    found = {
+        name: list(model.objects.order_by("-pk").values_list("code", flat=True)[:4]) for name, model in first.items()
+    }
     places = Assignment.objects.exclude(rater__user=None).order_by("rater", "position")
     return {**found, "ratings:rate": list(places.values_list("code", flat=True))}
 
 
 def _reversed(name: str, values: dict[str, Any]) -> str:
     for wanted in ((), ("slug",), ("seat",), ("code",), ("token",), ("slug", "label"), ("slug", "code"), ("slug", "step"),
-                   ("slug", "number"), ("code", "number")):  # fmt: skip
+                   ("slug", "number"), ("code", "number"), ("job",), ("job", "file"), ("slug", "name"), ("code", "name"),
+                   ("slug", "name", "ending"), ("code", "name", "ending")):  # fmt: skip
         try:
             return reverse(name, kwargs={key: values[key] for key in wanted})
         except NoReverseMatch:  # an address with other parts
@@ -234,7 +267,9 @@ def _reversed(name: str, values: dict[str, Any]) -> str:
 
 
 def wrong_with(response: HttpResponseBase) -> list[str]:
-    """What in a page could run, load or mislead."""
+    """What in a page or a drawing could run, load or mislead."""
+    if response.get("Content-Type", "") == "image/svg+xml":
+        return _wrong_in_drawing(response.content)
     if not response.get("Content-Type", "").startswith("text/html") or response.streaming:
         return []
     reader = Reader()
@@ -244,6 +279,24 @@ def wrong_with(response: HttpResponseBase) -> list[str]:
     return raw + reader.found + (["a template ran"] if "alert(1)&gt;49" in text else [])
 
 
+def _wrong_in_drawing(content: bytes) -> list[str]:
+    """A file that a browser would open by itself: no element that runs or loads, no attribute that refers or reacts."""
+    every = list(ElementTree.fromstring(content).iter())
+    tags = {element.tag.rpartition("}")[2] for element in every} - DRAWN
+    attributes = {name for element in every for name in element.attrib if name.startswith("on") or "href" in name}
+    return [*sorted(tags), *sorted(attributes)]
+
+
+DRAWN = {"svg", "g", "path", "line", "rect", "text", "tspan", "title", "style"}
+# Pages of longer work and of results: the superuser must have met hostile text on each of them.
+RESULTS = {
+    "ratings:study",
+    "ratings:item",
+    "ratings:job",
+    "ratings:benchmark",
+    "ratings:benchmarks",
+    "ratings:machines",
+}
 LEAST = {"superuser": 20, "staff": 20, "analyst": 4, "rater": 5}  # pages of each role that must have shown some
 
 
@@ -261,6 +314,7 @@ def test_hostile_text_is_shown_as_text_on_every_page(world: dict[str, Any]) -> N
                     if response.status_code == 200 and not response.streaming and b"=cmd|" in response.content:
                         met.add(name)
         assert len(met) >= least, (role, met)
+        assert role != "superuser" or met >= RESULTS, RESULTS - met
     assert wrong == set()
 
 

@@ -36,6 +36,10 @@ def address(pattern: str) -> str:
         ("<int:number>", "0"),
         ("<slug:label>", "R99"),
         ("<str:token>", "forged"),
+        ("<uuid:job>", "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"),
+        ("<int:file>", "0"),
+        ("<slug:name>", "rates"),
+        ("<ending:ending>", "svg"),
     ):
         pattern = pattern.replace(kind, example)
     assert "<" not in pattern, f"give {pattern} an example above"

@@ -5,6 +5,7 @@ a process like any other, with connections of its own; only its imports, four se
 """
 
 import ctypes
+import gc
 import importlib
 import json
 import os
@@ -116,6 +117,7 @@ def warm_up() -> None:
     django.setup()
     run_checks()  # imports every view, as Celery does when a worker starts
     importlib.import_module("wetbench_site.celery").app.loader.import_default_modules()
+    gc.freeze()  # what is there stays: no child looks through it for garbage, which would copy its every page
 
 
 def become(start: list[str], database: str, log: str) -> int:

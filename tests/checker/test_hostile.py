@@ -4,10 +4,10 @@ import copy
 import io
 import json
 import random
-import time
 
 import pytest
 from checker.bases import BASES
+from effort import takes_under
 
 from simulation.checker import TransitionError, check, lines
 from simulation.management.commands.check_transitions import plain
@@ -78,9 +78,7 @@ def test_a_plate_full_of_twins_is_checked_in_seconds():
         "outcome": {"success": True, "new_materials": [{"name": f"Kept sample {n} of it", **sample} for n in range(384)],
                     "new_observations": [{"description": f"Sample {n} of it", "value": "1 mL"} for n in range(384)]},
     }  # fmt: skip
-    started = time.monotonic()
-    check(data)
-    assert time.monotonic() - started < 15
+    assert takes_under(15, lambda: check(data), tries=2)
 
 
 def test_a_terminal_is_not_steered():

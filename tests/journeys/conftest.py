@@ -1,10 +1,11 @@
-"""Debian's Chromium, watched: a page that breaks the content policy or throws fails its test."""
+"""A Chromium of Debian's, watched: a page that breaks the content policy or throws fails its test."""
 
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from services import program
+from system import lightest_browser
 
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 REPORT_VIOLATIONS = """
@@ -14,12 +15,14 @@ document.addEventListener("securitypolicyviolation", (event) =>
 WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 NewPage = Callable[..., Page]
+PATIENCE = 15_000  # ms; opening a study takes a second, and several on a machine that kills fifty workers meanwhile
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program("chromium"), args=ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=program(lightest_browser()), args=ARGUMENTS)
         yield browser
         browser.close()
 
@@ -37,7 +40,7 @@ def new_context(chromium: Browser, complaints: list[str]) -> Iterator[Callable[.
 
     def make(**options: object) -> BrowserContext:
         context = chromium.new_context(**{"viewport": WIDE, **options})  # type: ignore[arg-type]  # Playwright's own names
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE)
         context.add_init_script(REPORT_VIOLATIONS)
         context.on("console", lambda message: _note(complaints, message))
         context.on("weberror", lambda error: complaints.append(str(error.error)))

@@ -199,16 +199,18 @@ def study(stage: str) -> Study:
     return made
 
 
-@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
-def test_every_staff_page_is_sound(
-    new_context: NewContext, site: str, furnished: list[str], viewport: dict[str, int]
+def test_every_staff_page_is_sound_on_a_desk_and_on_a_phone(
+    new_context: NewContext, site: str, furnished: list[str]
 ) -> None:
     assert Twin.objects.filter(status="done").exists()
-    page = signed_in(new_context(viewport=viewport), site)
+    page = signed_in(new_context(), site)
     for address in furnished:
+        page.set_viewport_size(WIDE)
         answer = page.goto(site + address)
         assert answer is not None
         assert answer.status == 200, address
+        sound(page)
+        page.set_viewport_size(PHONE)
         sound(page)
 
 

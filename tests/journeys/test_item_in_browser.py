@@ -97,9 +97,26 @@ def test_the_usual_item_needs_no_scrolling_with_marks_and_context(
     assert bar is not None and lowest <= bar["y"]
 
 
-@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
-@pytest.mark.parametrize("layout", ["plain", "balance"])
-@pytest.mark.parametrize("step", [wash(), aliquots(), change_of_medium()], ids=["wash", "aliquots", "wells"])
+STEPS = {"wash": wash(), "aliquots": aliquots(), "wells": change_of_medium()}
+LOOKS = [(name, layout, size) for name in STEPS for layout in ("plain", "balance") for size in ("wide", "phone")]
+# Each step, layout and width in every run; each with each in the thorough one.
+QUICK = {("wash", "plain", "wide"), ("wash", "balance", "phone"), ("aliquots", "plain", "phone"),
+         ("aliquots", "balance", "wide"), ("wells", "plain", "wide"), ("wells", "balance", "phone")}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("step", "layout", "viewport"),
+    [
+        pytest.param(
+            STEPS[look[0]],
+            look[1],
+            WIDE if look[2] == "wide" else PHONE,
+            id="-".join(look),
+            marks=[] if look in QUICK else [pytest.mark.thorough],
+        )
+        for look in LOOKS
+    ],
+)
 def test_every_layout_is_accessible_and_as_wide_as_the_screen(
     new_context: NewContext, site: str, step: dict[str, Any], layout: str, viewport: dict[str, int]
 ) -> None:

@@ -19,7 +19,7 @@ from services import PostgresCluster, RedisServer
 from warm_processes import Forked, Warm
 
 pytestmark = pytest.mark.services
-KILLS, EPISODES, KNOWN = 50, 20, 6  # KNOWN: so many of them are also played undisturbed
+KNOWN = 6  # so many episodes are also played undisturbed
 STEPS = 6  # of an attempt, at most
 NewHouse = Callable[[str], AbstractContextManager[House]]
 
@@ -72,22 +72,23 @@ def order(house: House, episodes: int) -> None:
     house.manage(*ORDER, *CAPPED, "--attempts", str(episodes))
 
 
-def test_fifty_killed_workers_lose_and_double_no_step_and_each_pays_again_only_what_it_had_under_way(
+def test_killed_workers_lose_and_double_no_step_and_each_pays_again_only_what_it_had_under_way(
     new_house: NewHouse, undisturbed: dict[int, list[tuple[int, str]]]
 ) -> None:
+    kills, episodes = 50, 20
     with new_house("killed") as house:
-        order(house, EPISODES)
+        order(house, episodes)
         house.dispatcher()
         workers = [house.worker() for _ in range(3)]
-        killed = disturbed.play_with_killings(house, workers, random.Random(4), KILLS, pause=0.05)
+        killed = disturbed.play_with_killings(house, workers, random.Random(4), kills, pause=0.05)
         house.until_ended()
         calls = house.calls()
         assert disturbed.wrong(house) == {}
         assert calls["lost"] == killed.calls  # each call in flight was paid again at most, and the ledger says so
-        assert len(house.steps()) == EPISODES
+        assert len(house.steps()) == episodes
         assert first(house.steps(), KNOWN) == undisturbed
-        assert killed.workers == KILLS, "the episodes ended too soon: the test proved too little"
-        assert killed.calls >= KILLS / 5, "too few workers died in the middle of a call"
+        assert killed.workers == kills, "the episodes ended too soon: the test proved too little"
+        assert killed.calls >= kills / 5, "too few workers died in the middle of a call"
 
 
 def first(steps: dict[int, list[tuple[int, str]]], episodes: int) -> dict[int, list[tuple[int, str]]]:

@@ -46,6 +46,12 @@ def press(page: Page, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+def titled(page: Page, title: str) -> None:
+    """The page of that title is there, and its script hears keys."""
+    expect(page).to_have_title(title)
+    page.wait_for_load_state()
+
+
 def saved(page: Page) -> Any:
     return page.locator("#saved")
 
@@ -94,9 +100,9 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
     expect(page.locator("h1")).to_be_focused()
     # a correction: back, another verdict, and on
     press(page, "u")
-    expect(page).to_have_title("Changing an answer, WetBench")
+    titled(page, "Changing an answer, WetBench")
     press(page, "5", "Enter")
-    expect(page).to_have_title("Item 2 of 5, WetBench")
+    titled(page, "Item 2 of 5, WetBench")
     # 2: the session is lost
     end_session(browser)
     press(page, "p", "3", "Enter")
@@ -115,14 +121,16 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
     page.bring_to_front()
     press(page, "n", "1", "Enter")
     expect(page.locator("h1")).to_contain_text("Which answer shall stand?")
+    expect(page.locator("h1")).to_be_focused()
     press(page, "Tab", "Enter")  # keep the saved one
-    expect(page).to_have_title("Item 4 of 5, WetBench")
+    titled(page, "Item 4 of 5, WetBench")
     # 4: the connection drops
     browser.set_offline(True)
     press(page, "n", "2", "Enter")
     expect(page.get_by_role("alert")).to_contain_text("Not saved yet.")
     browser.set_offline(False)  # what waits is sent by itself
     expect(saved(page)).to_contain_text("4 saved")
+    expect(page.locator("h1")).to_be_focused()
     # 5: the last one
     press(page, "x", "Enter")
     page.wait_for_url(DONE)
@@ -147,7 +155,7 @@ def test_three_keys_and_one_request_to_the_next_item(new_context: NewContext, si
 
     assert [line for line in asked if not _beside(line[1])] == [("POST", first)]
     assert page.url != first and page.url == f"{site}/rate/{nth(rater, 2).code}/"
-    expect(page).to_have_title("Item 2 of 5, WetBench")
+    titled(page, "Item 2 of 5, WetBench")
     assert re.search(r"last at \d\d:\d\d:\d\d$", saved(page).inner_text())
 
 
@@ -505,8 +513,15 @@ def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_context: NewCon
     check(page)
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["1440", "390"])
-@pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        pytest.param(TRANSITION, WIDE, id="transition-1440"),
+        pytest.param(EVIDENCE, PHONE, id="evidence-390"),
+        pytest.param(TRANSITION, PHONE, id="transition-390", marks=pytest.mark.thorough),
+        pytest.param(EVIDENCE, WIDE, id="evidence-1440", marks=pytest.mark.thorough),
+    ],
+)
 def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
     new_context: NewContext, complaints: list[str], site: str, size: dict[str, int], kind: str
 ) -> None:

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -18,6 +20,7 @@ import redis
 from django.conf import settings
 from services import PostgresCluster, RedisServer, free_port
 from visitor import Page, Visitor
+from warm_processes import Forked, Warm
 
 from simulation import workers
 
@@ -40,31 +43,50 @@ PROTOCOL = {
 }
 
 
-class Laboratory:
-    """A site in processes of its own, as `make serve` and `make worker` start them on a server."""
+CELERY = ("celery", "worker", "--pool", "threads", "--concurrency", "2", "--loglevel", "error")
 
-    def __init__(self, folder: Path, database: str, broker: str) -> None:
+
+class Laboratory:
+    """A site in processes of its own. Its commands are forked from one process that has everything imported."""
+
+    def __init__(self, folder: Path, database: str, broker: str, pace: float) -> None:
         self.folder, self.port = folder, free_port()
         self.env = {
             **os.environ,
             "DATABASE_URL": database,
             "CELERY_BROKER_URL": broker,
             "WETBENCH_VAR_DIR": str(folder),
-            "WETBENCH_PACE": "0.2",
+            "WETBENCH_PACE": str(pace),
         }
+        self.database = database.rpartition("/")[2] if database.startswith("postgres") else str(folder / "site.sqlite3")
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.forked = 0
+
+    @contextmanager
+    def opened(self) -> Iterator["Laboratory"]:
+        """Migrated, with the laboratory loaded; whatever runs ends with the block."""
+        with Warm.started(self.env) as self.warm:
+            self.manage("migrate", "--verbosity", "0")
+            self.manage("load_lab")
+            yield self
+            self.stop()
 
     @property
     def site(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
     def manage(self, *arguments: str) -> str:
-        command = [sys.executable, "manage.py", *arguments]
-        done = subprocess.run(command, cwd=settings.BASE_DIR, env=self.env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
+        done = self.fork("manage.py", *arguments)
+        assert done.wait(120) == 0, f"{arguments}: {done.said()}"
+        return done.log.read_text()
 
-    def start(self) -> None:
+    def fork(self, *command: str) -> Forked:
+        """A command as a process of its own, which goes on by itself."""
+        self.forked += 1
+        return self.warm.start(self.database, self.folder / f"{self.forked}.log", *command)
+
+    def serve(self) -> None:
+        """Web server and worker, as `make serve` and `make worker` start them on a server."""
         gunicorn = ["-m", "gunicorn", "wetbench_site.wsgi", "--bind", f"127.0.0.1:{self.port}", "--threads", "4"]
         for arguments in (gunicorn, ["manage.py", "worker", "--threads", "2"]):
             log = (self.folder / f"{arguments[1]}.log").open("wb")
@@ -85,12 +107,9 @@ class Laboratory:
 
 @pytest.fixture
 def laboratory(postgres: PostgresCluster, redis_server: RedisServer, tmp_path: Path) -> Iterator[Laboratory]:
-    house = Laboratory(tmp_path, postgres.new_database("journey"), redis_server.url)
-    house.manage("migrate", "--verbosity", "0")
-    house.manage("load_lab")
-    house.start()
-    yield house
-    house.stop()
+    with Laboratory(tmp_path, postgres.new_database("journey"), redis_server.url, 0.2).opened() as house:
+        house.serve()
+        yield house
 
 
 def test_seed_simulate_twin_rate_dashboard_and_csv(laboratory: Laboratory, redis_server: RedisServer) -> None:
@@ -139,6 +158,9 @@ def test_seed_simulate_twin_rate_dashboard_and_csv(laboratory: Laboratory, redis
     laboratory.manage("unblind", "services", "--by", "boss")
     dashboard = admin.get("/studies/services/")
     assert dashboard.status == 200 and "simulated" in dashboard.text and "Wilson" in dashboard.text
+    # The page asked for the analysis with its resamples and figures, and the Celery worker plays that job too.
+    until_shown(admin, "/studies/services/", "2,000 resamples", laboratory)
+    until_shown(admin, "/studies/services/", "<svg", laboratory)
 
     exported = admin.get("/studies/services/ratings.csv")
     rows = list(csv.DictReader(io.StringIO(exported.text.removeprefix("\ufeff"))))
@@ -160,63 +182,71 @@ def test_killed_celery_workers_lose_and_double_no_step_on_postgresql(
     postgres: PostgresCluster, redis_server: RedisServer, tmp_path: Path
 ) -> None:
     order = ("run_episodes", "--experiment", "caffeine-hplc-analysis", "--attempts", "4", "--seed", "7")
-    told = {}
-    for name in ("undisturbed", "disturbed"):
-        house = Laboratory(tmp_path, url := postgres.new_database(name), redis_server.url)
-        house.env["WETBENCH_PACE"] = "0.02"  # a dead worker's lease runs out after 1.2 s
-        house.manage("migrate", "--verbosity", "0")
-        house.manage("load_lab")
-        house.manage(*order, *(("--wait",) if name == "undisturbed" else ()))
-        with psycopg.connect(url, autocommit=True) as database:
-            if name == "disturbed":
-                assert play_with_killings(house, database) >= 3, "the workers finished before they could be killed"
-            told[name] = database.execute(STEPS).fetchall()
+    told, url = {}, postgres.new_database("undisturbed")
+    # At this pace a dead worker's lease runs out after 1.2 s.
+    with Laboratory(tmp_path, url, redis_server.url, pace=0.02).opened() as house:
+        disturbed = postgres.new_database("disturbed", like="undisturbed")
+        house.manage(*order, "--wait")
+        told["undisturbed"] = steps(url)
+        house.database = "disturbed"
+        house.manage(*order)
+        with psycopg.connect(disturbed, autocommit=True) as database:
+            assert play_with_killings(house, database) >= 3, "the workers finished before they could be killed"
+        told["disturbed"] = steps(disturbed)
     assert told["disturbed"] == told["undisturbed"] and len(told["disturbed"]) > 40
+
+
+def steps(url: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(url) as database:
+        return database.execute(STEPS).fetchall()
 
 
 def play_with_killings(house: Laboratory, database: "psycopg.Connection[tuple[int, ...]]") -> int:
     """Let Celery play to the end, killing each of the first workers after a few more steps: how many were killed."""
-    celery = ["-m", "celery", "-A", "wetbench_site", "worker", "--pool", "threads", "--concurrency", "2"]
-    quiet = {"cwd": settings.BASE_DIR, "env": house.env, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    dispatcher = subprocess.Popen([sys.executable, "manage.py", "dispatch"], **quiet)
+    dispatcher = house.fork("manage.py", "dispatch")
     killed, until = 0, time.monotonic() + 120
     try:
         while database.execute(UNENDED).fetchall()[0][0]:
             before = len(database.execute(STEPS).fetchall())
-            worker = subprocess.Popen([sys.executable, *celery, "--loglevel", "error"], **quiet)
+            worker = house.fork(*CELERY)
             while database.execute(UNENDED).fetchall()[0][0]:
-                assert time.monotonic() < until, "the episodes never ended"
+                assert time.monotonic() < until, f"the episodes never ended\n{worker.said()}"
                 if killed < 4 and len(database.execute(STEPS).fetchall()) >= before + 5:
                     killed += 1
                     break
-                time.sleep(0.01)
-            worker.kill()
-            worker.wait()
+                time.sleep(0.02)
+            worker.signal(signal.SIGKILL)
+            worker.wait(20)
     finally:
-        dispatcher.terminate()
+        dispatcher.signal(signal.SIGTERM)
         dispatcher.wait(30)
     return killed
 
 
 def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: RedisServer, tmp_path: Path) -> None:
-    house = Laboratory(tmp_path, "", redis_server.url)
-    house.env["WETBENCH_PACE"] = "0.02"  # an unheard bell is old after 0.3 s, the dispatcher looks each 0.02 s
-    house.manage("migrate", "--verbosity", "0")
-    house.manage("load_lab")
-    house.manage("run_episodes", "--experiment", "all", "--attempts", "7")  # 18 experiments: 126 episodes
-    broker = redis.Redis.from_url(redis_server.url)
-    broker.flushall()
-    dispatcher = subprocess.Popen([sys.executable, "manage.py", "dispatch"], cwd=settings.BASE_DIR, env=house.env)
-    try:
-        until = time.monotonic() + 30
-        while broker.llen("celery") < workers.BELLS and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(2)  # time to ring six times more for each
-        assert broker.llen("celery") == workers.BELLS
-    finally:
-        dispatcher.send_signal(signal.SIGTERM)
-        assert dispatcher.wait(30) == 0
+    # At this pace an unheard bell is old after 0.3 s, and the dispatcher looks each 0.02 s.
+    with Laboratory(tmp_path, "", redis_server.url, pace=0.02).opened() as house:
+        house.manage("run_episodes", "--experiment", "all", "--attempts", "7")  # 18 experiments: 126 episodes
+        house.manage("shell", "-c", "from simulation import jobs; jobs.request('audit', {'study': 0}, subject='')")
+        broker = redis.Redis.from_url(redis_server.url)
         broker.flushall()
+        dispatcher = house.fork("manage.py", "dispatch")
+        try:
+            until = time.monotonic() + 30
+            while waiting(broker) < workers.BELLS and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(2)  # time to ring six times more for each
+            assert waiting(broker) == workers.BELLS
+            assert 1 <= broker.llen("celery") <= 10, "the job's bells, and no others, are where workers look first"
+        finally:
+            dispatcher.signal(signal.SIGTERM)
+            assert dispatcher.wait(30) == 0, dispatcher.said()
+            broker.flushall()
+
+
+def waiting(broker: "redis.Redis[bytes]") -> int:
+    """Messages of every priority: kombu keeps a list for each."""
+    return sum(int(broker.llen(name)) for name in broker.keys("celery*"))
 
 
 def rate_everything(rater: Visitor, link: str) -> int:

@@ -13,7 +13,11 @@ from django.test import Client
 from django.urls import reverse
 from playwright.sync_api import BrowserContext, Page, expect
 
+from ratings import studies
+from ratings.analyses import store
+from ratings.analyses.filters import Filters
 from ratings.models import Study
+from simulation import jobs
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -57,7 +61,7 @@ def test_a_study_is_built_looked_at_opened_run_and_unblinded(
     for kind, count in (("none", 4), ("obvious", 3), ("subtle", 3)):
         page.get_by_label(f"Items by offline, {kind}", exact=True).fill(str(count))
     press(page, "Save and count the pool")
-    expect(page.locator("#counted")).to_contain_text("60 %")
+    expect(page.locator("#counted")).to_contain_text("60%")
     sound(page)
     press(page, "Save and go on")
     page.locator("#id_raters").fill("1")
@@ -113,3 +117,48 @@ def test_without_scripts_the_pool_is_counted_by_a_link(new_context: NewContext, 
     expect(page.locator("#stock")).to_contain_text("enough")
     press(page, "Open the study")
     expect(page.locator("main")).to_contain_text("The study is open.")
+
+
+def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
+    new_context: NewContext, live_server: Any, complaints: list[str]
+) -> None:
+    factories.pool()
+    study = factories.open_study()
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    studies.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
+    study.refresh_from_db()
+    jobs.play_here(store.look(study, Filters()).job)
+    page = ada_at(new_context(), live_server.url, "/")
+    study.members.create(user=User.objects.get(username="ada"), role="analyst")
+    page.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
+    expect(page.locator(".headline dt")).to_have_count(5)
+    expect(page.locator(".figure svg:visible").first).to_be_visible()
+    sound(page)
+    page.emulate_media(color_scheme="dark")
+    sound(page)
+    folded = page.locator("#panel-rates_by_action .figure")
+    expect(folded).to_be_hidden()
+    page.emulate_media(color_scheme="dark", media="print")
+    expect(folded).to_be_visible()  # paper cannot be unfolded, and is white
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    page.emulate_media(color_scheme="light", media="screen")
+    page.get_by_text("Filter these results").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Planted error", exact=True).focus()
+    page.keyboard.type("subtle")
+    page.locator("main").get_by_role("button", name="Show", exact=True).press("Enter")
+    expect(page.locator("main")).to_contain_text("Only planted error: subtle error.")
+    sound(page)
+    page.get_by_role("link", name="Planted error: subtle error").press("Enter")
+    expect(page.locator(".chips")).to_have_count(0)
+    region = page.get_by_role("region", name="Table of raters and items")
+    region.focus()
+    expect(region).to_be_focused()
+    table = page.locator("summary").filter(has_text="Table").first
+    table.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name=re.compile("^Table: ")).first).to_be_visible()
+    region.get_by_role("link").first.press("Enter")
+    expect(page.get_by_role("heading", name="Where it came from")).to_be_visible()
+    sound(page)

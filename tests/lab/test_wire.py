@@ -2,9 +2,9 @@
 
 import contextlib
 import random
-import time
 
 import pytest
+from effort import grows_with
 
 from simulation.lab.actions import Action
 from simulation.lab.wire import LONGEST, WireError, read
@@ -114,17 +114,17 @@ def test_anything_else_is_refused_with_what_is_expected(written, reason):
 
 @pytest.mark.parametrize("unit", ["{", "}", "=", ",", "\n", " ", '"', "a=", "a=1,", '="', "ACTION", "*", "(,", "MAT-"])
 def test_time_grows_no_faster_than_the_text(unit):
-    def seconds(length):
+    def reading(length):
         text = "ACTION: X\nMATERIALS: a\nPARAMETERS: k=" + unit * (length // len(unit))
-        started = time.perf_counter()
-        for _ in range(3):
+
+        def read_it():
             with contextlib.suppress(WireError):
                 read(text[:LONGEST])
-        return time.perf_counter() - started
 
-    seconds(1000)
-    # Eight times the text; a reader that goes back over it takes 64 times as long. 5 ms hide the clock's own noise.
-    assert seconds(48_000) < 24 * seconds(6_000) + 0.005
+        return read_it
+
+    # Eight times the text; a reader that goes back over it takes 64 times as long.
+    assert grows_with(reading(6_000), reading(48_000), times=24)
 
 
 def test_no_text_whatever_breaks_the_reader():

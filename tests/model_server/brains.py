@@ -13,6 +13,7 @@ SUBMIT = "SubmitMaterialsObservationsForReview"
 _FEWEST, _MOST = 5, 12  # steps of an attempt, the submission not counted
 _AT_ONCE = 3  # materials of one action
 _FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
+_VERDICTS = re.compile(r'"verdict": "(\w+) \| (not \w+) \|')
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -166,6 +167,20 @@ def _classifier(question: Question, mind: Mind) -> str:
     )
 
 
+def rating(question: Question, mind: Mind) -> dict[str, Any]:
+    """A verdict in the words that the instructions allow, and where it is the second of them, one row marked."""
+    asked = question.turns[0].text
+    yes, no = _VERDICTS.search(question.system).groups()  # type: ignore[union-attr]  # the instructions name them
+    drawn = draw(1000, mind.seed, "rating", asked)
+    keys = re.findall(r'"key": "([^"]+)"', asked)
+    return {
+        "reason": f"Drawn: {drawn}.",
+        "verdict": no if drawn % 3 == 0 else yes,
+        "confidence": 1 + drawn % 5,
+        "marks": [keys[drawn % len(keys)]] if drawn % 3 == 0 else [],
+    }
+
+
 def _written(made: Callable[[Question, Mind], dict[str, Any]]) -> Callable[[Question, Mind], str]:
     return lambda question, mind: json.dumps(made(question, mind), ensure_ascii=False)
 
@@ -177,4 +192,5 @@ _BRAINS: Mapping[Role, Callable[[Question, Mind], str]] = {
     Role.TRANSITION: _written(outcome),
     Role.PERTURBED: _written(spoilt),
     Role.CLASSIFIER: _classifier,
+    Role.RATER: _written(rating),
 }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from .questions import Question
 
 # What a prompt encloses in these is data; greedy, so that an end written inside the data changes nothing.
-_TAGGED = re.compile(r"<(materials|observations|action|record|interpretation)>.*</\1>", re.DOTALL)
+_TAGGED = re.compile(r"<(materials|observations|action|record|interpretation|context|item|rows)>.*</\1>", re.DOTALL)
 _MARKED = re.compile(r"<<<([A-Z]+ [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
 _SUMMARY = re.compile(r"summar", re.IGNORECASE)
 _BARCODE = re.compile(r"MAT-[A-Z0-9]{8}\b")
@@ -33,6 +33,7 @@ class Role(StrEnum):
     TRANSITION = "transition"
     PERTURBED = "perturbed"
     CLASSIFIER = "classifier"
+    RATER = "rater"
 
 
 OUTCOMES = (Role.TRANSITION, Role.PERTURBED)  # roles whose answer is an outcome in JSON
@@ -52,6 +53,8 @@ class Seen(NamedTuple):
 def role(question: Question) -> Role:
     """By the form of answer that the instructions state; what stands between data tags is not looked at."""
     instructions = _MARKED.sub("", _TAGGED.sub("", question.asked))
+    if '"marks"' in question.system:
+        return Role.RATER
     if "new_materials" in question.system:
         return Role.PERTURBED if "SECRET" in question.system or "SECRET" in instructions else Role.TRANSITION
     if _asks_for_action(question.system):

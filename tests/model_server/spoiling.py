@@ -46,6 +46,8 @@ def _wrong_enum(text: str, role: Role, rule: "Rule") -> str:
         return edits.changed(text, _wrong_word)
     if role is Role.CLASSIFIER:
         return re.sub(r"<verdict>\w+", "<verdict>MAYBE", text)
+    if role is Role.RATER:
+        return edits.changed(text, lambda judgement: judgement.update(verdict="MAYBE"))
     return re.sub(r"^ACTION: .*$", "ACTION: Teleport", text, flags=re.MULTILINE)
 
 
@@ -61,6 +63,8 @@ def _missing_field(text: str, role: Role, rule: "Rule") -> str:
         return edits.changed(text, lambda outcome: outcome.pop("success"))
     if role is Role.CLASSIFIER:
         return re.sub(r"<verdict>.*</verdict>\n", "", text)
+    if role is Role.RATER:
+        return edits.changed(text, lambda judgement: judgement.pop("verdict"))
     return re.sub(r"^ACTION: .*\n", "", text, flags=re.MULTILINE)
 
 

@@ -1,9 +1,9 @@
 """Instruments and eyes: numbers from the state or from declared truth, with seeded noise, or none at all."""
 
 import re
-import time
 
 import pytest
+from effort import takes_under
 from small_lab import SmallLab, material
 
 TRUTH = {
@@ -308,10 +308,12 @@ def test_a_question_of_any_length_is_judged_at_once(small):
         "W" * 10**6,
         "W" + "?" * 299,
     ]
-    started = time.perf_counter()
-    for question in long:
-        assert not small.do("VisualInspection", "sample", question=question).outcome.success
-    assert time.perf_counter() - started < 1  # a pattern that backtracks would take years
+
+    def ask_them():
+        for question in long:
+            assert not small.do("VisualInspection", "sample", question=question).outcome.success
+
+    assert takes_under(1, ask_them)  # a pattern that backtracks would take years
 
 
 def test_detector_voltages_are_typed(small):

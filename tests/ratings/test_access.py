@@ -33,7 +33,16 @@ OWN = {
 }
 ANYWHERE = {**OWN, "other rater": ("account", "rater"), "other admin": ("account", "staff", "admin")}
 # Granted by role, and 404 all the same: the study is not that far, or the empty form names no practice item.
-NOT_YET = {"ratings:practice", "ratings:result", "ratings:items", "ratings:item", "ratings:certificate"}
+NOT_YET = {
+    "ratings:practice",
+    "ratings:result",
+    "ratings:items",
+    "ratings:item",
+    "ratings:certificate",
+    "ratings:figure",
+    "ratings:results_json",
+    "ratings:table_csv",
+}
 
 
 @pytest.fixture
@@ -122,6 +131,14 @@ def test_what_is_not_yours_looks_like_what_does_not_exist(world: World) -> None:
         ("analyst", "/studies/other/", "/studies/nowhere/"),
         ("rater", world.path("simulation:episode"), f"/episodes/{missing}/"),
         ("rater", "/admin/", "/administrator/"),
+        ("other admin", world.path("ratings:job"), f"/jobs/{missing}/"),
+        ("other admin", world.path("ratings:job_file"), f"/jobs/{missing}/files/1/"),
+        ("rater", world.path("ratings:benchmark"), f"/benchmarks/{missing}/"),
+        ("other admin", "/studies/walked/export/", "/studies/nowhere/export/"),
+        ("other admin", "/studies/walked/machines/", "/studies/nowhere/machines/"),
+        ("admin", "/studies/walked/results.json", "/studies/nowhere/results.json"),  # sealed
+        ("admin", "/studies/walked/tables/rates.csv", "/studies/walked/tables/none.csv"),
+        ("admin", "/studies/walked/figures/rates.svg", "/studies/walked/figures/none.svg"),
     ]
     for person, foreign, none in pairs:
         one, two = asked(world, person, "GET", foreign), asked(world, person, "GET", none)
@@ -140,7 +157,7 @@ def test_the_back_office_is_for_superusers_only(world: World) -> None:
     assert [asked(world, "superuser", "GET", path).status_code for path in BACK_OFFICE] == [200, 302, 200, 200, 404]
 
 
-LOGGED = {"ratings:ratings_csv", "ratings:pack", "ratings:admin_link", "ratings:unblind_study"}
+LOGGED = {"ratings:ratings_csv", "ratings:admin_link", "ratings:unblind_study"}
 
 
 @pytest.mark.parametrize("person", ["superuser", "analyst"])

@@ -45,7 +45,12 @@ def walk(history: History) -> None:
 
 @pytest.mark.parametrize(
     ("design", "rule", "seed"),
-    [("balanced", "keep", 1), ("balanced", "drop", 2), ("pool", "keep", 3), ("pool", "drop", 4)],
+    [
+        ("balanced", "keep", 1),
+        pytest.param("balanced", "drop", 2, marks=pytest.mark.one_database),
+        pytest.param("pool", "keep", 3, marks=pytest.mark.one_database),
+        ("pool", "drop", 4),
+    ],
 )
 def test_whatever_happens_answers_are_kept_and_each_item_ends_with_as_many_as_it_wants(
     design: str, rule: str, seed: int
@@ -57,7 +62,7 @@ def test_whatever_happens_answers_are_kept_and_each_item_ends_with_as_many_as_it
     assert history.given() == dict.fromkeys(items, history.study.ratings_per_item)
 
 
-@pytest.mark.parametrize("rule", ["keep", "drop"])
+@pytest.mark.parametrize("rule", [pytest.param("keep", marks=pytest.mark.one_database), "drop"])
 def test_whatever_happens_where_everybody_rates_everything_nothing_is_lost_and_nobody_left_out(rule: str) -> None:
     history = begin("crossed", rule, 1)
     walk(history)

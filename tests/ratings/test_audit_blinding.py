@@ -1,6 +1,7 @@
 """The blinding audit: passes on real studies, and fails on each of many leaks, naming it."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -32,7 +33,7 @@ from ratings.models import (
     Rating,
     Study,
 )
-from simulation import fixtures, queueing
+from simulation import fixtures, queueing, workers
 from simulation.models import Experiment, Transition, Twin
 
 pytestmark = pytest.mark.django_db
@@ -99,7 +100,7 @@ def through(settings: Any, middleware: str) -> None:
 
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str) -> None:
-    study = opened(kind, each=7, ratings_per_item=2, raters=6) if kind == TRANSITION else opened(kind)
+    study = opened(kind, each=6, ratings_per_item=2, raters=2) if kind == TRANSITION else opened(kind)
     audit = auditing.run(study)
     report = audit.report
     assert audit.passed and report["passed"], report["leaks"]
@@ -131,7 +132,7 @@ def test_items_that_nobody_has_claimed_yet_are_looked_at_as_well(laboratory: Non
 
 
 def test_an_audit_leaves_nothing_behind_but_its_report(laboratory: None) -> None:
-    study = opened(each=2)
+    study = opened(each=2, raters=1)
     rater = study.raters.first()
     before = list(Rater.objects.order_by("pk").values()), list(Assignment.objects.order_by("pk").values())
     sources = list(ItemSource.objects.order_by("pk").values())
@@ -146,7 +147,7 @@ def test_an_audit_leaves_nothing_behind_but_its_report(laboratory: None) -> None
 
 
 def test_a_closed_study_is_audited_as_it_was_shown(laboratory: None) -> None:
-    study = opened(each=2)
+    study = opened(each=2, raters=1)
     studies.close(study)
     audit = auditing.run(Study.objects.get(pk=study.pk))
     assert audit.passed and Study.objects.get(pk=study.pk).status == "closed"
@@ -160,10 +161,28 @@ def study(laboratory: None) -> Study:
     return opened()
 
 
+@pytest.fixture
+def small(laboratory: None) -> Study:
+    """Six items of one rater: what is sent with every item shows here too, in half the time."""
+    return opened(each=2, raters=1)
+
+
+def of_payloads(study: Study) -> dict[str, Any]:
+    """The report of the checks that read payloads and fetch nothing."""
+    checks = payloads.checks(study, sealed(study))
+    return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
+
+
+def of_order(study: Study) -> dict[str, Any]:
+    """The same of the checks of places and rows."""
+    checks = orders.checks(study)
+    return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
+
+
 def test_a_key_too_many_in_a_payload_is_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = pool.blind_transition
     monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "gpt" if given[1:] else ""})
-    assert "payload: payload key 'model'" in leaks(audited(opened()), "payload keys")
+    assert "payload: payload key 'model'" in leaks(of_payloads(opened()), "payload keys")
 
 
 @pytest.mark.thorough
@@ -184,7 +203,7 @@ def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
     told = "It looks as if somebody doubled what was poured into it. SECRET: so it is"
     source.item.payload["observations"] = [{"type": "visual", "description": told, "value": ""}]
     source.item.save()
-    report = audited(study)
+    report = of_payloads(study)
     said = leaks(report, "payload words")
     assert "six words of its own explanation: “somebody doubled what was poured into”" in said
     assert "the word “secret”" in said
@@ -205,24 +224,24 @@ def test_keys_in_another_order_for_twins_are_named(laboratory: None, monkeypatch
     assert "key order: " in leaks(audited(opened()), "payload order")
 
 
-def test_a_header_that_says_what_an_item_is_is_named(study: Study, settings: Any) -> None:
+def test_a_header_that_says_what_an_item_is_is_named(small: Study, settings: Any) -> None:
     through(settings, "marked_header")
-    report = audited(study)
+    report = audited(small)
     assert "header X-Item-Kind differs between items" in leaks(report, "headers")
     assert "header X-Item-Kind: the error type: 'subtle'" in leaks(report, "sent words")
     assert "X-Item-Kind" in leaks(report, "another origin")
 
 
 def test_an_attribute_that_goes_with_the_error_type_is_named_however_neutral_its_words(
-    study: Study, settings: Any
+    small: Study, settings: Any
 ) -> None:
     through(settings, "marked_class")
-    assert 'data-layout="v2"' in leaks(audited(study), "another origin")
+    assert 'data-layout="v2"' in leaks(audited(small), "another origin")
 
 
-def test_the_number_of_a_row_in_an_address_is_named(study: Study, settings: Any) -> None:
+def test_the_number_of_a_row_in_an_address_is_named(small: Study, settings: Any) -> None:
     through(settings, "row_in_address")
-    assert "the number of the item's row (pk) in '?item=#" in leaks(audited(study), "database numbers")
+    assert "the number of the item's row (pk) in '?item=#" in leaks(audited(small), "database numbers")
 
 
 @pytest.mark.thorough
@@ -257,7 +276,7 @@ def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
         own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
         for at, place in enumerate(own):
             Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
-    assert "position and planted errors go together: AUC " in leaks(audited(study), "order")
+    assert "position and planted errors go together: AUC " in leaks(of_order(study), "order")
 
 
 @pytest.mark.thorough
@@ -291,20 +310,36 @@ def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) ->
     assert "decimals a number: AUC 1.00" in leaks(audited(study), "form of twins")
 
 
+MARKS = {
+    "telling_cookie": "item: 'Set-Cookie: view=",
+    "marked_draft": "draft: 'X-Cache: ",
+    "marked_head": "item, HEAD: 'X-Cache: ",
+    "marked_options": "item, OPTIONS: 'X-Cache: ",
+    "marked_last_page": "last page: '<a ",
+    "marked_redirect": "plain answer: 'Location: /rate/(code)/?v=",
+}
+
+
 @pytest.mark.parametrize(
-    ("middleware", "told"),
+    "marked",
     [
-        ("telling_cookie", "item: 'Set-Cookie: view="),
-        ("marked_draft", "draft: 'X-Cache: "),
-        ("marked_head", "item, HEAD: 'X-Cache: "),
-        ("marked_options", "item, OPTIONS: 'X-Cache: "),
-        ("marked_last_page", "last page: '<a "),
-        ("marked_redirect", "plain answer: 'Location: /rate/(code)/?v="),
+        pytest.param(["marked_last_page"], id="last page"),
+        pytest.param([name for name in MARKS if name != "marked_last_page"], id="all others"),
     ],
 )
-def test_a_mark_is_named_wherever_it_is_sent(laboratory: None, settings: Any, middleware: str, told: str) -> None:
+def test_a_mark_is_named_wherever_it_is_sent(small: Study, settings: Any, marked: list[str]) -> None:
+    """Each by its own middleware, each on another request: one audit names them all. On the last page they meet."""
+    for middleware in marked:
+        through(settings, middleware)
+    said = leaks(audited(small), "another origin")
+    assert [name for name in marked if MARKS[name] not in said] == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("middleware", "told"), MARKS.items())
+def test_a_mark_is_named_where_it_is_the_only_one(small: Study, settings: Any, middleware: str, told: str) -> None:
     through(settings, middleware)
-    assert told in leaks(audited(opened(each=2, raters=1)), "another origin")
+    assert told in leaks(audited(small), "another origin")
 
 
 @pytest.mark.thorough
@@ -535,7 +570,7 @@ def test_a_feature_is_a_number_of_what_raters_read() -> None:
 
 
 def test_the_command_says_what_holds_and_keeps_the_report(laboratory: None, capsys: Any) -> None:
-    study = opened(each=2)
+    study = opened(each=2, raters=1)
     call_command("audit_blinding", study.slug)
     said = capsys.readouterr().out
     audit = BlindingAudit.objects.get()
@@ -544,7 +579,7 @@ def test_the_command_says_what_holds_and_keeps_the_report(laboratory: None, caps
 
 
 def test_the_command_fails_and_names_the_leak(laboratory: None, settings: Any, capsys: Any) -> None:
-    study = opened(each=2)
+    study = opened(each=2, raters=1)
     through(settings, "marked_header")
     with pytest.raises(CommandError, match="Blinding leaks in: round-one") as failed:
         call_command("audit_blinding", "--all")
@@ -580,21 +615,26 @@ def test_a_draft_has_nothing_to_audit(laboratory: None) -> None:
 
 
 def test_the_page_runs_the_audit_and_shows_the_certificate(laboratory: None, client: Client) -> None:
-    study = opened(each=2)
+    study = opened(each=2, raters=1)
     client.force_login(User.objects.create_superuser("root"))
     address = reverse("ratings:audit", args=[study.slug])
     assert "Not audited yet" in client.get(address).content.decode()
-    shown = client.post(address, follow=True).content.decode()
+    client.post(address)
+    workers.play_next(threading.Event())
+    shown = client.get(address).content.decode()
     audit = BlindingAudit.objects.get()
-    assert audit.by and audit.by.username == "root" and audit.sha256 in shown and "Blinding holds" in shown
+    assert audit.by and audit.by.username == "root" and audit.sha256 in shown and "blinding holds" in shown
     assert reverse("ratings:certificate", args=[study.slug]) in shown
 
 
 def test_the_page_names_the_leak(laboratory: None, client: Client, settings: Any) -> None:
-    study = opened(each=2)
+    study = opened(each=2, raters=1)
     through(settings, "marked_header")
     client.force_login(User.objects.create_superuser("root"))
-    shown = client.post(reverse("ratings:audit", args=[study.slug]), follow=True).content.decode()
+    address = reverse("ratings:audit", args=[study.slug])
+    client.post(address)
+    workers.play_next(threading.Event())
+    shown = client.get(address).content.decode()
     assert "What leaks" in shown and "X-Item-Kind" in shown
 
 
@@ -606,16 +646,6 @@ def test_an_analyst_reads_the_certificate_and_cannot_make_one(laboratory: None, 
     address = reverse("ratings:audit", args=[study.slug])
     assert client.get(address).status_code == 200 and client.post(address).status_code == 404
     assert not BlindingAudit.objects.exists()
-
-
-def test_a_large_study_is_left_to_the_command(
-    laboratory: None, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = opened(each=2)
-    monkeypatch.setattr(auditing, "MOST_IN_A_PAGE", 3)
-    client.force_login(User.objects.create_superuser("root"))
-    shown = client.post(reverse("ratings:audit", args=[study.slug]), follow=True).content.decode()
-    assert "too large for a page" in shown and not BlindingAudit.objects.exists()
 
 
 def test_a_slow_moment_is_no_leak_unless_it_is_found_again(study: Study) -> None:

@@ -25,17 +25,6 @@ RATERS = {
 SCREEN = {"layouts": ["plain", "aligned"], "context": ["off"], "marks": ["off"], "by": "rater"}
 
 
-@pytest.fixture
-def ada() -> User:
-    return User.objects.create_user("ada", is_staff=True)
-
-
-@pytest.fixture
-def staff(client: Client, ada: User) -> Client:
-    client.force_login(ada)
-    return client
-
-
 def text(answer: Any) -> str:
     return str(answer.content.decode())
 

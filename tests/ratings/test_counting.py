@@ -69,4 +69,6 @@ def test_who_cannot_judge_has_given_a_rating_that_no_rate_has(study: Study) -> N
     place = Assignment.objects.filter(rater__study=study).order_by("-rating__submitted_at", "-rating__pk")[0]
     answering.rate(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
     assert everywhere(study) == {11}
-    assert reports.study_report(study).pooled_rate.n == 10
+    report = reports.study_report(study)
+    assert (report.progress.done, report.cannot_judge) == (11, 1)
+    assert interim_look(study) == [10]

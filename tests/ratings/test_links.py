@@ -18,7 +18,7 @@ from ratings import access, inviting, joining, members, studies
 from ratings.access import Door
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
 
-pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+pytestmark = pytest.mark.django_db
 
 
 def expire(model: type[Invitation] | type[SignInLink]) -> None:
@@ -49,6 +49,7 @@ def test_the_consent_page_shows_what_is_asked_and_uses_nothing_up(client: Client
     assert Invitation.objects.get().used_at is None and not User.objects.exists()
 
 
+@pytest.mark.both_databases
 def test_agreeing_takes_the_seat_signs_in_and_goes_on_to_the_work(client: Client) -> None:
     seat = seats.seat()
     answer = seats.accept(client, inviting.invite(seat))
@@ -120,6 +121,7 @@ def test_a_link_nobody_made_is_not_found(client: Client, token: str, method: str
     assert client.get(f"/sign-in/{token}/").status_code == 404
 
 
+@pytest.mark.both_databases
 def test_a_used_link_says_so_in_another_browser_and_goes_on_in_its_own(client: Client) -> None:
     seat = seats.seat()
     token = inviting.invite(seat)
@@ -130,6 +132,7 @@ def test_a_used_link_says_so_in_another_browser_and_goes_on_in_its_own(client: C
     assert Client().post(f"/r/{token}/", seats.AGREED).status_code == 410
 
 
+@pytest.mark.both_databases
 def test_an_expired_and_a_withdrawn_link_say_so(client: Client) -> None:
     study = seats.study()
     first, second = inviting.invite(seats.seat(study)), inviting.invite(seats.seat(study, "R02"))
@@ -143,6 +146,7 @@ def test_an_expired_and_a_withdrawn_link_say_so(client: Client) -> None:
 
 
 @pytest.mark.parametrize("change", ["used_at", "revoked_at", "expires_at"])
+@pytest.mark.both_databases
 def test_an_invitation_that_ends_while_its_page_is_open_is_not_accepted(change: str) -> None:
     invitation = joining.find(inviting.invite(seats.seat()))
     assert invitation is not None and joining.why_gone(invitation) == ""
@@ -244,6 +248,7 @@ def test_a_part_in_another_study_keeps_nobody_from_a_seat() -> None:
     assert joining.accept(joining.find(inviting.invite(seats.seat())), ann, joining.Joining()).user == ann
 
 
+@pytest.mark.both_databases
 def test_nobody_takes_two_seats_of_one_study(client: Client) -> None:
     study = seats.study()
     first = inviting.invite(seats.seat(study))
@@ -255,6 +260,7 @@ def test_nobody_takes_two_seats_of_one_study(client: Client) -> None:
     assert seats.seat(study, "R02").user is None
 
 
+@pytest.mark.both_databases
 def test_a_mailed_link_finds_the_account_of_its_address(client: Client) -> None:
     known = User.objects.create_user("kim", email="kim@example.org")
     seats.accept(client, inviting.invite(seats.seat(), email="KIM@example.org"))
@@ -373,6 +379,7 @@ class _Race:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
 def test_of_ten_who_post_one_invitation_at_once_one_wins() -> None:
     seat = seats.seat()
     token = inviting.invite(seat)
@@ -389,6 +396,7 @@ def _accept_at_once(token: str, accept: Any) -> list[Any]:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
 def test_of_five_people_who_accept_one_invitation_at_once_one_gets_the_seat() -> None:
     results = _accept_at_once(inviting.invite(seats.seat()), joining.accept)
     assert sorted(type(result).__name__ for result in results) == [*["Gone"] * 4, "Rater"]
@@ -396,6 +404,7 @@ def test_of_five_people_who_accept_one_invitation_at_once_one_gets_the_seat() ->
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
 def test_without_the_locks_and_the_conditional_update_more_than_one_would_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -419,6 +428,7 @@ def test_without_the_locks_and_the_conditional_update_more_than_one_would_get_it
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
 def test_of_ten_who_post_one_sign_in_link_at_once_one_wins() -> None:
     seat = seats.taken(seats.seat())
     token = inviting.invite(seat)
@@ -426,6 +436,7 @@ def test_of_ten_who_post_one_sign_in_link_at_once_one_wins() -> None:
     assert sorted(race.answers) == [302, *[410] * 9]
 
 
+@pytest.mark.both_databases
 def test_a_token_is_compared_by_its_hash_alone(django_assert_num_queries) -> None:
     token = inviting.invite(seats.seat())
     with django_assert_num_queries(1) as asked:

@@ -34,11 +34,6 @@ LEGAL = {
 WAY = {"draft": (), "open": ("open",), "paused": ("open", "pause"), "closed": ("open", "close"), "unblinded": ("open", "close", "unblind")}  # fmt: skip
 
 
-@pytest.fixture
-def ada() -> User:
-    return User.objects.create_user("ada", is_staff=True)
-
-
 def brought_to(status: str, by: User) -> Study:
     factories.pool()
     study = studies.create_study(studies.read_protocol(factories.protocol()), by)

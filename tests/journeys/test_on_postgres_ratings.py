@@ -1,0 +1,16 @@
+"""What the rating room promises on SQLite it promises on PostgreSQL, on a cluster of this run's own."""
+
+import promises
+import pytest
+from services import PostgresCluster
+
+pytestmark = pytest.mark.services
+
+
+def test_the_promises_of_the_rating_room_hold_on_postgresql_too(postgres: PostgresCluster) -> None:
+    promises.hold(postgres, "ratings")
+
+
+def test_no_promise_is_made_where_nobody_looks() -> None:
+    looked_at = [path for folder in promises.FOLDERS for path in promises.marked(promises.TESTS / folder)]
+    assert sorted(looked_at) == promises.marked(promises.TESTS)

@@ -1,0 +1,25 @@
+"""Who looks at the pages of studies."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+
+@pytest.fixture
+def ada(db: None) -> User:
+    """Somebody on the staff, for studies of her own."""
+    return User.objects.create_user("ada", password="enough-of-ada", is_staff=True)
+
+
+@pytest.fixture
+def staff(client: Client, ada: User) -> Client:
+    """Ada's browser."""
+    client.force_login(ada)
+    return client
+
+
+@pytest.fixture
+def boss(client: Client) -> Client:
+    """The browser of somebody who may do everything."""
+    client.force_login(User.objects.create_superuser("root"))
+    return client

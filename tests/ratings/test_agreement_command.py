@@ -1,0 +1,188 @@
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import factories
+import pytest
+from django.core.management import CommandError, call_command
+
+from ratings.models import Study
+from ratings.rows import rating_rows
+from ratings.stats import panel
+from ratings.stats.table import Row, build
+
+# Nothing here but the last test may touch a database: pytest-django refuses it where it is not asked for.
+BINARY = "item,rater,verdict\n" + "".join(
+    f"i{i},{who},{(i + at * (i % 5 == 0)) % 2}\n" for i in range(30) for at, who in enumerate("ab")
+)
+
+
+def run(*arguments: object) -> tuple[str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    call_command("agreement", *map(str, arguments), stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def results(*arguments: object) -> list[dict[str, object]]:
+    return json.loads(run(*arguments, "--json", "--resamples", 20)[0])
+
+
+def one(rows, stat: str, **args):
+    return next(row for row in rows if row["stat"] == stat and row["args"] == args)
+
+
+def refused(*arguments: object) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.raises(CommandError) as caught:
+        call_command("agreement", *map(str, arguments), stdout=out, stderr=err)
+    assert out.getvalue() == ""
+    return caught.value.returncode, str(caught.value), err.getvalue()
+
+
+@pytest.fixture
+def ratings(tmp_path: Path) -> Path:
+    path = tmp_path / "ratings.csv"
+    path.write_text(BINARY)
+    return path
+
+
+def test_item_rater_and_verdict_are_enough(ratings) -> None:
+    rows = results(ratings)
+    # a and b differ where i % 5 == 0, on 6 of 30 items; a says 1 to 15, b to 12 + 6 * (0 for 0, 10, 20; 1 -> 0 for 5, 15, 25):
+    # b's odd items but 5, 15, 25, and 0, 10, 20: 15 as well. pe = 1/2, kappa = (24/30 - 1/2)/(1/2) = 3/5.
+    assert one(rows, "percent_agreement", raters=["a", "b"])["value"] == pytest.approx(24 / 30)
+    assert one(rows, "cohen_kappa", raters=["a", "b"])["value"] == pytest.approx(3 / 5)
+    assert one(rows, "avg_pairwise_kappa", min_overlap=20)["value"] == pytest.approx(3 / 5)
+    # Brennan and Prediger: 2 * 24/30 - 1.
+    assert one(rows, "brennan_prediger")["value"] == pytest.approx(3 / 5)
+    assert one(rows, "auc_confidence_correct")["value"] is None
+    assert all(row["reason"] for row in rows if row["value"] is None)
+
+
+def test_the_panel_in_words_names_seed_and_resamples(ratings) -> None:
+    text, _ = run(ratings, "--resamples", 20, "--seed", 3)
+    assert text.startswith("60 ratings of 30 items by 2 raters.")
+    assert "95% intervals; 20 resamples, seed 3." in text
+    assert "Cohen's kappa of two" in text and "0.600" in text and "n: 30 items, 2 raters, 60 ratings" in text
+
+
+def test_the_minimum_overlap_is_chosen_and_one_is_always_there(ratings) -> None:
+    rows = results(ratings, "--min-overlap", 31)
+    assert one(rows, "avg_pairwise_kappa", min_overlap=31)["reason"] == (
+        "no pair of raters has 31 items in common; the most is 30"
+    )
+    assert one(rows, "avg_pairwise_kappa", min_overlap=1)["value"] == pytest.approx(3 / 5)
+
+
+def test_categories_that_do_not_occur_count(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("item,rater,verdict\n" + "".join(f"{i},{who},{i % 2 + 1}\n" for i in range(4) for who in "ab"))
+    # 1 and 2 observed; with four declared chance agreement is 1/4, agreement 1: both are 1. One item torn:
+    path.write_text(path.read_text() + "9,a,1\n9,b,2\n")
+    # pa = 4/5; pe = 1/2: 3/5. pe = 1/4: (4/5 - 1/4)/(3/4) = 11/15.
+    assert one(results(path), "brennan_prediger")["value"] == pytest.approx(3 / 5)
+    declared = results(path, "--categories", "1,2,3,4")
+    assert one(declared, "brennan_prediger")["value"] == pytest.approx(11 / 15)
+
+
+def test_named_columns_and_chosen_raters(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text(
+        "item,rater,verdict,gold,arm\n" + "".join(f"{i},{who},1,{i % 2},s{i % 2}\n" for i in range(4) for who in "abc")
+    )
+    rows = results(path, "--truth-column", "gold", "--source-column", "arm", "--raters", "a,c")
+    assert one(rows, "plausibility_rate", source="s0")["n"]["raters"] == 2
+    assert [row["args"]["raters"] for row in rows if row["stat"] == "cohen_kappa"] == [["a", "c"]]
+    assert one(rows, "sensitivity")["value"] == 0
+    assert "nobody is called 'z'" in refused(path, "--raters", "a,z")[2]
+
+
+def test_nothing_is_computed_from_a_half_read_file(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("item,rater,verdict,confidence\na,x,1,3\na,x,0,3\nb,x,1,7\n")
+    code, said, told = refused(path, "--json")
+    assert (code, said) == (1, "2 problems; nothing was computed")
+    assert told.splitlines() == [
+        "line 3: rater x rated item a in line 2 already; each may rate an item once",
+        "line 4, column confidence: is '7'; it must be 1, 2, 3, 4 or 5, or empty",
+    ]
+
+
+def test_many_problems_are_counted_not_poured_out(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("item,rater,verdict\n" + "a,x,\n" * 80)
+    code, _, told = refused(path)
+    assert code == 1 and told.splitlines()[-1].startswith("and ") and len(told.splitlines()) == 51
+
+
+def test_a_missing_file_and_wrong_options_are_told(ratings) -> None:
+    assert refused("nowhere.csv")[0] == 2
+    for wrong in (["--min-overlap", "0"], ["--resamples", "-1"], ["--seed", "x"]):
+        with pytest.raises(CommandError, match="no whole number from"):
+            run(ratings, *wrong)
+
+
+def test_names_cannot_steer_the_terminal(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("item,rater,verdict\na,\x1b[2Jx,\n")
+    assert "\x1b" not in refused(path)[2]
+
+
+def test_left_out_ratings_are_told_beside_the_json(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text(BINARY + "last,a,cannot judge\n")
+    assert run(path, "--json", "--resamples", 0)[1] == "left out: 1 rating: could not be judged\n"
+    assert "Left out: 1 rating: could not be judged." in run(path, "--resamples", 0)[0]
+
+
+def test_it_reads_standard_input_and_needs_no_database(tmp_path) -> None:
+    environment = {
+        **os.environ,
+        "DATABASE_URL": "postgres://nobody@127.0.0.1:1/none",
+        "WETBENCH_VAR_DIR": str(tmp_path),
+    }
+    command = [sys.executable, "manage.py", "agreement", "-", "--json", "--resamples", "20"]
+    done = subprocess.run(command, input=BINARY, capture_output=True, text=True, env=environment, check=True)
+    assert one(json.loads(done.stdout), "cohen_kappa", raters=["a", "b"])["value"] == pytest.approx(3 / 5)
+    assert done.stderr == "" and not list(tmp_path.glob("*.sqlite3"))
+
+
+@pytest.mark.thorough
+def test_a_hundred_thousand_ratings(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    with path.open("w") as stream:
+        stream.write("item,rater,verdict,confidence,truth,source\n")
+        for i in range(25_000):
+            for at in range(4):
+                verdict, rater = (i // 7 + at * (i % 3)) % 2, (i * 4 + at) % 20
+                stream.write(f"i{i},R{rater},{verdict},{1 + (i + at) % 5},{i % 2},s{i % 4}\n")
+    rows = results(path)
+    assert one(rows, "avg_pairwise_agreement", min_overlap=20)["n"]["ratings"] == 100_000
+
+
+@pytest.mark.django_db
+def test_the_export_prints_the_numbers_of_the_study(tmp_path, admin_user) -> None:
+    factories.pool()
+    document = tmp_path / "protocol.json"
+    document.write_text(json.dumps(factories.protocol()))
+    for command in (
+        ["create_study", str(document), "--open", "--raters", "6"],
+        ["simulate_raters", "small-study", "--raters", "6", "--seed", "3"],
+        ["unblind", "small-study", "--by", admin_user.username],
+    ):
+        call_command(*command, stdout=io.StringIO(), stderr=io.StringIO())
+    out = io.StringIO()
+    call_command("export_ratings", "small-study", stdout=out)
+    path = tmp_path / "ratings.csv"
+    path.write_text(out.getvalue())
+    table = build(
+        Row(str(row.item), row.rater, int(bool(row.verdict)), row.confidence, row.truth, row.source_name, str(row.pair))
+        for row in rating_rows(Study.objects.get())
+        if row.judged
+    )
+    expected = [row.to_json() for row in panel.panel(table, resamples=20)]
+    assert results(path) == json.loads(json.dumps(expected))
+    assert {row["args"].get("source") for row in results(path)} >= {"offline", "offline, subtle error"}

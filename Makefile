@@ -1,7 +1,7 @@
 # Each target is a line; `make demo` and `make test` need nothing but Python 3.11 and make.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PORT ?= 8000
-# The suite runs on up to four cores; JOBS= runs it in one process.
+# The suite runs in up to four processes (tests/conftest.py); JOBS= runs it in one.
 JOBS ?= -n auto --maxprocesses 4 --dist loadfile
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check

@@ -70,6 +70,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
+    "wetbench_site.security.LargePages",
     "wetbench_site.security.seen_as_written",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -200,6 +201,7 @@ RING_AGAIN_SECONDS = 15 * PACE
 SWEEP_SECONDS = 15 * PACE
 WORKER_SILENT_SECONDS = 90 * PACE
 LOST_LEASES_ALLOWED = 3
+JOB_FILE_DAYS = env_number("WETBENCH_JOB_FILE_DAYS", 7)  # how long the files of a job that has ended are kept
 TURN_SECONDS = 60 * PACE  # how long one task plays the same row before others have their turn
 
 # Calls of language models. How long one may take is not paced: models think as long as they think.

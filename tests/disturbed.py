@@ -28,11 +28,12 @@ VERIFY = (
 ORDER = ("run_episodes", "--experiment", EXPERIMENT, "--cast", "talkers", "--seed", "7", "--skip-checks")
 CAPPED = ("--max-cost", "1000", "--max-tokens", "1000000000")
 
+ALLOWED = 3  # so many workers dead in a row on one step end an episode
 CALLS = "select count(*) from simulation_modelcall"
 # A lease's owner is host:pid:token.
 HOLDERS = """
     select split_part(lease_owner, ':', 2)::int, max(lost_leases) from simulation_episode
-    where lease_until > now() group by 1"""
+    where lease_until is not null group by 1"""
 UNDER_WAY = """
     select count(*) from simulation_modelcall c join simulation_episode e on e.id = c.episode_id and e.fence = c.fence
     where c.state = 'started' and split_part(e.lease_owner, ':', 2)::int = %(pid)s"""
@@ -185,12 +186,21 @@ def kill_one(house: House, workers: list[Forked], chance: random.Random, before:
 
     Never the third in a row on the same step: that would end the episode as "worker lost", which is another rule.
     """
-    lost = dict(house.rows(HOLDERS))
-    victims = [worker for worker in workers if lost.get(worker.pid, 2) < 2]
-    if not victims:
+    spared = [worker for worker in workers if most_lost(house, worker) >= ALLOWED - 1]
+    if not (victims := [worker for worker in workers if worker not in spared]):
         return before
     victim = chance.choice(victims)
+    victim.signal(signal.SIGSTOP)
+    time.sleep(0.02)  # what it sent to the database last is done
+    if most_lost(house, victim) >= ALLOWED - 1:  # it has just taken what two others died on
+        victim.signal(signal.SIGCONT)
+        return before
     victim.signal(signal.SIGKILL)
     assert victim.wait(20) == -signal.SIGKILL
     workers[workers.index(victim)] = house.worker()
     return Killed(before.workers + 1, before.calls + house.number(UNDER_WAY, pid=victim.pid))
+
+
+def most_lost(house: House, worker: Forked) -> int:
+    """How many have died on the worst of what it holds; with nothing in its hands, as many as may."""
+    return int(dict(house.rows(HOLDERS)).get(worker.pid, ALLOWED))

@@ -77,7 +77,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_doors(demo: Demo) -> None:
     demo.start()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 120
     while demo.count("select count(*) from simulation_transition") < 20:
         assert time.monotonic() < until, "".join(demo.said)
         time.sleep(0.02)
@@ -85,7 +85,7 @@ def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_d
     assert demo.count("select count(*) from simulation_episode where ended_at is null") > 0
 
     demo.start()
-    heard = demo.wait_for("A rater's personal link", 120)
+    heard = demo.wait_for("A rater's personal link", 240)
     assert demo.count("select count(*) from simulation_episode where ended_at is null") == 0
     doubled = (
         "select count(*) from (select 1 from simulation_transition group by episode_id, number having count(*) > 1)"

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from django.db.models import F
 from django.utils import timezone
 
 from ratings import machine_checker, machine_rows, machines
@@ -11,7 +12,7 @@ from ratings.studies import log
 from simulation import casting, jobs, players, prompting, spending, units
 from simulation.casting import Prompter
 from simulation.estimating import Estimate
-from simulation.interruptions import GaveUp
+from simulation.interruptions import GaveUp, Held
 from simulation.jobs import Outcome, Work
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.rater import PLAUSIBILITY, SUFFICIENCY, Judgement, Kind, LLMRater, Shown
@@ -19,6 +20,7 @@ from simulation.providers.base import Completion, Prompt, Speaker
 from simulation.setups import Player, Setup
 
 AT_ONCE = 50  # items a unit where nothing is asked of anybody
+IN_A_ROW = 3  # so many items about which the model was never heard end the job
 Columns = dict[str, Any]
 
 
@@ -33,7 +35,7 @@ def rate(work: Work) -> Outcome:
     place = items.filter(pk__lt=owed[0].pk).count()
     work.tell(place, items.count(), f"{rater.label}, {rater.name}")
     said = [_asked(work, rater, owed[0], place)] if rater.run_id else [_checked(item) for item in owed]
-    work.commit(lambda: _store(rater, dict(zip(owed, said, strict=True))))
+    work.commit(lambda: _store(rater, dict(zip(owed, said, strict=True)), work.params["round"]))
     return jobs.MORE
 
 
@@ -83,10 +85,28 @@ def _asked(work: Work, rater: MachineRater, item: Item, place: int) -> Columns:
         return _answer(_model(work, rater, place).rate(what_is_shown(rater, item)))
     except (Refusal, NoUsableAnswer, TooLong) as fault:
         return _nothing(units.reason(fault), str(fault))
-    except GaveUp as fault:
-        if fault.reason != "context":
+    except (GaveUp, Held) as fault:
+        if fault.reason != "context" and (fault.reason not in machines.UNSAID or _away(work, rater)):
             raise
         return _nothing(fault.reason, str(fault))
+
+
+def _away(work: Work, rater: MachineRater) -> bool:
+    """Whether it is the provider that fails: the items before this one failed so as well, and are owed again then.
+
+    One item that a provider cannot take must not keep a machine from all others.
+    """
+    latest = rater.ratings.order_by("-at", "-pk")[: IN_A_ROW - 1]
+    unsaid = [rating.pk for rating in latest if rating.failed in machines.UNSAID]
+    if len(unsaid) < IN_A_ROW - 1:
+        return False
+
+    def take_back() -> None:
+        rater.ratings.filter(pk__in=unsaid).delete()
+        _changed(rater)
+
+    work.commit(take_back)
+    return True
 
 
 def _model(work: Work, rater: MachineRater, place: int) -> LLMRater:
@@ -121,10 +141,16 @@ def _nothing(failed: str, error: str) -> Columns:
     }  # fmt: skip
 
 
-def _store(rater: MachineRater, said: Mapping[Item, Columns]) -> None:
+def _store(rater: MachineRater, said: Mapping[Item, Columns], round: int) -> None:
     for item, columns in said.items():
-        columns = {**columns, "payload_sha256": item.payload_sha256, "at": timezone.now()}
+        columns = {**columns, "payload_sha256": item.payload_sha256, "at": timezone.now(), "round": round}
         MachineRating.objects.update_or_create(rater=rater, item=item, defaults=columns)
+    _changed(rater)
+
+
+def _changed(rater: MachineRater) -> None:
+    """What was computed of its answers is stale: no clock tells, two workers' may differ."""
+    MachineRater.objects.filter(pk=rater.pk).update(changes=F("changes") + 1)
 
 
 def _done(rater: MachineRater) -> Outcome:

@@ -12,7 +12,6 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
-from django.utils import timezone
 
 from ratings import job_access, machine_checker, protocols
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
@@ -27,6 +26,7 @@ CHECKER: Final = "checker"
 MOST_ITEMS: Final = 32_767  # an item's place is the number of its calls in the ledger
 CANNOT_JUDGE, UNDECIDABLE = "cannot_judge", machine_checker.UNDECIDABLE
 SETTLED: Final = (CANNOT_JUDGE, UNDECIDABLE)  # answers, though they hold no verdict: not retried
+UNSAID: Final = ("bad_request", "provider_unavailable")  # the model was never heard about the item
 _BY_HAND = ("credentials", "bad_request")  # what a job ended for until somebody put it right
 
 
@@ -111,9 +111,8 @@ def shown(rater: MachineRater) -> str:
 
 def owed(rater: MachineRater, params: Mapping[str, Any]) -> QuerySet[Item]:
     """What is left to rate in an order with these params, in the order of their places."""
-    settled = MachineRating.objects.filter(rater=rater)
-    if before := params.get("failed_before"):
-        settled = settled.exclude(~Q(failed="") & ~Q(failed__in=SETTLED), at__lt=before)
+    failed_before = ~Q(failed="") & ~Q(failed__in=SETTLED) & Q(round__lt=params.get("round", 0))
+    settled = MachineRating.objects.filter(rater=rater).exclude(failed_before)
     return Item.objects.filter(study=rater.study_id).exclude(pk__in=settled.values("item")).order_by("pk")
 
 
@@ -233,25 +232,18 @@ def _params(rater: MachineRater, retry: bool) -> dict[str, Any]:
     what had failed."""
     own = jobs_of(rater).order_by("-pk")
     if live := own.filter(status__in=Job.RUNNABLE).first():
-        if retry and not live.params["failed_before"]:
+        if retry and not live.params["round"]:
             raise StudyError(f"{rater.label} ({rater.name}) is still rating. Retry what failed when it has ended.")
         return dict(live.params)
     latest = own.first()
-    params: dict[str, Any] = (
-        dict(latest.params) if latest else {"rater": str(rater.code), "round": 0, "failed_before": ""}
-    )
-    if latest is None:
-        return params
-    if retry:
-        return {**params, "round": params["round"] + 1, "failed_before": timezone.now().isoformat()}
-    # What was tried in vain while the provider was away is not counted against a new attempt.
-    return {**params, "round": params["round"] + (latest.reason == "provider_unavailable")}
+    params: dict[str, Any] = dict(latest.params) if latest else {"rater": str(rater.code), "round": 0}
+    return {**params, "round": params["round"] + 1} if retry and latest else params
 
 
 def _funded(rater: MachineRater, run: Run, terms: Terms) -> None:
     """The run with the limits that are named now, and open again for what a person had to put right. Holds its row."""
     latest = jobs_of(rater).order_by("-pk").first()
-    if latest and latest.reason in _BY_HAND:
+    if (latest and latest.reason in _BY_HAND) or rater.ratings.filter(failed__in=_BY_HAND).exists():
         control.reopen(run)
     limits: Limits = {name: value for name, value in terms.items() if name in Limits.__annotations__}  # type: ignore[assignment]
     control.fund(run, **limits)

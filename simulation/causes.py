@@ -31,6 +31,7 @@ _BY_REASON: Mapping[str, str] = {
     "rate_limit": "provider",
     "no_slot": "provider",
     "old_worker": "wetbench",
+    "moving": "wetbench",
     "budget": "budget",
 }
 # Endings that no reason is stored for: the status says it all.
@@ -81,6 +82,8 @@ _HELP: Mapping[str, str] = {
     "rate_limit": "The provider asked to wait. It goes on by itself.",
     "no_slot": "As many calls are under way as the provider's limit allows. It goes on by itself.",
     "old_worker": "A newer version of WetBench asked for it. Restart the workers with that version; it goes on by itself.",
+    "moving": "Ratings, or what machines say of the items, came in each time it was computed. It goes on by itself when "
+    "they pause.",
 }
 
 

@@ -78,13 +78,15 @@ class Journal:
         except MissingKey as error:
             raise Held("credentials", str(error)) from error
         request = line.prepare(prompt, player.params)
-        tries = self._tries(player, turn)
-        for call in tries:
+        before = self._tries(player, turn)
+        for call in before:
             if call.state in ledger.ANSWERED and call.request_sha256 == request.sha256:
                 return _again(call, endpoint)
         if self.spent:
             raise UnitSpent
         self.spent = True
+        # What was tried in vain while the provider was away is not counted against a job that goes on later.
+        tries = [call for call in before if call.job_id in (None, self.lease.row.pk)]
         opened = self._open(player, endpoint, prompt, request, turn, tries)
         idle.let_go()  # no connection is held while a model thinks
         said = _send(line, request)
@@ -101,7 +103,7 @@ class Journal:
         turns = ModelCall.objects.filter(number=self.number, role=self.role, speaker=player.name, turn=turn)
         calls = turns.filter(**self._subject())
         asked = turns.filter(job_id__in=self.jobs) if self.jobs else calls
-        found = list(asked.defer("request", "reply").order_by("attempt"))
+        found = list(asked.defer("request", "reply").order_by("pk"))
         if any(call.state == "started" for call in found):
             calls.filter(state="started", fence__lt=self.lease.fence).update(state="lost", ended_at=timezone.now())
         return found

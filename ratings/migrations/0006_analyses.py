@@ -160,6 +160,10 @@ class Migration(migrations.Migration):
                 ("cast", models.CharField(help_text="what was asked for with --cast", max_length=80)),
                 ("name", models.CharField(help_text="model, or set of rules, as people know it", max_length=120)),
                 ("setup", models.JSONField(default=dict, help_text="model, parameters and prompts, frozen")),
+                (
+                    "changes",
+                    models.PositiveIntegerField(default=0, help_text="how often answers were stored or taken back"),
+                ),
                 ("created_at", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "created_by",
@@ -212,6 +216,12 @@ class Migration(migrations.Migration):
                 ),
                 ("error", models.TextField(blank=True)),
                 ("payload_sha256", models.CharField(help_text="of what it was shown", max_length=64)),
+                (
+                    "round",
+                    models.PositiveSmallIntegerField(
+                        default=0, help_text="how often what failed had been retried before it"
+                    ),
+                ),
                 ("at", models.DateTimeField(default=django.utils.timezone.now)),
                 (
                     "item",

@@ -103,6 +103,7 @@ class MachineRater(models.Model):
     setup: "models.JSONField[Any, Any]" = models.JSONField(
         default=dict, help_text="model, parameters and prompts, frozen"
     )
+    changes = models.PositiveIntegerField(default=0, help_text="how often answers were stored or taken back")
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -131,6 +132,7 @@ class MachineRating(models.Model):
     failed = models.CharField(max_length=24, blank=True, help_text="why there is no verdict; empty: there is one")
     error = models.TextField(blank=True)
     payload_sha256 = models.CharField(max_length=64, help_text="of what it was shown")
+    round = models.PositiveSmallIntegerField(default=0, help_text="how often what failed had been retried before it")
     at = models.DateTimeField(default=timezone.now)
 
     class Meta:

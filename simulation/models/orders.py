@@ -26,6 +26,7 @@ REASONS = [
     ("rate_limit", "the provider asked to wait"),
     ("no_slot", "as many calls as allowed are under way"),
     ("old_worker", "the worker that took it does not know this kind of work"),
+    ("moving", "what it reads keeps changing"),
 ]
 
 

@@ -23,7 +23,7 @@ from embedded import play_all
 from model_server import Server, running
 from tests_support import race
 
-from ratings import machine_rows, machine_work, machines
+from ratings import machine_rows, machine_work, machines, rows
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
 from ratings.rows import SealedError
@@ -173,6 +173,68 @@ def test_an_item_that_fails_is_kept_as_failed_and_asked_again_only_where_somebod
     assert "nothing is left" in rate(study, model) and requests(model_server) == 0
     assert "5 of 5 items rated" in rate(study, model, "--retry-failed")
     assert requests(model_server) == 1 and MachineRating.objects.filter(failed="").count() == 5
+
+
+@pytest.mark.parametrize("fault", ["bad_request_400", "server_500"])
+def test_one_item_that_the_provider_cannot_take_keeps_no_machine_from_the_others(
+    study: Study, model: str, model_server: Server, settings: Any, fault: str
+) -> None:
+    settings.RETRY_ATTEMPTS = 2
+    model_server.faults(refuses(study, 1, fault))
+    told = rate(study, model)
+    reason = {"bad_request_400": "bad request", "server_500": "provider unavailable"}[fault]
+    assert "4 of 5 items rated" in told and f"1 without a verdict: {reason}; --retry-failed asks again" in told
+    model_server.reset()
+    assert "nothing is left" in rate(study, model)
+    assert "5 of 5 items rated" in rate(study, model, "--retry-failed") and requests(model_server) == 1
+
+
+def test_a_provider_that_goes_away_is_held_against_no_item(
+    study: Study, model: str, model_server: Server, settings: Any
+) -> None:
+    settings.RETRY_ATTEMPTS = 2
+    model_server.faults(*(refuses(study, place, "server_500") for place in range(1, 5)))
+    with pytest.raises(CommandError, match="status page"):
+        rate(study, model)
+    assert [rating.failed for rating in MachineRating.objects.all()] == [""]
+    assert requests(model_server) == 1 + 3 * 2  # the first item; three more, twice each
+    model_server.reset()
+    assert "5 of 5 items rated" in rate(study, model) and requests(model_server) == 4
+
+
+def refuses(study: Study, place: int, fault: str) -> dict[str, str]:
+    """The rule by which the provider fails at this item and at no other."""
+    item = study.items.order_by("pk")[place]
+    return {"fault": fault, "contains": framed("ITEM", item.payload).split("\n")[0], "role": "rater"}
+
+
+def test_an_answer_is_not_paid_again_because_its_repair_met_a_provider_that_was_away(
+    model: str, model_server: Server, settings: Any
+) -> None:
+    settings.RETRY_ATTEMPTS = 2
+    study = rating_room.open_study(items=3)
+    repair = {"fault": "server_500", "contains": "could not be used"}
+    model_server.faults(repair, {"fault": "missing_field", "times": 3, "role": "rater"})
+    with pytest.raises(CommandError, match="status page"):
+        rate(study, model)
+    answered = ModelCall.objects.filter(state="answered", turn=0)
+    assert answered.count() == 3 and not MachineRating.objects.exists()
+    model_server.reset()
+    assert "3 of 3 items rated" in rate(study, model)
+    assert answered.count() == 3 and requests(model_server) == 3  # the repairs alone
+
+
+def test_what_settles_an_item_is_not_retried_and_no_clock_says_what_is(study: Study, model: str) -> None:
+    rate(study, model)
+    first, second, third = MachineRating.objects.order_by("pk")[:3]
+    for rating, failed in ((first, machines.CANNOT_JUDGE), (second, machines.UNDECIDABLE), (third, "no_verdict")):
+        later = timezone.now() + timedelta(hours=1)  # by the clock of another host
+        MachineRating.objects.filter(pk=rating.pk).update(verdict=None, confidence=None, failed=failed, at=later)
+    before = rows.mark(study)
+    assert machines.order(study, model, retry=True).owed == 1
+    play_all()
+    assert list(MachineRating.objects.exclude(failed="").order_by("pk")) == [first, second]
+    assert rows.mark(study) != before
 
 
 def test_an_answer_that_stays_unreadable_is_asked_anew_by_a_retry_and_not_read_from_the_ledger(
@@ -333,9 +395,9 @@ def test_nothing_of_what_machines_said_can_be_read_before_unblinding(study: Stud
     log = " ".join(study.events.filter(kind="machine").values_list("detail", flat=True))
     assert "M1, a-rater: 5 items to rate, payload alone" in log and "5 of 5 items rated" in log
     assert "lausible" not in log
-    rows = machines.rows(unblinded(study))
+    said = machines.rows(unblinded(study))
     assert machines.names(study) == {"M1": machines.Named("a-rater", "machine")}
-    assert {code: answer.verdict for code, answer in rows["M1"].items()} == dict(
+    assert {code: answer.verdict for code, answer in said["M1"].items()} == dict(
         MachineRating.objects.values_list("item__code", "verdict")
     )
 

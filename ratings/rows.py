@@ -17,7 +17,7 @@ from uuid import UUID
 
 from django.db.models import Case, Count, F, Max, Q, Sum, When
 
-from ratings.models import Assignment, ItemSource, MachineRating, PracticeAnswer, Rating, RatingEvent, Study
+from ratings.models import Assignment, ItemSource, PracticeAnswer, Rating, RatingEvent, Study
 
 
 def source_name(label: str, perturbation: str) -> str:
@@ -151,9 +151,9 @@ def mark(study: Study) -> str:
         [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
         _counts(RatingEvent.objects.filter(assignment__item__study=study), n=Count("pk"), last=Max("pk")),
         _counts(Assignment.objects.filter(item__study=study), **_PLACES),
-        _counts(study.raters, n=Count("pk"), dropped=_keys(dropped=True), withdrawn=_keys(withdrawn_at__isnull=False)),
+        _counts(study.raters, n=Count("pk"), **_keys("out", dropped=True), **_keys("left", withdrawn_at__isnull=False)),
         _counts(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
-        _counts(MachineRating.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk"), at=Max("at")),
+        list(study.machine_raters.order_by("pk").values_list("pk", "changes")),
     ]
     if study.is_unblinded:
         seen.append(_checked(study))
@@ -164,19 +164,22 @@ def _checked(study: Study) -> list[str]:
     """Of how many items the checker found what in their twin and in the step, and of which."""
     sources = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
     verdicts = sources.values_list("twin__findings__verdict", "transition__findings__verdict")
-    return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"))))
+    return sorted(map(repr, verdicts.annotate(n=Count("pk"), keys=Sum("pk"), squares=Sum(_SQUARE))))
 
 
-def _keys(**which: Any) -> Sum:
-    """Tells apart which rows they are, where their number alone does not."""
-    return Sum("pk", filter=Q(**which))
+_SQUARE = F("pk") * F("pk") % 1_000_003  # beside the sum of the keys: of two that change places it stays the same
+
+
+def _keys(name: str, **which: Any) -> dict[str, Sum]:
+    """Tell apart which rows they are, where their number alone does not."""
+    return {name: Sum("pk", filter=Q(**which)), f"{name}_squares": Sum(_SQUARE, filter=Q(**which))}
 
 
 _PLACES = {
     "n": Count("pk"),
     "last": Max("pk"),
-    "released": _keys(released_at__isnull=False),
-    "surplus": _keys(surplus=True),
+    **_keys("back", released_at__isnull=False),
+    **_keys("over", surplus=True),
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from django.conf import settings
 from django.urls import reverse
 
 from ratings.analyses import document, store
@@ -11,6 +12,7 @@ from ratings.figures import registry
 from ratings.figures.names import NAMES
 from ratings.models import Analysis, Drawing, Study
 from simulation import jobs
+from simulation.interruptions import Wait
 from simulation.jobs import Work
 
 
@@ -24,7 +26,7 @@ def play(work: Work) -> Mapping[str, Any]:
     try:
         made = store.compute(study, filters, work.tell)
     except store.MovingError as error:
-        raise jobs.Failed(f"{error}.") from error
+        raise Wait(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
     drawn = draw(made, work)
     page = reverse("ratings:study", kwargs={"slug": study.slug})
     return {

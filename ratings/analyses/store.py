@@ -7,10 +7,12 @@ import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from django.core.cache import cache
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.timesince import timesince
 
@@ -76,7 +78,7 @@ def compute(
         before, state = state, _state(study)
         if state == before:
             return _keep(study, filters, made, time.monotonic() - began)
-    raise MovingError(f"ratings of {study.name} come and go while they are analysed; try again when they keep still")
+    raise MovingError(f"ratings of {study.name}, or what machines say of its items, come in while they are analysed")
 
 
 def freshness(analysis: Analysis) -> str:
@@ -113,13 +115,14 @@ def _stored(study: Study, filters: Filters, state: str, resamples: int, seed: in
 
 
 def _quick(study: Study, filters: Filters, state: str) -> Analysis | None:
-    """Without resampling: stored, or computed here and now if the study is small."""
+    """Without resampling: stored, or computed here and now if the study is small and keeps still."""
     if found := _stored(study, filters, state, 0):
         return found
     if Rating.objects.filter(assignment__item__study=study).count() > INLINE:
         return None
-    with _at_work:
+    with _at_work, suppress(MovingError):
         return compute(study, filters, resamples=0)
+    return None
 
 
 def _last(study: Study, filters: Filters) -> Analysis | None:
@@ -142,7 +145,7 @@ def _asked(study: Study, filters: Filters, state: str, by: Any) -> Job:
     last = _last_job(study, params)
     if last is not None and last.status != "done":  # a request would take a stop back that somebody has asked for
         return last
-    return jobs.request("analysis", params, subject=job_access.subject(study), by=by)
+    return _under_way(study, params) or jobs.request("analysis", params, subject=job_access.subject(study), by=by)
 
 
 def _to_draw(study: Study, filters: Filters, state: str, by: Any) -> Job | None:
@@ -169,8 +172,17 @@ def _params(study: Study, filters: Filters, state: str) -> dict[str, Any]:
 
 
 def _last_job(study: Study, params: Mapping[str, Any]) -> Job | None:
-    own = Job.objects.filter(kind="analysis", subject=job_access.subject(study)).order_by("-pk")[:_LOOKED_BACK]
-    return next((job for job in own if job.params == params), None)
+    return next((job for job in _jobs(study)[:_LOOKED_BACK] if job.params == params), None)
+
+
+def _under_way(study: Study, params: Mapping[str, Any]) -> Job | None:
+    """A job of the same that was asked for at an earlier state: it computes the state that it finds."""
+    live = _jobs(study).filter(status__in=Job.RUNNABLE, cancel_requested_at=None)
+    return next((job for job in live if {**job.params, "state": ""} == {**params, "state": ""}), None)
+
+
+def _jobs(study: Study) -> QuerySet[Job]:
+    return Job.objects.filter(kind="analysis", subject=job_access.subject(study)).order_by("-pk")
 
 
 _LOOKED_BACK = 50

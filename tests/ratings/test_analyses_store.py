@@ -1,5 +1,6 @@
 """Stored analyses: found again, computed once, and never fresh after anything that changes what they are of."""
 
+import itertools
 import json
 import threading
 import uuid
@@ -70,7 +71,11 @@ def take_back(study: Study) -> None:
     study.raters.get(label="R02").assignments.filter(rating=None).update(released_at=timezone.now(), slot=None)
 
 
-@pytest.mark.parametrize("change", [answer, correct, drop, machine, bring_in, take_back])
+def seat(study: Study) -> None:
+    MachineRater.objects.create(study=study, label="M1", cast="gpt", name="gpt-5")
+
+
+@pytest.mark.parametrize("change", [answer, correct, drop, machine, seat, bring_in, take_back])
 @pytest.mark.both_databases
 def test_whatever_changes_the_ratings_changes_their_mark(change) -> None:
     factories.pool()
@@ -116,6 +121,18 @@ def test_what_the_checker_finds_later_makes_another_mark_once_the_study_is_unbli
         Twin.objects.filter(pk=found.pk).update(findings={"verdict": "error", "findings": []})
         seen.add(rows.mark(study))
     assert len(seen) == 7
+
+
+def test_verdicts_of_the_checker_that_change_places_make_another_mark(study) -> None:
+    own = dict(ItemSource.objects.filter(item__study=study, twin__isnull=False).values_list("pk", "twin"))
+    ways = itertools.combinations(sorted(own), 2)
+    same_sum = ((one, two) for one, two in itertools.combinations(ways, 2) if sum(one) == sum(two))
+    seen = set()
+    for pair in next(same_sum):
+        Twin.objects.update(findings={"verdict": "ok", "findings": []})
+        Twin.objects.filter(pk__in=[own[pk] for pk in pair]).update(findings={"verdict": "error", "findings": []})
+        seen.add(rows.mark(study))
+    assert len(seen) == 2
 
 
 def test_an_analysis_from_before_a_check_is_not_the_one_that_is_shown(study) -> None:
@@ -181,6 +198,27 @@ def test_what_a_command_computed_has_its_figures_drawn_by_a_job_once(study) -> N
     assert again.job is None and again.analysis is not None and again.analysis.drawings.exists()
     again.analysis.drawings.all().delete()  # as if there had been nothing to draw
     assert store.look(study, Filters()).job is None
+
+
+def test_while_answers_come_in_the_page_shows_what_it_has_and_one_job_waits_for_a_pause(study, admin_client) -> None:
+    machine(study)
+    with connection.execute_wrapper(an_answer_before_every_look_at_the_ratings):
+        pages = [admin_client.get(url("study", study)) for _ in range(3)]
+        job = Job.objects.get(kind="analysis")
+        jobs.advance(leases.claim(Job, job.code))
+        job.refresh_from_db()
+    assert {page.status_code for page in pages} == {200} and not Analysis.objects.exists()
+    assert all("The full analysis is being computed." in page.content.decode() for page in pages)
+    assert (job.status, job.reason) == ("waiting", "moving")
+    assert jobs.play_here(job).status == "done"
+    assert store.look(study, Filters()).fresh
+
+
+def an_answer_before_every_look_at_the_ratings(execute, sql, params, many, context):
+    if sql.startswith("SELECT") and 'FROM "ratings_rating"' in sql:
+        with context["connection"].cursor() as cursor:
+            cursor.execute('UPDATE "ratings_machinerater" SET "changes" = "changes" + 1')
+    return execute(sql, params, many, context)
 
 
 def test_a_large_study_is_left_to_its_job(study, monkeypatch) -> None:

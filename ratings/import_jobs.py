@@ -91,7 +91,7 @@ def summary(checked: Checked) -> dict[str, Any]:
         shown = {"located": checked.located, "plain": checked.plain, "held": checked.held}
         return {"n": len(checked.items), "sources": checked.sources, **shown}
     raters = {"new_raters": checked.new_raters, "known_raters": checked.known_raters}
-    counts = {"cannot_judge": checked.cannot_judge, "left_out": checked.left_out}
+    counts = {"cannot_judge": checked.cannot_judge, "left_out": checked.left_out, "nameless": checked.nameless}
     return {"n": len(checked.rows), "items": checked.items, **counts, **raters}
 
 

@@ -39,6 +39,7 @@ class Checked:
     known_raters: tuple[str, ...]  # who have a seat from an earlier file
     new_raters: tuple[str, ...]
     left_out: int = 0  # rows of an export that count nowhere
+    nameless: int = 0  # imported rows of a blinded export
 
     @property
     def cannot_judge(self) -> int:
@@ -80,15 +81,23 @@ def _checked(study: Study, read: Table, targets: Mapping[str, Target]) -> Checke
     """What was read, against the study as it is now."""
     _refuse_unless_taking(study)
     known = _known_raters(study)
-    problems = read.problems + _astray(read.rows, targets) + _rated_twice(study, read.rows, targets)
+    found = [row for row in read.rows if row.item in targets]
+    problems = [
+        *read.problems,
+        *_astray(read.rows, targets),
+        *_rated_twice(study, found, targets),
+        *_here_already(study, found),
+        *_of_another_kind(found, known),
+    ]
     named = dict.fromkeys(row.rater for row in read.rows)
     return Checked(
         rows=tuple(read.rows),
         problems=tuple(sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]),
-        items=len({targets[row.item].item_id for row in read.rows if row.item in targets}),
+        items=len({targets[row.item].item_id for row in found}),
         known_raters=tuple(name for name in named if name in known),
         new_raters=tuple(name for name in named if name not in known),
         left_out=read.left_out,
+        nameless=read.nameless,
     )
 
 
@@ -147,8 +156,6 @@ def _rated_twice(study: Study, rows: Sequence[Row], targets: Mapping[str, Target
     lines: dict[tuple[int, str], int] = {}
     problems = []
     for row in rows:
-        if row.item not in targets:
-            continue
         what = targets[row.item].item_id, row.rater
         if what in before:
             problems.append(Problem(row.line, "rater", f"{row.rater[:60]!r} has rated this item in an earlier file"))
@@ -157,13 +164,46 @@ def _rated_twice(study: Study, rows: Sequence[Row], targets: Mapping[str, Target
     return problems
 
 
+def _here_already(study: Study, rows: Sequence[Row]) -> list[Problem]:
+    """Rows that are in the study as its own export has them: under the same label, of the same moment.
+
+    The item is not asked for: an answer that depended on it would tell which code an imported item has.
+    """
+    labels = {row.rater for row in rows if row.submitted_at} & set(study.raters.values_list("label", flat=True))
+    there = Rating.objects.filter(assignment__rater__study=study, assignment__rater__label__in=labels)
+    here = set(there.values_list("assignment__rater__label", "submitted_at"))
+    return [
+        Problem(
+            row.line,
+            "submitted_at",
+            f"a rating by {row.rater[:60]!r} of this moment is in this study already; only ratings that are not can be imported",
+        )
+        for row in rows
+        if (row.rater, row.submitted_at) in here
+    ]
+
+
+def _of_another_kind(rows: Sequence[Row], known: Mapping[str, Rater]) -> list[Problem]:
+    """Rows that say of a rater of an earlier file whether they are simulated, and otherwise than that one did."""
+    problems = []
+    for row in rows:
+        seat = known.get(row.rater)
+        if seat and row.simulated is not None and row.simulated != seat.simulated:
+            said = f"is {row.simulated:d}; after an earlier file {row.rater[:60]!r} is {'' if seat.simulated else 'not '}simulated"
+            problems.append(Problem(row.line, "simulated", said))
+    return problems
+
+
 def _seats(study: Study, checked: Checked) -> dict[str, Rater]:
     """A seat for everyone in the file: those of an earlier one, and new ones under the next labels."""
     seats = {name: seat for name, seat in _known_raters(study).items() if name in checked.known_raters}
+    simulated = {row.rater for row in checked.rows if row.simulated}
     number = study.raters.aggregate(last=Max("number"))["last"] or 0
     for name in checked.new_raters:
         number += 1
-        seats[name] = Rater.objects.create(study=study, number=number, label=f"R{number:02}", imported_as=name)
+        seats[name] = Rater.objects.create(
+            study=study, number=number, label=f"R{number:02}", imported_as=name, simulated=name in simulated
+        )
     return seats
 
 

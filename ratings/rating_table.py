@@ -1,35 +1,36 @@
 """A table of ratings collected elsewhere (CSV), read strictly: every problem with its line and column.
 
 A study's own export is such a table: what it says of a rater who could not judge is understood, and ratings that it says
-count nowhere (second showings, surplus, places taken back) are left out and counted.
+count nowhere (second showings, surplus, places taken back) are left out and counted. So are the imported ones of a
+blinded export, which name no item.
 """
 
 import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, NamedTuple
 
 from ratings.import_lines import MOST_BYTES, Note, Problem, hides, noting, shown
 from ratings.naming import visible
 from ratings.stats.cells import as_written
+from ratings.stats.wordings import CANNOT, NO, YES, separator, wording
 
 NEEDED = ("item", "rater", "verdict", "confidence")
-OPTIONAL = ("submitted_at", "seconds", "note")
+OPTIONAL = ("submitted_at", "seconds", "note", "simulated")
 MOST_ROWS = 10_000
 LONGEST_NOTE = 4_000
-YES = ("1", "true", "yes", "y", "plausible", "sufficient", "p", "s")
-NO = ("0", "false", "no", "n", "not plausible", "implausible", "not sufficient", "insufficient")
-CANNOT = ("cannot judge", "cannot_judge", "can't judge")
+_YES = (*YES, "p", "s")  # in a table for a study there is no category of that name
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _CODE = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _EARLIEST = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Row(NamedTuple):
-    """One rating as the file has it. `verdict` and `confidence` are None where it could not be judged."""
+    """One rating as the file has it. `verdict` and `confidence` are None where it could not be judged, `simulated` where
+    the row does not say."""
 
     line: int
     item: str
@@ -39,25 +40,31 @@ class Row(NamedTuple):
     submitted_at: datetime | None
     seconds: float
     note: str
+    simulated: bool | None
 
 
 class Table(NamedTuple):
-    """Every row that can be used, what is wrong with others, and how many were left out because they count nowhere."""
+    """Every row that can be used, what is wrong with others, and how many were left out: because they count nowhere, and
+    because a blinded export does not say of which item they are."""
 
     rows: list[Row]
     problems: list[Problem]
     left_out: int = 0
+    nameless: int = 0
 
 
 def read(stream: BinaryIO, now: datetime) -> Table:
     """The table of a file, whatever a study holds."""
     problems: list[Problem] = []
     rows: list[Row] = []
-    left_out = 0
+    left_out = nameless = 0
     try:
         for line, cells in _cells(_text(stream)):
             if _counts_nowhere(cells):
                 left_out += 1
+                continue
+            if _names_nothing(cells):
+                nameless += 1
                 continue
             before = len(problems)
             row = _row(line, cells, now, noting(problems, line))
@@ -66,13 +73,37 @@ def read(stream: BinaryIO, now: datetime) -> Table:
     except _Unreadable as problem:
         problems.append(Problem(problem.line, "", str(problem)))
     if not rows and not problems:
-        problems.append(Problem(0, "", "the table has no rows" if not left_out else "none of its rows counts"))
-    return Table(rows, problems, left_out)
+        none = "none of its rows counts and names its item"
+        problems.append(Problem(0, "", none if left_out or nameless else "the table has no rows"))
+    return Table(rows, problems + _two_kinds(rows), left_out, nameless)
 
 
 def _counts_nowhere(cells: Mapping[str, str]) -> bool:
-    """Only of a table with the columns of an export: `counts` alone could mean anything."""
-    return "occasion" in cells and "surplus" in cells and cells.get("counts", "").strip() == "0"
+    return _is_exported(cells) and cells.get("counts", "").strip() == "0"
+
+
+def _names_nothing(cells: Mapping[str, str]) -> bool:
+    imported = cells.get("imported", "").strip() == "1"
+    return _is_exported(cells) and imported and not cells.get("item", "").strip()
+
+
+def _is_exported(cells: Mapping[str, str]) -> bool:
+    """A table with the columns of an export: `counts` alone could mean anything."""
+    return "occasion" in cells and "surplus" in cells
+
+
+def _two_kinds(rows: Iterable[Row]) -> list[Problem]:
+    """Rows that say of a rater the other thing than the first row that says any."""
+    first: dict[str, Row] = {}
+    problems = []
+    for row in rows:
+        if row.simulated is None:
+            continue
+        earlier = first.setdefault(row.rater, row)
+        if earlier.simulated != row.simulated:
+            said = f"is {row.simulated:d} of {row.rater[:60]!r} and {earlier.simulated:d} on line {earlier.line}"
+            problems.append(Problem(row.line, "simulated", f"{said}; it must be the same in all rows of a rater"))
+    return problems
 
 
 class _Unreadable(ValueError):  # noqa: N818  # ends the reading, is told as a Problem
@@ -93,9 +124,7 @@ def _text(stream: BinaryIO) -> str:
 
 def _cells(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     first = text.partition("\n")[0]
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=";" if ";" in first and "," not in first else ",", strict=True
-    )
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator(first), strict=True)
     names: list[str] = []
     count = 0
     try:
@@ -141,6 +170,7 @@ def _row(line: int, cells: Mapping[str, str], now: datetime, note: Note) -> Row:
         submitted_at=_moment(cells.get("submitted_at", ""), now, note),
         seconds=_seconds(cells.get("seconds", ""), note),
         note=_noted(cells.get("note", ""), note),
+        simulated=_simulated(cells.get("simulated", ""), note),
     )
 
 
@@ -155,9 +185,9 @@ def _named(name: str, cells: Mapping[str, str], note: Note) -> str:
 
 def _verdict(text: str, note: Note) -> tuple[bool | None, bool | None]:
     """The verdict, and whether there is one; None where nobody can tell."""
-    word = " ".join(text.split()).casefold()
-    if word in YES or word in NO:
-        return word in YES, True
+    word = wording(text)
+    if word in _YES or word in NO:
+        return word in _YES, True
     if word not in CANNOT:
         note(
             "verdict", f"is {shown(text)}; allowed: 1 or 0, plausible or not plausible, sufficient or not, cannot judge"
@@ -167,7 +197,7 @@ def _verdict(text: str, note: Note) -> tuple[bool | None, bool | None]:
 
 
 def _confidence(text: str, judged: bool | None, note: Note) -> int | None:
-    text = text.strip()
+    text = wording(text)
     if text in ("1", "2", "3", "4", "5") and judged:
         return int(text)
     if judged:
@@ -204,6 +234,13 @@ def _seconds(text: str, note: Note) -> float:
         note("seconds", f"is {shown(text)}; it must be a number from 0 to 1,000,000")
         return 0.0
     return seconds
+
+
+def _simulated(text: str, note: Note) -> bool | None:
+    said = text.strip()
+    if said not in ("0", "1", ""):
+        note("simulated", f"is {shown(text)}; it must be 1 for a simulated rater, 0 for others, or empty")
+    return None if said == "" else said == "1"
 
 
 def _noted(text: str, note: Note) -> str:

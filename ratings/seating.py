@@ -13,6 +13,7 @@ from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.planning import PlanError, Planned
 from ratings.protocols import MOST_RATERS
 from ratings.redealing import LIVE, Dealt
+from ratings.stats.nouns import counted
 from ratings.studies import Actor, StudyError, log
 
 
@@ -37,7 +38,7 @@ def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
     study.protocol["raters"] = study.protocol.get("raters", 0) + n
     study.save(update_fields=["protocol", "ratings_per_item"])
     names = ", ".join(seat.label for seat in seats)
-    log(study, "replanned", by, f"{names} added, with {_many(moved, 'item')}")
+    log(study, "replanned", by, f"{names} added, with {counted(moved, 'item')}")
     return seats
 
 
@@ -69,12 +70,12 @@ def add_items(study: Study, found: Sequence[Found], by: Actor = None) -> int:
     new = {payload_digest(one.payload) for one in found}
     known = study.items.filter(payload_sha256__in=new).count()
     if known or len(new) < len(found):
-        raise PlanError(f"{_many(known + len(found) - len(new), 'item')} would be in the study twice")
+        raise PlanError(f"{counted(known + len(found) - len(new), 'item')} would be in the study twice")
     pool.settle(study, found)
     opening.freeze(study, found)
     pooled = designs.is_pool(study)
     dealt = Dealt(0, 0) if pooled else redealing.deal_free(study, redealing.takers(study))
-    log(study, "items added", by, f"{_many(len(found), 'item')}{_waiting(dealt)}")
+    log(study, "items added", by, f"{counted(len(found), 'item')}{_waiting(dealt)}")
     return len(found)
 
 
@@ -135,15 +136,11 @@ def _planned(study: Study, slots: dict[str, list[int]]) -> list[Planned]:
 
 def _told(seat: Rater, dealt: Dealt) -> str:
     rule = "ratings dropped" if seat.dropped else "ratings kept"
-    return f"{seat.label}, {rule}; {_many(dealt.given, 'place')} dealt to others{_waiting(dealt)}"
+    return f"{seat.label}, {rule}; {counted(dealt.given, 'place')} dealt to others{_waiting(dealt)}"
 
 
 def _waiting(dealt: Dealt) -> str:
-    return f"; {_many(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
+    return f"; {counted(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
 
 
 _LIVE_HERE = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)

@@ -97,7 +97,8 @@ def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], boo
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
     if n < 1:
         raise StudyError(f"{n} simulated raters: it must be at least 1")
-    more = max(n - study.raters.filter(simulated=True).count(), 0)
+    ours = study.raters.filter(simulated=True, imported_as="")  # not those of a file: they were simulated elsewhere
+    more = max(n - ours.count(), 0)
     free, waiting = seating.free_seats(study), _never_accepted(study)
     replanned = more > len(free) + len(waiting)
     if replanned:
@@ -110,7 +111,7 @@ def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], boo
         if seat.invited_at:
             inviting.revoke(seat)
     Rater.objects.filter(pk__in=[seat.pk for seat in taken]).update(simulated=True, invited_at=None)
-    return list(study.raters.filter(simulated=True).order_by("number")), revoked, replanned
+    return list(ours.order_by("number")), revoked, replanned
 
 
 def _never_accepted(study: Study) -> list[Rater]:

@@ -15,6 +15,7 @@ from ratings import designs, opening, pool, protocols, redealing, stopping
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
+from ratings.stats.nouns import counted
 from simulation.models import CatalogueEntry
 
 Actor = User | None
@@ -123,7 +124,7 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     filled = opening.fill(study, protocol, raters or protocol.raters)
     study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
-    _move(study, "open", "opened", by, f"{_many(filled.items, 'item')}, {_many(filled.seats, 'rater')}",
+    _move(study, "open", "opened", by, f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}",
           opened_at=timezone.now())  # fmt: skip
 
 
@@ -213,8 +214,8 @@ def _dealt(study: Study) -> str:
     if designs.is_pool(study):
         return ""
     dealt = redealing.deal_free(study, redealing.takers(study))
-    left = f"{_many(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
-    return "; ".join(filter(None, [f"{_many(dealt.given, 'place')} dealt" if dealt.given else "", left]))
+    left = f"{counted(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
+    return "; ".join(filter(None, [f"{counted(dealt.given, 'place')} dealt" if dealt.given else "", left]))
 
 
 def _free_name(study: Study) -> dict[str, str]:
@@ -230,10 +231,6 @@ def _locked(study: Study, done: str, *needs: str) -> Study:
     if row.status not in needs:
         raise StudyError(f"{row.name} is {row.status}; only a study that is {' or '.join(needs)} can be {done}")
     return row
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _move(study: Study, status: str, event: str, by: Actor, detail: str = "", **times: datetime | None) -> None:

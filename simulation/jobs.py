@@ -22,7 +22,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from simulation import idle, job_files, job_kinds, leases, units
-from simulation.interruptions import Fenced, Wait
+from simulation.interruptions import Fenced
+from simulation.interruptions import Wait as Wait
 from simulation.job_files import Reading
 from simulation.job_files import Upload as Upload
 from simulation.job_kinds import Outcome as Outcome

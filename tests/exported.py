@@ -140,9 +140,9 @@ def export() -> Exported:
     )
 
 
-def imported_items(study: Study) -> None:
-    """All items of the study as if they had come from a file, under the ids K0, K1, ..."""
-    for place, source in enumerate(ItemSource.objects.filter(item__study=study).order_by("pk")):
+def imported_items(study: Study, n: int | None = None) -> None:
+    """All items of the study, or the first n, as if they had come from a file, under the ids K0, K1, ..."""
+    for place, source in enumerate(ItemSource.objects.filter(item__study=study).order_by("pk")[:n]):
         row = ImportedItem.objects.create(
             study=study, key=f"K{place}", record={}, label="elsewhere", perturbation="none", payload={},
             payload_sha256=str(place), at=timezone.now(),

@@ -12,7 +12,6 @@ from ratings.figures import registry
 from ratings.figures.names import NAMES
 from ratings.models import Analysis, Drawing, Study
 from simulation import jobs
-from simulation.interruptions import Wait
 from simulation.jobs import Work
 
 
@@ -26,7 +25,7 @@ def play(work: Work) -> Mapping[str, Any]:
     try:
         made = store.compute(study, filters, work.tell)
     except store.MovingError as error:
-        raise Wait(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
+        raise jobs.Wait(2 * settings.SWEEP_SECONDS, "moving", str(error)) from error
     drawn = draw(made, work)
     page = reverse("ratings:study", kwargs={"slug": study.slug})
     return {

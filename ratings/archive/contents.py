@@ -70,7 +70,7 @@ def _documents(study: Study, blinded: bool) -> list[Entry]:
     """The study document, and the last blinding audit."""
     certificate = "The last blinding audit as it was found; null if there was none."
     if blinded:
-        certificate += " What it measured is told after unblinding."
+        certificate += " What it measured, and what a leak is, is told after unblinding."
     return [
         entries.text("protocol.json", "The study document as it was opened.", _json(study.protocol)),
         entries.text("certificate.json", certificate, _json(design.certificate(study, blinded))),

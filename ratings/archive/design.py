@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Q
 
 from ratings import protocols, stopping
+from ratings.analyses import form
 from ratings.archive.people import who
 from ratings.models import Assignment, PracticeAnswer, Rating, Study
 from ratings.protocols import StudyProtocol
@@ -125,24 +126,38 @@ def _word(arm: str | bool) -> str:
 def certificate(study: Study, blinded: bool) -> dict[str, Any] | None:
     """The last blinding audit as it was found; None if there was none.
 
-    Blinded without what was measured: how exactly codes and positions go with the truth, beside the codes themselves,
-    tells the truth of a small study.
+    Blinded without what was measured and what a leak is: how exactly codes and positions go with the truth, beside the
+    codes themselves, tells the truth of a small study. So would the digest of it, to whoever tries every truth; that of
+    what is shown is given instead.
     """
     audit = study.audits.first()
     if audit is None:
         return None
-    found = {"audited_at": audit.at.isoformat(), "passed": audit.passed, "sha256": audit.sha256}
-    about = {"study": study.slug, **found}
-    return (
-        {**about, "withheld": _WITHHELD, "report": _unmeasured(audit.report)}
-        if blinded
-        else {**about, "report": audit.report}
-    )
+    about = {"study": study.slug, "audited_at": audit.at.isoformat(), "passed": audit.passed}
+    if not blinded:
+        return {**about, "sha256": audit.sha256, "report": audit.report}
+    report = _unmeasured(audit.report)
+    return {**about, "sha256": form.digest(report), "withheld": _WITHHELD, "report": report}
 
 
-_WITHHELD = "What was measured is told when the study is unblinded; the SHA-256 is that of the whole report."
+_WITHHELD = (
+    "What was measured, known tells and what each leak is are told when the study is unblinded; the SHA-256 is that of "
+    "the report as it stands here."
+)
+_LEAK = "it is named when the study is unblinded"
+_OF_REPORT = ("version", "study", "at", "passed", "not_decided", "items", "raters", "assignments")
+_OF_CHECK = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "leaks_in_all")
 
 
 def _unmeasured(report: Mapping[str, Any]) -> dict[str, Any]:
-    checks = {"checks": [{**check, "measured": {}} for check in report["checks"]]} if "checks" in report else {}
-    return {**report, **checks}
+    """What is known to be without numbers by truth, and where leaks are; a report of another version may have more."""
+    checks = [{**_some(check, _OF_CHECK), **_places(check), "measured": {}} for check in report.get("checks", ())]
+    return {**_some(report, _OF_REPORT), **_places(report), "known_tells": [], "checks": checks}
+
+
+def _some(found: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: found[name] for name in names if name in found}
+
+
+def _places(found: Mapping[str, Any]) -> dict[str, Any]:
+    return {"leaks": [{"where": leak["where"], "what": _LEAK} for leak in found.get("leaks", ())]}

@@ -80,7 +80,12 @@ ITEMS = (
 
 RATERS = (
     Field("rater", "text", MEANINGS["rater"]),
-    Field("who", "text", "person, simulated or imported (collected elsewhere); a seat that nobody took is a person's"),
+    Field(
+        "who",
+        "text",
+        "person, simulated, imported (collected elsewhere), or the last two: a simulated rater of another file; a seat that "
+        "nobody took is a person's",
+    ),
     Field("consented_at", "moment", "when they agreed to take part, UTC; empty: nobody took the seat, or no person"),
     Field("practised_at", "moment", "when practice was passed, or not asked for, UTC"),
     Field("started_at", "moment", "when the first item could be rated, UTC"),

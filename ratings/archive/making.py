@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from ratings.analyses import form, store
 from ratings.analyses.filters import Filters
@@ -21,8 +21,15 @@ class ExportError(RuntimeError):
     """No archive was made; the message says why and what to do, for people."""
 
 
-def zipped(study: Study, blinded: bool, file: IO[bytes], tell: Tell = form.silent) -> int:
-    """The archive as a zip into this file, which can be sought in; how many files it holds.
+class Made(NamedTuple):
+    """How many files an archive holds, and which state of the study (`orders.state`)."""
+
+    files: int
+    state: str
+
+
+def zipped(study: Study, blinded: bool, file: IO[bytes], tell: Tell = form.silent) -> Made:
+    """The archive as a zip into this file, which can be sought in.
 
     StudyError for a draft, SealedError if `blinded` is not asked for before the study is unblinded, ExportError where
     the analysis cannot be computed or the study does not keep still.
@@ -38,8 +45,8 @@ def zipped(study: Study, blinded: bool, file: IO[bytes], tell: Tell = form.silen
     return _settled(study, blinded, once, tell)
 
 
-def unpacked(study: Study, blinded: bool, folder: Path, tell: Tell = form.silent) -> int:
-    """The same files in a folder, which appears when all of them are written; how many. Errors as for `zipped`.
+def unpacked(study: Study, blinded: bool, folder: Path, tell: Tell = form.silent) -> Made:
+    """The same files in a folder, which appears when all of them are written. Errors as for `zipped`.
 
     ExportError if there is anything at this place but an empty folder.
     """
@@ -53,11 +60,11 @@ def unpacked(study: Study, blinded: bool, folder: Path, tell: Tell = form.silent
             made.mkdir()
             return writing.write(study, blinded, every, writing.into_folder(made), tell)
 
-        count = _settled(study, blinded, once, tell)
+        found = _settled(study, blinded, once, tell)
         if folder.is_dir():
             folder.rmdir()
         made.rename(folder)
-    return count
+    return found
 
 
 def _refuse_taken(folder: Path) -> None:
@@ -67,7 +74,7 @@ def _refuse_taken(folder: Path) -> None:
         )
 
 
-def _settled(study: Study, blinded: bool, once: Callable[[Study, list[Entry]], int], tell: Tell) -> int:
+def _settled(study: Study, blinded: bool, once: Callable[[Study, list[Entry]], int], tell: Tell) -> Made:
     """Writes until the study was the same before and after."""
     for _ in range(_TRIES):
         study = Study.objects.get(pk=study.pk)
@@ -75,7 +82,7 @@ def _settled(study: Study, blinded: bool, once: Callable[[Study, list[Entry]], i
         before = orders.state(study)
         count = once(study, contents.blinded(study) if blinded else contents.unblinded(study, _analysed(study, tell)))
         if orders.state(study) == before:
-            return count
+            return Made(count, before)
     raise ExportError(
         f"{study.name} changed each time it was written: ratings come in. Pause the study, or try again at a quieter time."
     )

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from ratings.archive.design import Design, Spread, certificate
+from ratings.archive.people import ELSEWHERE, WHO
 from ratings.choices import WORDS
 from ratings.models import TRANSITION, Study
 from ratings.stats.estimates import METHODS
@@ -23,7 +24,7 @@ def written(study: Study, design: Design, blinded: bool, made: Json | None = Non
     paragraphs = [
         [*_items(study, design, made), *_raters(design, made)],
         [*_dealt(study, design, blinded, common), *_shown(design)],
-        [*_left_out(design), *_blinding(study, design), *_stopped(study, design)],
+        [*_left_out(design), *_blinding(study, design, blinded), *_stopped(study, design)],
         _analysed(study, made) if made else ["Nothing by source is in this archive: it is the blinded one."],
     ]
     return "\n\n".join(" ".join(sentences) for sentences in paragraphs) + "\n"
@@ -49,7 +50,7 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
 
 
 def _raters(design: Design, made: Json | None) -> Iterator[str]:
-    given = [_who(who, design.raters[who]) for who in ("person", "simulated", "imported") if design.raters.get(who)]
+    given = [_who(who, design.raters[who]) for who in WHO if design.raters.get(who)]
     yield f"{_many(design.ratings, 'rating')} that count{'s' * (design.ratings == 1)} came from {_listed(given) or 'nobody'}."
     if made and made["composition"]["machines"]:
         named = _listed(list(made["composition"]["machines"]))
@@ -62,6 +63,8 @@ def _who(who: str, n: int) -> str:
             return (
                 f"{_many(n, 'simulated rater')} (programs that know the truth and blur it; they say nothing of people)"
             )
+        case "simulated, imported":
+            return f"{_many(n, 'simulated rater')} whose ratings were made elsewhere and imported (they say nothing of people)"
         case "imported":
             return f"{_many(n, 'rater')} whose ratings were collected elsewhere and imported"
         case _:
@@ -76,9 +79,9 @@ def _dealt(study: Study, design: Design, blinded: bool, common: Spread | None) -
     if common:
         yield f"Two raters share {_spread(common)} judged items."
     salt = "a salt that is kept until unblinding" if blinded else f"the salt {study.salt}"
-    if set(design.raters) - {"imported"}:
+    if set(design.raters) - ELSEWHERE:
         yield f"Each rater had an order of their own; orders, places and arms were drawn from the seed {study.seed} and {salt}."
-    if design.raters.get("imported"):
+    if ELSEWHERE & set(design.raters):
         yield "How imported ratings were dealt out and shown is not known."
     if protocol.practice:
         practice = (
@@ -120,15 +123,15 @@ def _left_out(design: Design) -> Iterator[str]:
         yield f"{_many(design.withdrawn, 'rater')} withdrew; by the protocol their ratings are {kept}."
 
 
-def _blinding(study: Study, design: Design) -> Iterator[str]:
-    found = certificate(study, True)
+def _blinding(study: Study, design: Design, blinded: bool) -> Iterator[str]:
+    found = certificate(study, blinded)
     if found is None:
         yield "There is no blinding certificate: what raters were sent was never audited."
     else:
         held = "passed" if found["passed"] else "failed"
         yield (
             f"What raters were sent was audited for leaks on {_day(datetime.fromisoformat(found['audited_at']))} and {held} "
-            f"(SHA-256 of the report {found['sha256']})."
+            f"(SHA-256 of the report{' as it stands in certificate.json' if blinded else ''} {found['sha256']})."
         )
     yield (
         f"Interim looks at rates before unblinding: {design.looks}, all logged." if design.looks else "No interim look was taken."

@@ -16,7 +16,7 @@ from simulation.models import Job
 KIND: Final = "export"
 BLINDED: Final = "blinded"
 WITH_SOURCES: Final = "with sources"
-VERSION = 2  # raised with every change of what an archive holds
+VERSION = 3  # raised with every change of what an archive holds
 
 
 def refuse(study: Study, blinded: bool) -> None:
@@ -59,6 +59,14 @@ def last(study: Study, blinded: bool) -> Job | None:
     own = Job.objects.filter(kind=KIND, subject=job_access.subject(study), created_at__gte=study.created_at)
     found: Job | None = own.filter(params__variant=variant(blinded)).order_by("-pk").first()
     return found
+
+
+def is_stale(job: Job, now: str) -> bool:
+    """Whether the study has changed since this archive was made: it is of the state it settled on, not of the one asked for.
+
+    Results of before version 3 do not say which that was.
+    """
+    return job.status == "done" and job.result.get("state", job.params["state"]) != now
 
 
 def state(study: Study) -> str:

@@ -17,10 +17,15 @@ _HARMLESS = (
     "items imported", "ratings imported", "looked", "machine", "reminded",
 )  # fmt: skip
 
+WHO = ("person", "simulated", "imported", "simulated, imported")
+ELSEWHERE = {"imported", "simulated, imported"}
+
 
 def raters(study: Study) -> Entry:
     """Everybody with a seat, by label."""
-    says = "One row for each seat: who rates (person, simulated, imported), how far they came. No names, no addresses."
+    says = (
+        "One row for each seat: who rates (person, simulated or imported), how far they came. No names, no addresses."
+    )
     return table("raters.csv", says, fields.RATERS, lambda: _raters(study), key=("rater",))
 
 
@@ -57,8 +62,8 @@ def _seat(seat: Any, practised: Counter[bool]) -> tuple[Any, ...]:
 
 
 def who(seat: Rater) -> str:
-    """person, simulated or imported."""
-    return "imported" if seat.imported_as else "simulated" if seat.simulated else "person"
+    """One of WHO."""
+    return ", ".join(filter(None, ("simulated" * seat.simulated, "imported" * bool(seat.imported_as)))) or "person"
 
 
 def _events(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:

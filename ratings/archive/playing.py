@@ -22,7 +22,7 @@ def play(work: Work) -> Mapping[str, Any]:
     blinded = work.params["variant"] == orders.BLINDED
     with tempfile.TemporaryFile() as file:
         try:
-            count = making.zipped(study, blinded, file, work.tell)
+            files, state = making.zipped(study, blinded, file, work.tell)
         except SealedError as error:
             raise jobs.Failed(f"{error}. Ask for the blinded archive.") from error
         except (making.ExportError, StudyError) as error:
@@ -30,7 +30,7 @@ def play(work: Work) -> Mapping[str, Any]:
         file.seek(0)
         work.tell(1, 1, "Storing the archive")
         made = work.put(name(study, blinded), "application/zip", _pieces(file))
-    done = {"said": f"{count} files in one archive{', blinded' if blinded else ''}."}
+    done = {"said": f"{files} files in one archive{', blinded' if blinded else ''}.", "state": state}
 
     def logged() -> Mapping[str, Any]:
         orders.log(study, blinded, work.job.asked_by, made.sha256)

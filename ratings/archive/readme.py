@@ -15,7 +15,14 @@ def written(study: Study, blinded: bool, all_of_it: Sequence[Entry], made: Any) 
         parts += filter(None, (made["composition"][name]["said"] for name in ("simulated", "imported")))
         if not made["interim"]["met"]:
             parts.append(f"Interim: the study was unblinded before its stop rule was met. {made['interim']['said']}")
-    parts += [_SHORT, "## Files", "\n".join(_listed(all_of_it)), "## Reading them", *_HOW]
+    parts += [
+        _SHORT,
+        "## Files",
+        "\n".join(_listed(all_of_it)),
+        "## Reading them",
+        *_HOW,
+        _BACK.format(notes=_NO_NOTES if blinded else "so do notes"),
+    ]
     if made:
         parts.append(_REPEAT)
     return "\n\n".join(parts) + "\n"
@@ -35,6 +42,12 @@ _HOW = (
     "it; `manage.py import_ratings` takes it off, and other readers should. Flags are 1 and 0, an empty cell is none or "
     "not known, times are UTC.",
 )
+_BACK = (
+    "`manage.py import_ratings` takes `ratings.csv` into another copy of the study with the same codes of items. Verdicts, "
+    "confidences, times and who is simulated come back for ratings that count; {notes}. Raters get new codes; screens, "
+    "ticks and earlier versions do not come back."
+)
+_NO_NOTES = "notes are not in this variant, and imported ratings, which name no item in it, are left out"
 _REPEAT = (
     "`manage.py agreement ratings.csv` prints the numbers of `results.json` again from the ratings alone. Files in "
     "`imrmc/` are made after the format of FDA's program iMRMC and were read back by WetBench's own reader; they were not "

@@ -57,7 +57,14 @@ def unblinded(study: Study) -> list[Entry]:
 
 def _long(study: Study, blinded: bool) -> Entry:
     columns = exports.COLUMNS
-    says = "One row for each rating, those that count nowhere included (counts is 0). import_ratings reads it."
+    says = (
+        "One row for each rating, those that count nowhere included (counts is 0). import_ratings takes from it, into "
+        "another copy of this study, item, verdict, confidence, submitted_at, seconds"
+    ) + (
+        " and simulated of those that count; imported ones, which name no item here, stay out, and there are no notes."
+        if blinded
+        else ", note and simulated of those that count."
+    )
     found = exports.rows
     return table(
         "ratings.csv", says, fields.RATINGS, lambda: ([row[name] for name in columns] for row in found(study, blinded))

@@ -31,8 +31,3 @@ def _is_file(name: str) -> bool:
         return Path(name).is_file()
     except (OSError, ValueError):
         return False
-
-
-def counted(number: int, noun: str) -> str:
-    """ "1 problem", "2 problems"."""
-    return f"{number} {noun}{'s' * (number != 1)}"

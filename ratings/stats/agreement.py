@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from ratings.stats.intervals import (
     too_rare,
     with_intervals,
 )
+from ratings.stats.nouns import counted
 from ratings.stats.pair_resampling import Means, Scoped, means, replicates
 from ratings.stats.pairing import Pairs, left_out, pairs_of
 from ratings.stats.proportions import wilson
@@ -27,40 +29,52 @@ from ratings.stats.resampling import widening
 from ratings.stats.table import Bools, Floats, Ratings
 
 MIN_OVERLAP = 20
+MOST_APART = 20_000  # pairs without an item in common that are listed; 200 raters have no more pairs than that
 LEAST_FOR_INTERVAL = 10  # items two raters share: with fewer, no interval of a kappa covers
+OF_TWO = ("percent_agreement", "cohen_kappa")
+QUANTILE = float(norm.ppf((1 + LEVEL) / 2))
 NO_COMMON = "no item was rated by both"
 NO_PAIRS = "there are fewer than two raters with ratings"
 NO_SPREAD = "the sample has no spread, so there is no interval"
 ONE_ANSWER = "0/0: both gave one and the same answer throughout"
 
 
-def pairs(table: Ratings, min_overlap: int = MIN_OVERLAP, source: str | None = None) -> list[Estimate]:
-    """percent_agreement and cohen_kappa of every pair of raters, over all sources or in one (args source).
+def pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estimate]:
+    """percent_agreement and cohen_kappa of every pair of raters, over all sources.
 
-    Pairs with fewer than `min_overlap` items in common have their values, and no interval.
+    Pairs with fewer than `min_overlap` items in common have their values, and no interval. Where more than MOST_APART have
+    none in common they are not listed: one row counts them.
     """
-    own = table if source is None else table.of_source(source)
-    found, extra = pairs_of(own), {} if source is None else {"source": source}
+    found = pairs_of(table)
+    place = {pair: at for at, pair in enumerate(zip(found.first.tolist(), found.second.tolist(), strict=True))}
     rows = []
-    for at in range(len(found)):
-        args = {"raters": [own.raters[found.first[at]], own.raters[found.second[at]]], **extra}
-        rows += _pair(found, at, args, min_overlap)
-    return rows
+    for pair in combinations(found.raters.tolist(), 2) if found.apart <= MOST_APART else place:
+        args = {"raters": [table.raters[at] for at in pair]}
+        rows += _pair(found, place[pair], args, min_overlap) if pair in place else _apart(args)
+    return rows if found.apart <= MOST_APART else [*rows, *_all_apart(found.apart)]
+
+
+def _apart(args: Mapping[str, Any]) -> list[Estimate]:
+    n = {"items": 0, "raters": 2, "ratings": 0}
+    return [estimate(stat, None, n, args=args, reason=NO_COMMON) for stat in OF_TWO]
+
+
+def _all_apart(pairs: int) -> list[Estimate]:
+    why = f"{NO_COMMON}; more than {MOST_APART:,} such pairs are counted, not listed"
+    args = {"pairs": "without an item in common"}
+    return [estimate(stat, None, {"items": 0, "pairs": pairs}, args=args, reason=why) for stat in OF_TWO]
 
 
 def _pair(found: Pairs, at: int, args: Mapping[str, Any], min_overlap: int) -> list[Estimate]:
     common = int(found.n[at])
     n = {"items": common, "raters": 2, "ratings": 2 * common}
-    if not common:
-        return [estimate(stat, None, n, args=args, reason=NO_COMMON) for stat in ("percent_agreement", "cohen_kappa")]
-    short = f"{_items(common)} in common, fewer than {min_overlap}" if common < min_overlap else ""
+    short = f"{counted(common, 'item')} in common, fewer than {min_overlap}" if common < min_overlap else ""
     agreement, kappa = float(found.agreement[at]), float(found.kappa[at])
-    quantile = float(norm.ppf((1 + LEVEL) / 2))
-    interval = None if short else wilson(agreement, common, quantile)
+    interval = None if short else wilson(agreement, common, QUANTILE)
     observed = estimate("percent_agreement", agreement, n, args=args, interval=interval, method="wilson", reason=short)
     if math.isnan(kappa):
         return [observed, estimate("cohen_kappa", None, n, args=args, reason=ONE_ANSWER)]
-    half = quantile * math.sqrt(found.variance[at])
+    half = QUANTILE * math.sqrt(found.variance[at])
     why = short or _too_few(common, found.minority[at]) or ("" if half else NO_SPREAD)
     around = None if why else (max(-1.0, kappa - half), min(1.0, kappa + half))
     return [observed, estimate("cohen_kappa", kappa, n, args=args, interval=around, method="normal", reason=why)]
@@ -69,12 +83,8 @@ def _pair(found: Pairs, at: int, args: Mapping[str, Any], min_overlap: int) -> l
 def _too_few(least: float, minority: float, floor: float = CO_MINORITY) -> str:
     """Why no interval of a kappa is given: it was measured not to cover in such samples. "" if it may be."""
     if least < LEAST_FOR_INTERVAL:
-        return f"a pair shares only {_items(int(least))}; below {LEAST_FOR_INTERVAL} no interval holds"
+        return f"a pair shares only {counted(int(least), 'item')}; below {LEAST_FOR_INTERVAL} no interval holds"
     return too_rare(minority, floor)
-
-
-def _items(count: int) -> str:
-    return f"{count} item{'s' * (count != 1)}"
 
 
 class _Average(NamedTuple):
@@ -135,7 +145,7 @@ def _averages(one: _Average, drawn: Means) -> Iterator[Estimate]:
         **one.scope.own.n,
         "pairs_used": defined,
         "pairs_undefined": len(used) - defined,
-        "pairs_below_overlap": len(one.pairs) - len(used),
+        "pairs_below_overlap": len(one.pairs) + one.pairs.apart - len(used),
     }
     why = _why_none(one)
     agreed = means(used.n, used.agreement, used.agreement)
@@ -168,11 +178,11 @@ def _number(value: Floats | float) -> float | None:
 
 
 def _why_none(one: _Average) -> str:
-    if not len(one.pairs):
+    if len(one.pairs.raters) < 2:
         return NO_PAIRS
     if not one.enough.any():
-        most = int(one.pairs.n.max())
-        return f"no pair of raters has {_items(one.args['min_overlap'])} in common; the most is {most}"
+        most = int(one.pairs.n.max(initial=0))
+        return f"no pair of raters has {counted(one.args['min_overlap'], 'item')} in common; the most is {most}"
     return ""
 
 
@@ -183,14 +193,15 @@ def _why_undefined(one: _Average) -> str:
 
 def prevalence(table: Ratings) -> list[Estimate]:
     """The share of ratings with verdict 1, over all sources and in each; in other tables that of every category (args)."""
-    rows = []
+    rate, none = "beside plausibility_rate, which has the interval", "no interval is made of a category's share"
+    why, rows = rate if table.binary else none, []
     for scope in scopes(table):
         counts = np.bincount(scope.own.verdict, minlength=len(table.categories))
         for at in [1] if table.binary else range(len(table.categories)):
             args = scope.args if table.binary else {"category": table.categories[at], **scope.args}
             share = counts[at] / len(scope.own) if len(scope.own) else None
             rows.append(
-                estimate("prevalence", share, scope.own.n, args=args, reason="" if len(table) else "no ratings")
+                estimate("prevalence", share, scope.own.n, args=args, reason=why if len(table) else "no ratings")
             )
     return rows
 

@@ -100,10 +100,12 @@ def _head(source: str, left_out: int) -> Iterator[str]:
 
 def _identifier(text: str) -> str:
     """Text that cannot be taken for a separator, a line end, or the truth's reader; spaces at its ends are kept."""
-    encoded = "".join(quote(char, safe=PLAIN) for char in text)
-    if encoded in TRUTHS or encoded != encoded.strip():
-        return f"%{ord(encoded[0]):02X}{encoded[1:-1]}" + (f"%{ord(encoded[-1]):02X}" if len(encoded) > 1 else "")
-    return encoded
+    signs = [quote(char, safe=PLAIN) for char in text]
+    if text in TRUTHS or text != text.strip():
+        for end in (0, -1):
+            if len(signs[end]) == 1:  # not encoded yet
+                signs[end] = f"%{ord(signs[end]):02X}"
+    return "".join(signs)
 
 
 def read(text: str) -> ReaderStudy:

@@ -3,20 +3,21 @@
 Our own export is known by its columns: rows that count nowhere are left out and said, second occasions become repeats.
 """
 
+import csv
+import io
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.stats.long_lines import WHOLE, EndError, File, Line, Problem, Reading, UnreadableError, shown, wording
+from ratings.stats.long_lines import EndError, File, Line, Problem, Reading, UnreadableError, shown
 from ratings.stats.table import ALL, Ratings, Repeat, Row, build, natural
+from ratings.stats.wordings import NO, WHOLE, YES, normal, wording
 
 __all__ = ["LongTable", "Problem", "Reading", "UnreadableError", "read"]
 
 NO_SOURCE = "no source given"  # the source of ratings without one beside others that have one
-YES = ("1", "true", "yes", "y", "plausible", "sufficient", "valid")
-NO = (
-    "0", "false", "no", "n", "not plausible", "implausible", "not sufficient", "insufficient", "not valid", "invalid",
-)  # fmt: skip
+MOST_ADVISED = 10  # words of an advice
 _BINARY = {**dict.fromkeys(YES, 1), **dict.fromkeys(NO, 0)}
 
 
@@ -46,13 +47,19 @@ def read(
         file.take(lines)
     except EndError as end:
         raise UnreadableError([*file.problems, end.problem]) from end
-    own = [line for line in file.lines if not reading.raters or line.rater in reading.raters]
+    own = [line for line in file.lines if file.wants(line.rater)]
     file.problems += _unknown_raters(file, reading.raters)
-    again = [line for line in file.second if not reading.raters or line.rater in reading.raters]
+    again = [line for line in file.second if file.wants(line.rater)]
     scale = _scale([*own, *again], reading.categories)
-    problems = [*file.problems, *scale.problems, *_twice(own), *_two_minded(own, file)]
-    if not file.lines and not problems:
-        problems.append(Problem(0, "", "no row holds a rating"))
+    problems = [
+        *file.problems,
+        *scale.problems,
+        *_twice(own),
+        *_twice(again, again=True),
+        *_two_minded(own, file),
+    ]
+    if not own and not problems:
+        problems.append(_nothing(file))
     truths, wrong = _truths(own, file.truth_column) if scale.categories == (0, 1) else ({}, [])
     if problems or wrong:
         raise UnreadableError([*problems, *wrong])
@@ -64,6 +71,12 @@ def read(
     return LongTable(
         build(rows, scale.categories), _repeats(own, again, scale), file.left_out, (*scale.notes, *ignored)
     )
+
+
+def _nothing(file: File) -> Problem:
+    said = "no row holds a rating" + " of these raters" * bool(file.wanted)
+    reasons = "; ".join(f"{reason} ({n:,})" for reason, n in file.left_out.items())
+    return Problem(0, "", f"{said}; left out: {reasons}" if reasons else said)
 
 
 class _Scale(NamedTuple):
@@ -87,18 +100,34 @@ def _scale(lines: Sequence[Line], declared: Sequence[str]) -> _Scale:
         numbers = {text: int(wording(text)) for text in found}
         return _Scale(tuple(sorted(set(numbers.values()))), numbers)
     if set(binary.values()) == {0, 1} and 2 * sum(others.values()) < found.total():
-        return _Scale((0, 1), binary, _strangers(lines, others, found))
+        return _Scale((0, 1), binary, _strangers(lines, others))
     return _Scale(tuple(sorted(found, key=natural)), {text: text for text in found}, notes=_alike(found))
 
 
-def _strangers(lines: Sequence[Line], others: Mapping[str, int], found: Mapping[str, int]) -> list[Problem]:
+def _strangers(lines: Sequence[Line], others: Mapping[str, int]) -> list[Problem]:
     """A few other words among yes and no are rather a slip than a third category; whoever means it can say so."""
-    advice = f"if it is a category of its own, say --categories {','.join(sorted(found, key=natural))[:120]}"
+    advice = f"if it is a category of its own, {_advice(others)}"
     return [
         Problem(line.number, "verdict", f"is {shown(line.verdict)}, the others are yes or no; {advice}")
         for line in lines
         if line.verdict in others
     ]
+
+
+def _advice(others: Mapping[str, int]) -> str:
+    """What to type, as a shell takes it: 0 and 1 for all wordings of no and yes, and each other word once."""
+    named: dict[str, str] = {}
+    for text in sorted(others, key=lambda text: (-others[text], text)):
+        named.setdefault(wording(text), wording(text) if WHOLE.fullmatch(text) else text)
+    if len(named) > MOST_ADVISED:
+        return "declare 0, 1 and all the others by --categories"
+    names = ["0", "1", *sorted(named.values(), key=natural)]
+    if all(WHOLE.fullmatch(name) for name in names):
+        names.sort(key=int)
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(names)
+    text = row.getvalue()
+    return f"say --categories{'=' if text.startswith('-') else ' '}{shlex.quote(text)}"
 
 
 def _alike(found: Iterable[str]) -> list[str]:
@@ -115,13 +144,20 @@ def _declared(lines: Sequence[Line], declared: Sequence[str]) -> _Scale:
     if len(set(words)) < max(2, len(words)) or not all(words):
         said = f"the declared categories are {', '.join(texts)}; they must be two or more different ones"
         return _Scale((0, 1), {}, [Problem(0, "", said)])
+    meant = [_meant(word) for word in words]
+    if len(set(meant)) < len(meant):
+        one = 1 if meant.count(1) > 1 else 0
+        same = " and ".join(text for text, own in zip(texts, meant, strict=True) if own == one)
+        said = f"of the declared categories {same} are the same {'yes' if one else 'no'}; declare one of them"
+        return _Scale((0, 1), {}, [Problem(0, "", said)])
     categories: tuple[Any, ...] = tuple(texts)
-    if len(words) == 2 and {_BINARY.get(word) for word in words} == {0, 1}:
-        categories, of = (0, 1), dict(_BINARY)
-    else:
-        if all(WHOLE.fullmatch(text) for text in texts):
-            categories = tuple(map(int, words))
-        of = dict(zip(words, categories, strict=True))
+    if set(meant) == {0, 1}:
+        categories = (0, 1)
+    elif all(WHOLE.fullmatch(text) for text in texts):
+        categories = tuple(map(int, words))
+    of = dict(zip(words, categories, strict=True))
+    if {0, 1} <= set(meant):  # any wording of yes and no is one of them
+        of |= {word: categories[meant.index(one)] for word, one in _BINARY.items()}
     problems = [
         Problem(line.number, "verdict", f"is {shown(line.verdict)}; declared are {', '.join(texts)}"[:200])
         for line in lines
@@ -130,12 +166,14 @@ def _declared(lines: Sequence[Line], declared: Sequence[str]) -> _Scale:
     return _Scale(categories, {line.verdict: of.get(wording(line.verdict)) for line in lines}, problems)
 
 
-def _twice(lines: Sequence[Line]) -> Iterator[Problem]:
+def _twice(lines: Sequence[Line], again: bool = False) -> Iterator[Problem]:
     seen: dict[tuple[str, str], int] = {}
     for line in lines:
         before = seen.setdefault((line.item, line.rater), line.number)
         if before != line.number and line.item and line.rater:
             said = f"rater {line.rater} rated item {line.item} in line {before} already; each may rate an item once"
+            if again:
+                said = f"rater {line.rater} rated item {line.item} again in line {before} already; there is one second time"
             yield Problem(line.number, "", said)
 
 
@@ -170,7 +208,7 @@ def _truths(lines: Sequence[Line], column: str) -> tuple[dict[str, int | None], 
 
 
 def _unknown_raters(file: File, raters: Sequence[str]) -> list[Problem]:
-    unknown = sorted(set(raters) - file.raters)
+    unknown = sorted({name for name in raters if normal(name) not in file.raters})
     known = ", ".join(sorted(file.raters, key=natural))[:200]
     return [Problem(0, "rater", f"nobody is called {shown(name)}; the raters are {known}") for name in unknown]
 

@@ -1,7 +1,6 @@
 """The lines of a long table of ratings as they are taken in: cells, names, flags. Every problem has its line and column."""
 
 import csv
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -9,14 +8,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ratings.stats.cells import as_written
+from ratings.stats.wordings import CANNOT, WHOLE, normal, separator, wording
 
 NEEDED = ("item", "rater", "verdict")
-CANNOT = ("cannot judge", "cannot_judge", "can't judge")
 UNJUDGED = "could not be judged"
+MISSING = ("na", "n/a", "nan", "null", "none")  # what tools write into a cell without a value
 LONGEST_NAME = 200
 _OURS = ("counts", "occasion", "surplus", "cannot_judge", "imported")  # all of them: a file of export_ratings
 _PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf", b"Rar!")
-WHOLE = re.compile(r"(0|-?[1-9]\d{0,17})(\.0+)?")
 
 
 class Problem(NamedTuple):
@@ -83,10 +82,12 @@ class File:
         self.lines: list[Line] = []
         self.second: list[Line] = []  # occasions of our own export
         self.left_out: Counter[str] = Counter()
-        self.raters: set[str] = set()
+        self.raters: set[str] = set()  # of all rows, those without a judgement too
+        self.wanted = {normal(name) for name in reading.raters}
+        self.declared = {wording(name) for name in reading.categories}
         self.truth_column = _folded(reading.truth) or "truth"
         self.source_column = _folded(reading.source) or "source"
-        self._kept: dict[str, str] = {}  # one object for one text: a million rows name few items and raters
+        self._kept: dict[str, str] = {}  # as written: normal; one object, as a million rows name few items and raters
         self._good: set[str] = set()
 
     def take(self, lines: Iterable[bytes]) -> None:
@@ -102,6 +103,9 @@ class File:
                 )
             else:
                 self._take(number, cells)
+
+    def wants(self, rater: str) -> bool:
+        return not self.wanted or rater in self.wanted
 
     def _head(self, number: int, header: Sequence[str]) -> None:
         names = [_folded(_cell(name)) for name in header]
@@ -120,11 +124,14 @@ class File:
 
     def _take(self, number: int, cells: Sequence[str]) -> None:
         flags = {name: self._flag(number, name, cells) for name in _OURS} if self.ours else {}
-        verdict = " ".join(self._text("verdict", cells).split())
+        verdict = " ".join(normal(self._text("verdict", cells)).split())
+        rater = self._once(self._text("rater", cells))
+        if rater:
+            self.raters.add(rater)
         line = reason = None
         if self.ours and flags["imported"] and not self._text("item", cells):
             reason = "imported ratings, whose items the blinded export withholds"
-        elif flags.get("cannot_judge") or (verdict.casefold() in CANNOT and verdict not in self.reading.categories):
+        elif flags.get("cannot_judge") or (verdict.casefold() in CANNOT and wording(verdict) not in self.declared):
             reason = UNJUDGED
         else:
             line = self._line(number, cells, verdict)
@@ -137,47 +144,62 @@ class File:
             reason = "surplus: the item had its ratings already"
         elif line:
             reason = "given after their place was taken back"
-        if reason and (not self.reading.raters or self._text("rater", cells) in self.reading.raters):
+        if reason and self.wants(rater):
             self.left_out[reason] += 1
 
     def _line(self, number: int, cells: Sequence[str], verdict: str) -> Line:
-        if not verdict:
-            said = "is empty; leave rows without a rating out, or write: cannot judge"
-            self.problems.append(Problem(number, "verdict", said))
         source = self._text(self.source_column, cells)
         if self.errors and source:
             source = self.source_name(source, self._text("perturbation", cells) or "none")
-        line = Line(
+        return Line(
             number=number,
             item=self._named(number, "item", cells),
             rater=self._named(number, "rater", cells),
-            verdict=verdict,
+            verdict=self._verdict(number, verdict),
             confidence=self._confidence(number, cells),
             truth=self._text(self.truth_column, cells),
-            source=self._kept.setdefault(source, source),
+            source=self._once(source),
             pair=self._text("pair", cells),
         )
-        self.raters.add(line.rater)
-        return line
+
+    def _verdict(self, number: int, text: str) -> str:
+        """The verdict; "" where it is none, which is told."""
+        said = "leave rows without a rating out, or write: cannot judge"
+        if not text:
+            said = f"is empty; {said}"
+        elif len(text) > LONGEST_NAME:
+            said = f"is {shown(text)}; it must have 1 to {LONGEST_NAME} characters"
+        elif text.casefold() in MISSING and wording(text) not in self.declared:
+            said = f"is {shown(text)}; {said}; if it is a category of its own, declare all of them by --categories"
+        else:
+            return text
+        self.problems.append(Problem(number, "verdict", said))
+        return ""
 
     def _text(self, name: str, cells: Sequence[str]) -> str:
         at = self.place.get(name)
         return "" if at is None else _cell(cells[at])
 
     def _named(self, number: int, name: str, cells: Sequence[str]) -> str:
-        text = self._text(name, cells)
-        text = self._kept.setdefault(text, text)
+        written = self._text(name, cells)
+        text = self._once(written)
         if text in self._good:
             return text
         if not 0 < len(text) <= LONGEST_NAME:
-            said = f"is {shown(text)}; it must have 1 to {LONGEST_NAME} characters"
+            said = f"is {shown(written)}; it must have 1 to {LONGEST_NAME} characters"
             self.problems.append(Problem(number, name, said))
         elif any(unicodedata.category(sign) in ("Cc", "Cf", "Cs", "Zl", "Zp") for sign in text):
-            said = f"is {shown(text)}; it must not hold control characters or line breaks"
+            said = f"is {shown(written)}; it must not hold control characters or line breaks"
             self.problems.append(Problem(number, name, said))
         else:
             self._good.add(text)
         return text
+
+    def _once(self, text: str) -> str:
+        found = self._kept.get(text)
+        if found is None:
+            found = self._kept[text] = normal(text)
+        return found
 
     def _confidence(self, number: int, cells: Sequence[str]) -> int | None:
         text = self._text("confidence", cells)
@@ -203,8 +225,7 @@ def _rows(lines: Iterable[bytes]) -> Iterator[tuple[int, list[str]]]:
     """Every row that is not blank, with the number of the line it begins in."""
     text = _decoded(lines)
     first = next(text, "")
-    signs = [sign for sign in ",;\t" if sign in first]
-    reader = csv.reader(_again(first, text), delimiter=signs[0] if signs else ",", strict=True)
+    reader = csv.reader(_again(first, text), delimiter=separator(first), strict=True)
     begun = 1
     try:
         for row in reader:
@@ -244,13 +265,6 @@ def _cell(text: str) -> str:
 
 def _folded(name: str) -> str:
     return name.strip().casefold().replace(" ", "_")
-
-
-def wording(text: str) -> str:
-    """A verdict or truth as it is compared: without case, doubled spaces, or the .0 a data frame writes."""
-    word = " ".join(text.split()).casefold()
-    whole = WHOLE.fullmatch(word)
-    return whole[1] if whole else word
 
 
 def shown(text: str) -> str:

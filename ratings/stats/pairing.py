@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -12,12 +11,15 @@ from ratings.stats.table import Bools, Floats, Ints, Ratings
 
 @dataclass(frozen=True)
 class Pairs:
-    """All pairs of raters who have ratings. first, second: rater indices, shape (pairs,).
+    """The pairs of raters who rated an item in common. first, second: rater indices, shape (pairs,).
+
+    raters: those whose pairs these are; of a whole table also whoever has no item in common with anyone.
 
     The cells of all pairs' tables that are not 0, shape (cells,): pair, given (category of the first rater), other
     (of the second), count.
     """
 
+    raters: Ints
     first: Ints
     second: Ints
     pair: Ints
@@ -28,11 +30,17 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.first)
 
+    @property
+    def apart(self) -> int:
+        """How many pairs of these raters have no item in common, and so are not among these."""
+        return len(self.raters) * (len(self.raters) - 1) // 2 - len(self)
+
     def where(self, mask: Bools) -> "Pairs":
-        """Only these pairs."""
+        """Only these pairs, and the raters in them."""
         place, kept = np.cumsum(mask) - 1, mask[self.pair]
         cells = (place[self.pair[kept]], self.given[kept], self.other[kept], self.count[kept])
-        return Pairs(self.first[mask], self.second[mask], *cells)
+        first, second = self.first[mask], self.second[mask]
+        return Pairs(np.union1d(first, second), first, second, *cells)
 
     @cached_property
     def n(self) -> Floats:
@@ -159,21 +167,19 @@ def _looked_up(values: Floats, levels: Ints, pair: Ints, category: Ints, size: i
 
 
 def pairs_of(table: Ratings) -> Pairs:
-    """The tables of all pairs of raters who have ratings in `table`, in the order of the raters."""
+    """The tables of all pairs of raters with an item in common in `table`, in the order of the raters."""
     present = np.unique(table.rater)
-    first, second = np.array(list(combinations(range(len(present)), 2)), dtype=np.int64).reshape(-1, 2).T
     columns, size = _columns(table, present)
     both = (columns.T @ columns).tocoo()
     row, column = both.coords[0], both.coords[1]
     one, two = row % size, column % size
     kept = one < two
     one, two = one[kept], two[kept]
-    pair = one * (2 * size - one - 1) // 2 + (two - one - 1)
+    named, pair = np.unique(one.astype(np.int64) * size + two, return_inverse=True)
     cells = (pair, row[kept] // size, column[kept] // size, both.data[kept])
     order = np.lexsort((cells[2], cells[1], cells[0]))
-    return Pairs(
-        present[first], present[second], *(cell[order].astype(kind) for cell, kind in zip(cells, _KINDS, strict=True))
-    )
+    kinds = (cell[order].astype(kind) for cell, kind in zip(cells, _KINDS, strict=True))
+    return Pairs(present, present[named // size], present[named % size], *kinds)
 
 
 _KINDS: tuple[type[np.generic], ...] = (np.int64, np.int64, np.int64, np.float64)
@@ -188,11 +194,11 @@ def _columns(table: Ratings, present: Ints) -> tuple[csr_array, int]:
 
 
 def left_out(used: Pairs, values: Floats) -> Floats:
-    """The mean over the pairs without each rater who is in one of them, shape (raters,); NaN where no pair is left."""
-    raters = np.unique(np.concatenate([used.first, used.second]))
+    """The mean over the pairs without each of their raters, shape (raters,); NaN where no pair is left."""
     defined = np.isfinite(values)
-    with_rater = (used.first == raters[:, None]) | (used.second == raters[:, None])
-    without = ~with_rater & defined
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found: Floats = (without * np.where(defined, values, 0)).sum(axis=1) / without.sum(axis=1)
+    known, places = values[defined], [np.searchsorted(used.raters, side[defined]) for side in (used.first, used.second)]
+    size = len(used.raters)
+    with_rater = sum(np.bincount(place, weights=known, minlength=size) for place in places)
+    left = len(known) - sum(np.bincount(place, minlength=size) for place in places)
+    found: Floats = np.where(left > 0, (known.sum() - with_rater) / np.maximum(left, 1), np.nan)
     return found

@@ -75,8 +75,7 @@ def _coefficients(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
 
 
 def _no_pairs(table: Ratings) -> list[Estimate]:
-    stats = ("percent_agreement", "cohen_kappa")
-    return [estimate(stat, None, table.n, reason=agreement.NO_PAIRS) for stat in stats]
+    return [estimate(stat, None, table.n, reason=agreement.NO_PAIRS) for stat in agreement.OF_TWO]
 
 
 def json_lines(rows: Iterable[Estimate]) -> Iterator[str]:

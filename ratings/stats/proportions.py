@@ -41,12 +41,12 @@ class Clustered(NamedTuple):
     reason: str = ""
 
 
-def rate(answers: Sequence[bool], level: float = LEVEL) -> Rate:
+def rate(answers: Sequence[bool]) -> Rate:
     """Share of True, every answer counting alike."""
     k, n = sum(answers), len(answers)
     if n == 0:
         return Rate(None, None, None, 0, 0, "there are no ratings")
-    interval = binomtest(k, n).proportion_ci(confidence_level=level, method="wilson")
+    interval = binomtest(k, n).proportion_ci(confidence_level=LEVEL, method="wilson")
     return Rate(k / n, float(interval.low), float(interval.high), k, n)
 
 
@@ -58,7 +58,7 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
     return (0.0 if share == 0 else max(0.0, centre - half)), (1.0 if share == 1 else min(1.0, centre + half))
 
 
-def clustered(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0, level: float = LEVEL) -> Clustered:
+def clustered(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0) -> Clustered:
     """The interval of mean(answers) for new items and new raters; for new items alone where all answers are one rater's.
 
     Variance of the mean by items and by raters, V = V_item + V_rater - V_rating (Cameron, Gelbach and Miller 2011), but
@@ -74,7 +74,7 @@ def clustered(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0, le
     constant = share in (0.0, 1.0)
     found = math.nan if constant else _variance(answers - share, item, rater, one_rater) * n / (share * (1 - share))
     effective = n / max(1.0, deff if constant else found)
-    return Clustered(wilson(share, effective, float(t.ppf((1 + level) / 2, clusters - 1))), method, found)
+    return Clustered(wilson(share, effective, float(t.ppf((1 + LEVEL) / 2, clusters - 1))), method, found)
 
 
 def _variance(residuals: Floats, item: Ints, rater: Ints, one_rater: bool) -> float:
@@ -101,7 +101,7 @@ class _Group(NamedTuple):
         return self.own.verdict.astype(np.float64)
 
 
-def rates(table: Ratings, by: str | None = "source", level: float = LEVEL) -> list[Estimate]:
+def rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
     """Share of verdict 1 for each source, rater or name of a factor that has ratings; `by=None`: of all of them together.
 
     Two rows each: the interval with items and raters as clusters, and (args interval: wilson) the one that takes ratings
@@ -111,18 +111,18 @@ def rates(table: Ratings, by: str | None = "source", level: float = LEVEL) -> li
     if not table.binary:
         return []
     groups = list(_groups(table, by))
-    found = [clustered(group.answers, group.own.item, group.own.rater, level=level) for group in groups]
+    found = [clustered(group.answers, group.own.item, group.own.rater) for group in groups]
     shared = _shared_deff([(one.deff, len(group.own)) for one, group in zip(found, groups, strict=True)])
     rows: list[Estimate] = []
     for group, one in zip(groups, found, strict=True):
         if math.isnan(one.deff) and one.interval is not None:
-            one = _all_alike(group, shared, level)
-        rows += _rows(group, one, level)
+            one = _all_alike(group, shared)
+        rows += _rows(group, one)
     return rows or [estimate(RATE, None, _counts(table), reason="there are no ratings")]
 
 
-def _all_alike(group: _Group, shared: float, level: float) -> Clustered:
-    found = clustered(group.answers, group.own.item, group.own.rater, deff=shared, level=level)
+def _all_alike(group: _Group, shared: float) -> Clustered:
+    found = clustered(group.answers, group.own.item, group.own.rater, deff=shared)
     reason = (
         f"all verdicts are alike; the interval takes the design effect of the other groups, {shared:.1f}"
         if shared > 1
@@ -137,10 +137,10 @@ def _shared_deff(found: Sequence[tuple[float, int]]) -> float:
     return sum(deff * n for deff, n in known) / sum(n for _, n in known) if known else 1.0
 
 
-def _rows(group: _Group, found: Clustered, level: float) -> Iterator[Estimate]:
+def _rows(group: _Group, found: Clustered) -> Iterator[Estimate]:
     n, args = _counts(group.own), dict(group.args)
     share = float(group.answers.mean())
-    naive = wilson(share, len(group.own), float(norm.ppf((1 + level) / 2)))
+    naive = wilson(share, len(group.own), float(norm.ppf((1 + LEVEL) / 2)))
     yield estimate(RATE, share, n, args=args, interval=found.interval, method=found.method, reason=found.reason)
     yield estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=naive, method="wilson")
 

@@ -1,7 +1,7 @@
 """What leaves a study as a file."""
 
 import json
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from django.contrib import messages
 from django.http import Http404, HttpResponse, StreamingHttpResponse
@@ -18,9 +18,8 @@ from ratings.rows import SealedError
 from ratings.studies import StudyError
 from ratings.views import items, looking
 from ratings.views.guards import StudyRequest, study_page
+from ratings.views.results import attached
 from simulation.models import Job
-
-Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 
 
 @study_page("admin", "analyst")
@@ -33,9 +32,9 @@ def ratings_csv(request: StudyRequest) -> HttpResponse | StreamingHttpResponse:
         return HttpResponse("\n".join((*chosen.unknown, "")), status=400, content_type="text/plain; charset=utf-8")
     name = _named(request, "ratings-part" if chosen else "ratings", "csv")
     if request.method == "HEAD":
-        return _attached(HttpResponse(content_type="text/csv; charset=utf-8"), name)
+        return attached(HttpResponse(content_type="text/csv; charset=utf-8"), name)
     lines = exports.csv_lines(request.study, not request.study.is_unblinded, request.user, chosen)
-    return _attached(StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8"), name)
+    return attached(StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8"), name)
 
 
 class Variant(NamedTuple):
@@ -76,8 +75,7 @@ def _variants(study: Study) -> list[Variant]:
     found = []
     for name in ("full", "blinded") if study.is_unblinded else ("blinded",):
         job = orders.last(study, blinded=name == "blinded")
-        stale = job is not None and job.status == "done" and job.params["state"] != now
-        found.append(Variant(name, job, stale))
+        found.append(Variant(name, job, job is not None and orders.is_stale(job, now)))
     return found
 
 
@@ -104,12 +102,7 @@ def _named(request: StudyRequest, what: str, ending: str) -> str:
 
 def _json(data: object, name: str) -> HttpResponse:
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    return _attached(HttpResponse(text, content_type="application/json"), name)
-
-
-def _attached(response: Answer, name: str) -> Answer:
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
+    return attached(HttpResponse(text, content_type="application/json"), name)
 
 
 urls: list[URLPattern] = [

@@ -4,6 +4,8 @@ import csv
 import hashlib
 import io
 import json
+import os
+import stat
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,18 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from embedded import play_all
 
-from ratings import answering, exports, rating_imports, studies
+from ratings import answering, auditing, exports, rating_imports, studies
 from ratings.archive import contents, making, orders, study_files, writing
-from ratings.models import Assignment, BlindingAudit, ItemSource, Rating, Study
+from ratings.audit.findings import Check, Leak
+from ratings.imports import ImportRefused
+from ratings.models import Assignment, ItemSource, Rating, Study
+from ratings.naming import visible
 from ratings.rows import SealedError
 from simulation import job_files, jobs
 from simulation.models import Job
@@ -111,18 +116,35 @@ def test_the_blinded_archive_joins_no_imported_rating_to_an_item(study: Study) -
 def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_the_truth(
     study: Study, boss: User
 ) -> None:
-    contrast = {"name": "the item's code and planted errors", "auc": 0.625, "n": 10}
-    check = {"name": "order", "passed": True, "measured": {"contrasts": [contrast]}}
-    report = {"study": study.slug, "checks": [check]}
-    BlindingAudit.objects.create(study=study, passed=True, report=report, sha256="5" * 64)
-    sealed = exported.unzipped(exported.zipped(study, blinded=True))["certificate.json"]
-    told = json.loads(sealed)
-    assert told["sha256"] == "5" * 64 and told["passed"] and "unblinded" in told["withheld"]
-    assert told["report"] == {"study": study.slug, "checks": [{**check, "measured": {}}]}
+    said = "the item's code and planted errors go together: AUC 0.98, Holm p = 0.0012"
+    contrast = {"name": "the item's code and planted errors", "auc": 0.98, "n": 10}
+    order = Check("order", "Does a code go with it?", 10, [Leak("order", said)], {"contrasts": [contrast]})
+    form = Check("form", "Does the form?", 24, [], {"known_tells": ["a and b: characters, AUC 0.91"]})
+    report = auditing._report(study, [order, form])
+    audit = auditing.store(study, report)
+    files = exported.unzipped(exported.zipped(study, blinded=True))
+    told = json.loads(files["certificate.json"])
+    text = files["certificate.json"] + files["methods.txt"]
+    assert [
+        sign for sign in (b"AUC", b"0.98", b"Holm", b"0.91", b"characters", audit.sha256.encode()) if sign in text
+    ] == []
+    leak = {"where": "order", "what": "it is named when the study is unblinded"}
+    assert told["report"]["leaks"] == told["report"]["checks"][0]["leaks"] == [leak]
+    assert (told["report"]["checks"][0]["leaks_in_all"], told["report"]["checks"][0]["outcome"]) == (1, "leaks")
+    assert (told["report"]["known_tells"], told["report"]["checks"][1]["measured"]) == ([], {})
+    assert not told["passed"] and "unblinded" in told["withheld"]
+    # Of the report as it stands in the certificate: sorted, without spaces.
+    shown = json.dumps(told["report"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert (
+        told["sha256"] == hashlib.sha256(shown.encode()).hexdigest() and told["sha256"].encode() in files["methods.txt"]
+    )
     study = factories.unblinded(study, boss)
     files = exported.unzipped(exported.zipped(study, blinded=False))
-    assert json.loads(files["certificate.json"])["report"] == report
-    assert b"0.625" not in exported.unzipped(exported.zipped(study, blinded=True))["certificate.json"]
+    whole = json.loads(files["certificate.json"])
+    assert (whole["report"], whole["sha256"]) == (report, audit.sha256) and audit.sha256.encode() in files[
+        "methods.txt"
+    ]
+    assert b"0.98" not in exported.unzipped(exported.zipped(study, blinded=True))["certificate.json"]
 
 
 def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_where(study: Study, boss: User) -> None:
@@ -195,6 +217,16 @@ def test_a_folder_that_holds_something_is_left_alone_and_a_zip_is_replaced_whole
         command(study.slug, str(tmp_path / "mine.txt" / "below.zip"), "--blinded")
 
 
+@pytest.mark.parametrize(("umask", "rights"), [(0o077, 0o600), (0o027, 0o640), (0o022, 0o644)])
+def test_a_zip_can_be_read_by_whom_the_umask_allows(study: Study, tmp_path: Path, umask: int, rights: int) -> None:
+    before = os.umask(umask)
+    try:
+        command(study.slug, str(tmp_path / "study.zip"), "--blinded")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "study.zip").stat().st_mode) == rights
+
+
 # Of one state
 
 
@@ -227,7 +259,7 @@ def test_an_analysis_that_cannot_be_computed_is_told_in_words(study: Study, boss
     def moves(step: int, of: int, said: str) -> None:
         Assignment.objects.filter(pk=places.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
 
-    with pytest.raises(making.ExportError, match=r"could not be computed.*come and go.*Try again; the blinded archive"):
+    with pytest.raises(making.ExportError, match=r"could not be computed.*come .*Try again; the blinded archive"):
         exported.zipped(study, blinded=False, tell=moves)
 
 
@@ -311,6 +343,22 @@ def test_the_page_offers_the_archive_with_sources_once_the_study_is_unblinded(
     assert Job.objects.count() == asked
 
 
+def test_an_archive_is_as_new_as_when_it_was_made_not_as_when_it_was_asked_for(
+    study: Study, boss: User, client: Client
+) -> None:
+    stale = "The study has changed since this archive was made"
+    job = orders.ask(study, True, boss)
+    studies.log(study, "reminded", boss, "2 raters")  # between asking and making
+    play_all()
+    assert stale not in client.get(page(study)).content.decode()
+    job.refresh_from_db()
+    Job.objects.filter(pk=job.pk).update(result={"said": job.result["said"]})  # as before results told their state
+    assert stale in client.get(page(study)).content.decode()
+    Job.objects.filter(pk=job.pk).update(result=job.result)
+    studies.log(study, "reminded", boss, "1 rater")
+    assert stale in client.get(page(study)).content.decode()
+
+
 def test_an_analyst_may_export_and_a_rater_may_not(study: Study) -> None:
     analyst, rater = User.objects.create_user("analyst"), study.raters.get(label="R01").user
     study.members.create(user=analyst, role="analyst")
@@ -331,30 +379,76 @@ def _as(user: User) -> Client:
 
 
 @pytest.mark.both_databases
-def test_an_exported_file_comes_back_through_the_import_unchanged(study: Study, boss: User) -> None:
-    factories.unblinded(study, boss)
-    row = Study.objects.get(pk=study.pk)
-    file = "".join(exports.csv_lines(row, blinded=False))
-    notes = [note for note in Rating.objects.order_by("pk").values_list("note", flat=True) if note]
-    assert len(notes) == len(exported.NOTES)
-    Study.objects.filter(pk=row.pk).update(status="closed")  # as another installation with the same items would have it
-    checked = rating_imports.take(row, io.BytesIO(file.encode()))
-    assert (len(checked.rows), checked.cannot_judge, checked.left_out) == (18, 1, 2)
-    Study.objects.filter(pk=row.pk).update(status="unblinded")
-    again = list(
-        csv.DictReader(io.StringIO("".join(exports.csv_lines(Study.objects.get(pk=row.pk), False)), newline=""))
-    )
-    names = {seat.label: seat.imported_as for seat in row.raters.exclude(imported_as="")}
-    columns = ("item", "verdict", "confidence", "cannot_judge", "note", "submitted_at", "seconds", "truth", "source")
+@pytest.mark.parametrize("blinded", [True, False])
+def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blinded: bool) -> None:
+    # A duplicate has codes of its own, so another copy is one of the database, made when the study was opened: what a
+    # backup is restored to. Here it is what the transaction goes back to once the file is written.
+    factories.pool()
+    study = factories.open_study()
+    copy = transaction.savepoint()
+    file = _collected(study, blinded, boss)
+    transaction.savepoint_rollback(copy)
+    assert not Rating.objects.exists()
+    study = Study.objects.get(pk=study.pk)
+    checked = rating_imports.take(study, io.BytesIO(file.encode()))
+    # 20 ratings and an imported one; one is surplus. Blinded, nobody can tell of which item the imported one is.
+    assert (len(checked.rows), checked.left_out, checked.nameless) == ((19, 1, 1) if blinded else (20, 1, 0))
+    study = factories.unblinded(study, boss)
+    again = list(csv.DictReader(io.StringIO("".join(exports.csv_lines(study, blinded=False)), newline="")))
+    names = {seat.label: seat.imported_as for seat in study.raters.all()}
+    columns = ["item", "verdict", "confidence", "cannot_judge", "submitted_at", "seconds", "simulated", "note"]
 
-    def told(rows: list[dict[str, str]], rater: dict[str, str]) -> list[tuple[str, ...]]:
-        return sorted((rater[one["rater"]], *(one[name] for name in columns)) for one in rows)
+    def told(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:
+        return sorted((one["rater"], *(one[name] for name in columns)) for one in rows)
 
-    sent = [one for one in csv.DictReader(io.StringIO(file, newline="")) if one["counts"] == "1"]
-    came = [one for one in again if one["imported"] == "1"]
-    assert told(came, names) == told(sent, {one["rater"]: one["rater"] for one in sent})
-    stored = Rating.objects.filter(imported=True).exclude(note="").values_list("note", flat=True)
-    assert sorted(stored) == sorted(notes)
+    sent = [one for one in csv.DictReader(io.StringIO(file, newline="")) if one["counts"] == "1" and one["item"]]
+    assert told([{**one, "rater": names[one["rater"]]} for one in again]) == told(sent)
+    assert {one["rater"] for one in sent if one["simulated"] == "1"} == {"R02"}
+    assert {one["imported"] for one in again} == {"1"} and len([one for one in sent if one["cannot_judge"] == "1"]) == 1
+    stored = Rating.objects.exclude(note="").values_list("note", flat=True)
+    assert sorted(stored) == ([] if blinded else sorted(visible(note) for note in exported.NOTES))
+
+
+def _collected(study: Study, blinded: bool, boss: User) -> str:
+    """What a study exports when people, a simulated rater and another laboratory have rated: one unsure, one too late."""
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    study.raters.filter(label="R02").update(simulated=True, invited_at=None)
+    first, second, *others = Rating.objects.order_by("pk")
+    Assignment.objects.filter(pk=first.assignment_id).update(slot=None, surplus=True)
+    Rating.objects.filter(pk=second.pk).update(verdict=None, confidence=None, cannot_judge=True)
+    for rating, note in zip(others, exported.NOTES, strict=False):
+        Rating.objects.filter(pk=rating.pk).update(note=visible(note))
+    item = study.items.order_by("code").values_list("code", flat=True)[0]
+    rating_imports.take(study, io.BytesIO(f"item,rater,verdict,confidence\n{item},Dr A,0,2\n".encode()))
+    if not blinded:
+        studies.close_and_unblind(study, boss)
+    return "".join(exports.csv_lines(Study.objects.get(pk=study.pk), blinded))
+
+
+@pytest.mark.both_databases
+def test_a_study_does_not_take_its_own_ratings_a_second_time(study: Study) -> None:
+    file = "".join(exports.csv_lines(study, blinded=True)).encode()
+    with pytest.raises(ImportRefused) as refused:
+        rating_imports.take(study, io.BytesIO(file))
+    rows = list(csv.DictReader(io.StringIO(file.decode(), newline="")))
+    # Line 1 names the columns; each of the 18 that count is told, and the two that do not are left out.
+    lines = [line for line, row in enumerate(rows, 2) if row["counts"] == "1"]
+    assert [(problem.line, problem.field) for problem in refused.value.problems] == [(n, "submitted_at") for n in lines]
+    assert len(lines) == 18 and Rating.objects.count() == 20
+    assert "only ratings that are not can be imported" in refused.value.problems[0].said
+
+
+def test_the_archive_says_of_a_rater_that_another_installation_simulated_both(study: Study) -> None:
+    code = study.items.values_list("code", flat=True)[0]
+    file = f"item,rater,verdict,confidence,simulated\n{code},R77,1,5,1\n{code},Dr A,1,5,\n"
+    rating_imports.take(study, io.BytesIO(file.encode()))
+    files = exported.unzipped(exported.zipped(study, blinded=True))
+    who = [row["who"] for row in exported.rows(files["raters.csv"])][-2:]
+    assert who == ["simulated, imported", "imported"]
+    said = files["methods.txt"].decode()
+    assert "1 simulated rater whose ratings were made elsewhere and imported (they say nothing of people)" in said
+    assert "How imported ratings were dealt out and shown is not known." in said
 
 
 def test_names_of_raters_in_a_file_come_back_as_they_were_written(study: Study) -> None:

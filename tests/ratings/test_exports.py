@@ -183,9 +183,12 @@ def test_a_ticked_row_is_scored_where_the_place_of_the_error_is_known(study, adm
 def test_a_certificate_exists_once_there_was_an_audit(study, admin_client) -> None:
     address = f"/studies/{study.slug}/certificate.json"
     assert admin_client.get(address).status_code == 404
-    BlindingAudit.objects.create(study=study, passed=False, report={"leaks": ["x"]}, sha256="5" * 64)
+    leak = {"where": "order", "what": "positions and planted errors go together: AUC 0.98"}
+    BlindingAudit.objects.create(study=study, passed=False, report={"leaks": [leak], "more": "0.98"}, sha256="5" * 64)
     found = json.loads(admin_client.get(address).content)
-    assert (found["study"], found["passed"], found["report"]) == (study.slug, False, {"leaks": ["x"]})
+    told = {"leaks": [{"where": "order", "what": "it is named when the study is unblinded"}]}
+    assert (found["study"], found["passed"]) == (study.slug, False)
+    assert found["report"] == {**told, "known_tells": [], "checks": []}
 
 
 def test_asking_for_the_head_of_an_export_is_no_export(study, admin_client) -> None:

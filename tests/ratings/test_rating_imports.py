@@ -1,7 +1,9 @@
 import csv
 import io
+import re
 from typing import Any
 
+import exported
 import factories
 import pytest
 from django.core.management import CommandError, call_command
@@ -14,6 +16,7 @@ from ratings.archive import study_files
 from ratings.imports import ImportRefused
 from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
 from ratings.rating_imports import check, take
+from ratings.stats import long_csv
 from ratings.stats.cells import plain
 
 pytestmark = pytest.mark.django_db
@@ -110,6 +113,16 @@ def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study
         assert {(str(row["item"]), row["note"]) for row in own} == {(c, f"item {n}") for n, c in enumerate(every)}
 
 
+def answers(study: Study, *files: tuple[str, ...], head: str = HEAD) -> set[tuple[tuple[int, str, str], ...]]:
+    """What is said of these files, each with its codes and ids blotted out."""
+    found = set()
+    for rows in files:
+        names = {row.split(",")[0] for row in rows}
+        problems = check(study, table(*rows, head=head)).problems
+        found.add(tuple((p.line, p.field, re.sub("|".join(names), "it", p.said)) for p in problems))
+    return found
+
+
 def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
     for item, key in zip(study.items.order_by("pk")[:2], ("K1", "K2"), strict=True):
         row = ImportedItem.objects.create(
@@ -121,6 +134,82 @@ def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
     assert said(study, "K1,A,1,5", *tries) == [(line, "item") for line in range(3, 3 + len(tries))]
     assert said(study, "K1,A,1,5", "K2,A,1,5") == []
     assert said(study, "K1,A,1,5", "K1,A,1,5") == [(3, "rater")]
+
+
+def test_no_moment_of_a_rating_tells_which_code_an_imported_item_has(study: Study) -> None:
+    rater = study.raters.order_by("number")[0]
+    factories.rate_all(rater)
+    exported.imported_items(study, 10)
+    moments = [str(at) for at in Rating.objects.values_list("submitted_at", flat=True)]
+    files = [(f"K0,{rater.label},1,5,{moment}",) for moment in moments]  # of whichever item that moment is
+    ((refused,),) = answers(study, *files, head=f"{HEAD},submitted_at")
+    assert refused[:2] == (2, "submitted_at")
+
+
+@pytest.mark.both_databases
+def test_a_rating_that_is_here_already_is_refused_and_another_of_that_rater_or_moment_is_not(study: Study) -> None:
+    rater = study.raters.order_by("number")[0]
+    factories.rate_all(rater)
+    rating = Rating.objects.order_by("pk")[0]
+    own = str(rating.assignment.item.code)
+    other = next(code for code in codes(study) if code != own)
+    at, head = rating.submitted_at.isoformat(), f"{HEAD},submitted_at"
+    assert said(study, f"{own},{rater.label},1,5,{at}", head=head) == [(2, "submitted_at")]
+    assert said(study, f"{own},{rater.label},1,5,2026-01-01", head=head) == []
+    assert said(study, f"{other},{rater.label},1,5,{at}", f"{own},A,1,5,{at}", head=head) == [(2, "submitted_at")]
+
+
+@pytest.mark.both_databases
+def test_a_simulated_rater_stays_simulated(study: Study, admin_client: Any) -> None:
+    first, second, *_ = codes(study)
+    head = f"{HEAD},simulated"
+    take(study, table(f"{first},A,1,5,", f"{second},A,1,5,1", f"{first},B,1,5,0", f"{second},C,1,5,", head=head))
+    seats = study.raters.exclude(imported_as="").order_by("number")
+    assert [(seat.imported_as, seat.simulated) for seat in seats] == [("A", True), ("B", False), ("C", False)]
+    rows = exports.rows(study, blinded=True)
+    assert sorted((row["rater"], row["simulated"], row["imported"]) for row in rows) == sorted(
+        [(seats[0].label, 1, 1)] * 2 + [(seats[1].label, 0, 1), (seats[2].label, 0, 1)]
+    )
+    assert reports.study_report(study).by_simulated == 2
+    page = admin_client.get(reverse("ratings:import_ratings", args=[study.slug])).content.decode()
+    assert page.count('<span class="pill pill--warn">simulated</span>') == 1
+
+
+def test_what_cannot_be_said_of_who_is_simulated_is_told_with_its_lines(study: Study) -> None:
+    first, second, *_ = codes(study)
+    head = f"{HEAD},simulated"
+    (problem,) = check(study, table(f"{first},A,1,5,1", f"{first},B,1,5,0", f"{second},A,1,5,0", head=head)).problems
+    assert str(problem) == (
+        "line 4: simulated: is 0 of 'A' and 1 on line 2; it must be the same in all rows of a rater"
+    )
+    (problem,) = check(study, table(f"{first},A,1,5,yes", head=head)).problems
+    assert str(problem) == "line 2: simulated: is 'yes'; it must be 1 for a simulated rater, 0 for others, or empty"
+    take(study, table(f"{first},A,1,5,1", head=head))
+    assert said(study, f"{second},A,1,5,0", head=head) == [(2, "simulated")]
+    assert said(study, f"{second},A,1,5,", head=head) == []
+
+
+@pytest.mark.both_databases
+def test_of_a_blinded_export_what_was_imported_stays_out_and_is_counted(
+    study: Study, admin_client: Any, tmp_path: Any, capsys: Any
+) -> None:
+    first, second, *_ = codes(study)
+    head = f"{HEAD},occasion,surplus,counts,imported"
+    path = tmp_path / "blinded.csv"
+    path.write_bytes(
+        table(f"{first},R01,1,5,1,0,1,0", ",R05,1,5,1,0,1,1", f"{second},R01,1,5,2,0,0,0", head=head).getvalue()
+    )
+    call_command("import_ratings", study.slug, str(path), "--dry-run")
+    assert capsys.readouterr().out.strip() == (
+        "1 rating of 1 item by 1 rater would be imported. 1 row left out: counted nowhere where they are from. "
+        "1 row left out: imported ones, whose items a blinded export does not name."
+    )
+    with path.open("rb") as sent:
+        page = admin_client.post(reverse("ratings:import_ratings", args=[study.slug]), {"file": sent}).content.decode()
+    assert "1 row left out: imported ones, whose items a blinded file does not name." in page
+    # Only of an export: elsewhere a row without an item is one that somebody forgot to fill in.
+    assert said(study, f"{first},A,1,5,1", ",A,1,5,1", head=f"{HEAD},imported") == [(3, "item")]
+    assert said(study, ",R05,1,5,1,0,1,1", head=head) == [(0, "")]
 
 
 @pytest.mark.both_databases
@@ -293,3 +382,20 @@ def test_a_study_that_was_unblinded_while_a_table_was_read_takes_nothing(study: 
     with pytest.raises(studies.StudyError, match="is unblinded"):
         take(study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: studies.close_and_unblind(study, admin_user)))
     assert not Rating.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("sign", "words", "sure"),
+    [(",", ("1.0", "0.0"), "3.0"), ("\t", ("valid", "invalid"), "3"), (";", ("Plausible", "NOT  plausible"), " 3 ")],
+)
+def test_what_the_agreement_command_reads_is_read_alike(
+    study: Study, sign: str, words: tuple[str, str], sure: str
+) -> None:
+    first, second, *_ = codes(study)
+    rows = [HEAD.split(","), [first, "A", words[0], sure], [second, "A", words[1], sure]]
+    file = "\n".join(sign.join(row) for row in rows).encode()
+    checked = check(study, io.BytesIO(file))
+    assert [(row.verdict, row.confidence) for row in checked.rows] == [(True, 3), (False, 3)]
+    table = long_csv.read(io.BytesIO(file)).table
+    by_item = dict(zip((table.items[place] for place in table.item), table.verdict, strict=True))
+    assert by_item == {first: 1, second: 0} and list(table.confidence) == [3, 3]

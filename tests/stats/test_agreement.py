@@ -9,6 +9,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from ratings.stats.agreement import average, pairs, prevalence, skew_note
 from ratings.stats.coefficients import coefficients
 from ratings.stats.estimates import Estimate
+from ratings.stats.pairing import left_out, pairs_of
 from ratings.stats.table import Row, build
 
 
@@ -145,6 +146,44 @@ def test_pairs_below_the_minimum_overlap_have_values_without_an_interval() -> No
     assert {(row.value, row.reason) for row in nothing} == {(None, "no item was rated by both")}
 
 
+def test_very_many_pairs_without_a_common_item_are_counted_and_not_listed() -> None:
+    # 202 raters in twos, each two with an item of their own: 202 * 201 / 2 = 20,301 pairs, 101 of them with an item.
+    own = build([Row(f"i{at}", f"{at}{side}", 1) for at in range(101) for side in "ab"])
+    rows = pairs(own)
+    assert len(rows) == 2 * 101 + 2
+    apart = one(rows, "cohen_kappa", pairs="without an item in common")
+    assert (apart.value, apart.n) == (None, {"items": 0, "pairs": 20_200})
+    assert apart.reason == "no item was rated by both; more than 20,000 such pairs are counted, not listed"
+    average_of_all = one(average(own, 1, resamples=0), "avg_pairwise_agreement", min_overlap=1)
+    assert (average_of_all.n["pairs_used"], average_of_all.n["pairs_below_overlap"]) == (101, 20_200)
+    # Of 200 raters 19,900 - 100 pairs are apart: few enough to be listed.
+    assert len(pairs(own.where(own.item > 0))) == 2 * 19_900
+
+
+def test_what_pairs_need_grows_with_those_that_share_an_item_and_not_with_all() -> None:
+    # 4,000 raters are 7,998,000 pairs; a table of raters by pairs would have 32 thousand million entries.
+    own = build([Row(f"i{at}", f"{at}{side}", at % 2) for at in range(2_000) for side in "ab"])
+    found = pairs_of(own)
+    assert (len(found), found.apart) == (2_000, 7_996_000)
+    assert left_out(found, found.agreement).tolist() == [1.0] * 4_000
+
+
+def test_the_mean_without_each_rater_by_hand() -> None:
+    found = pairs_of(table("1111", "1100", "1110", "...."[:3] + "1"))
+    # r1-r2 2/4, r1-r3 3/4, r1-r4 1/1, r2-r3 3/4, r2-r4 0/1, r3-r4 0/1.
+    assert found.agreement.tolist() == [0.5, 0.75, 1, 0.75, 0, 0]
+    assert left_out(found, found.agreement) == pytest.approx([0.75 / 3, 1.75 / 3, 1.5 / 3, 2 / 3])
+    alone = found.where(np.array([True, False, False, False, False, False]))
+    assert np.isnan(left_out(alone, alone.agreement)).tolist() == [True, True]
+
+
+def test_raters_who_share_nothing_with_anyone_still_make_pairs_below_the_overlap() -> None:
+    rows = average(table("11....", "..11..", "....11"), 1, resamples=0)
+    kappa = one(rows, "avg_pairwise_kappa", min_overlap=1)
+    assert (kappa.value, kappa.n["pairs_below_overlap"]) == (None, 3)
+    assert kappa.reason == "no pair of raters has 1 item in common; the most is 0"
+
+
 @pytest.mark.parametrize("cells", [((40, 9), (6, 45)), ((80, 10), (5, 25)), ((30, 2, 5), (4, 30, 1), (7, 8, 13))])
 def test_the_interval_of_a_pair_is_the_large_sample_one(cells: tuple[tuple[int, ...], ...]) -> None:
     # Computed with statsmodels 0.15.0, cohens_kappa (Fleiss, Cohen and Everitt 1969)
@@ -248,6 +287,16 @@ def test_kappa_within_a_source_that_is_nearly_all_yes_has_no_interval_but_agreem
     assert "rarer verdict" in kappa.reason
     assert one(rows, "avg_pairwise_agreement", min_overlap=20, source="s0").low is not None
     assert one(rows, "avg_pairwise_kappa", min_overlap=20, source="s1").low is not None
+
+
+def test_the_wider_interval_for_new_raters_is_given_with_fewer_rare_verdicts() -> None:
+    # Three raters who say no to 12 of 60: 60 * .2 * .2 = 2.4 items on which two would by chance, below 5 but not below 1
+    others = "0" * 10 + "1" * 48 + "00", "1100" + "0" * 8 + "1" * 46 + "00"
+    rows = average(table("0" * 12 + "1" * 48, *others), resamples=200)
+    these, new = (one(rows, "avg_pairwise_kappa", min_overlap=20, **more) for more in ({}, {"target": "new raters"}))
+    assert (these.low, these.high) == (None, None)
+    assert "on 2.4 items; below 5 no interval holds" in these.reason
+    assert new.low is not None and new.reason == ""
 
 
 def test_without_resampling_there_are_values_and_the_reason_for_no_interval() -> None:

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 from reader_studies import VAN_DYKE, reader_study
 
@@ -74,6 +76,21 @@ def test_names_that_look_like_the_format_come_back_as_they_were() -> None:
     assert all(len(line.split(",")) == 4 for line in text.split("BEGIN DATA:\n")[1].splitlines())
     back = imrmc.read(text).table("rating")
     assert set(back.raters) == {*HOSTILE, "R"} and back.items == table.items
+
+
+def test_any_name_comes_back_as_it_was() -> None:
+    # Whatever a name may begin and end with, and whether or not it must be encoded: 400 of them, always the same.
+    rng = random.Random(7)
+    signs = " %,-1truhü水é\u00a0\u2028\n\t\r\x00\x1c\x85\"':;+😀\u0301"
+    names = {"Ünal ", " Ünal", " %", "% ", " ü ", "  ", " -1 ", "truth "}
+    names |= {"".join(rng.choices(signs, k=rng.randint(0, 5))) for _ in range(400)}
+    table = build(
+        [Row(name, name, 1, 3, at % 2, "genuine" if at % 2 else "error") for at, name in enumerate(sorted(names))]
+    )
+    back = imrmc.read("".join(imrmc.write(table, "error", modality=" Ünal%")))
+    assert back.modalities == (" Ünal%",)
+    assert {(reading.reader, reading.case) for reading in back.readings} == {(name, name) for name in names}
+    assert set(back.truth) == names
 
 
 # The form of Van Dyke's study in RJafroc, tests/testthat/goodValues/dataset02.imrmc; eight of its readings.

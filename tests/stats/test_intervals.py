@@ -53,3 +53,22 @@ def test_with_three_raters_each_part_of_a_mean_takes_its_own_quantile() -> None:
     _, new = with_intervals(AT, by)
     assert new.half_width is not None
     assert new.half_width == pytest.approx(0.25529, abs=1e-5)
+
+
+def test_the_interval_for_new_raters_holds_the_one_for_these() -> None:
+    # 940 replicates of .55, 60 of -.1: percentiles -.1 and .55 of course; variance .94 * .06 * .65^2 * 1000/999 = .0238536, no
+    # rater makes a difference: .5 -+ 1.959964 * .154446 is .19729 to .80271, and does not hold -.1.
+    lopsided = np.array([0.55] * 940 + [-0.1] * 60)
+    these, new = with_intervals(AT, Uncertainty(lopsided, np.full(4, 0.5)))
+    assert (these.low, these.high) == pytest.approx((-0.1, 0.55))
+    assert (new.low, new.high) == pytest.approx((-0.1, 0.80271), abs=1e-4)
+    assert new.reason == "widened to hold the interval for these raters"
+    _, even = both()
+    assert even.reason == ""
+
+
+def test_the_bias_that_the_replicates_show_is_taken_off_the_interval() -> None:
+    # Replicates about .45 of a value of .5: the bias is -.05, so the middle is .5 + .05; half: 1.959964 * .0300150 = .0588284
+    these, _ = with_intervals(AT, Uncertainty(REPLICATES - 0.05, LEFT_OUT, corrected=True))
+    assert (these.value, these.method) == (0.5, "item_bootstrap_corrected")
+    assert (these.low, these.high) == pytest.approx((0.4911716, 0.6088284), abs=1e-6)

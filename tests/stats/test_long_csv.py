@@ -2,7 +2,7 @@ import pytest
 
 from ratings.stats import cells, long_csv
 from ratings.stats.long_csv import Reading, UnreadableError
-from ratings.stats.table import Repeat
+from ratings.stats.table import Repeat, natural
 
 EXPORT = "study,item,pair,rater,verdict,confidence,source,perturbation,truth,simulated,occasion,surplus,cannot_judge,imported,note,counts"
 
@@ -69,6 +69,107 @@ def test_a_strange_word_among_yes_and_no_is_a_slip_unless_it_is_declared() -> No
         "say --categories 0,1,maybe"
     ]
     assert read(text, categories=("0", "1", "maybe")).table.categories == ("0", "1", "maybe")
+
+
+@pytest.mark.parametrize(
+    ("others", "advice"),
+    [
+        (("Unsure", "unsure", "unsure"), "--categories 0,1,unsure"),
+        (("2.0", "-1"), "--categories=-1,0,1,2"),
+        (("not sure",), "--categories '0,1,not sure'"),
+        (("a; b, c",), """--categories '0,1,"a; b, c"'"""),
+    ],
+)
+def test_the_advice_names_one_yes_one_no_and_every_other_word_once(others, advice) -> None:
+    own = ["Yes", "plausible", "1.0", "TRUE", "no", "0", "not plausible", *others]
+    text = "item,rater,verdict\n" + "".join(f'i{at},x,"{one}"\n' for at, one in enumerate(own))
+    assert {said.partition("own, say ")[2] for said in problems(text)} == {advice}
+
+
+def test_more_strange_words_than_an_advice_can_name_are_counted_as_the_others() -> None:
+    text = "item,rater,verdict\n" + "".join(f"i{at},x,{at % 2}\n" for at in range(30))
+    said = problems(text + "".join(f"j{at},x,w{at}\n" for at in range(11)))
+    assert len(said) == 11 and said[0].endswith("declare 0, 1 and all the others by --categories")
+
+
+def test_wordings_of_yes_and_no_are_the_declared_ones_beside_further_categories() -> None:
+    text = "item,rater,verdict\na,x,Yes\nb,x,plausible\nc,x,0.0\nd,x,implausible\ne,x,Unsure\n"
+    assert verdicts(read(text, categories=("1", "0", "unsure"))) == ["1", "1", "0", "0", "unsure"]
+    assert verdicts(read(text.replace("Unsure", "2"), categories=("0", "1", "2"))) == [1, 1, 0, 0, 2]
+    # N beside P and O is no "no" if there is no yes among them.
+    assert problems("item,rater,verdict\na,x,0\n", categories=("P", "N", "O"))
+
+
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (("1", "yes", "unsure"), "1 and yes are the same yes"),
+        (("P", "N", "implausible"), "N and implausible are the same no"),
+        (("plausible", "valid"), "plausible and valid are the same yes"),
+    ],
+)
+def test_two_declared_categories_may_not_be_the_same_answer(declared, said) -> None:
+    assert problems("item,rater,verdict\na,x,unsure\n", categories=declared) == [
+        f"file: of the declared categories {said}; declare one of them"
+    ]
+
+
+@pytest.mark.parametrize("word", ["NA", "n/a", "NaN", "NULL", "None"])
+def test_what_tools_write_for_nothing_is_no_verdict_unless_it_is_declared(word) -> None:
+    # Three of five: so many would otherwise be a category.
+    text = f"item,rater,verdict\na,x,1\nb,x,0\nc,x,{word}\nd,x,{word}\ne,x,{word}\n"
+    told = problems(text)
+    assert [said.partition(":")[0] for said in told] == [f"line {at}, column verdict" for at in (4, 5, 6)]
+    assert f"is {word!r}; leave rows without a rating out, or write: cannot judge; " in told[0]
+    declared = read(text, categories=("0", "1", word.lower()))
+    assert verdicts(declared) == ["1", "0", *[word.lower()] * 3]
+
+
+def test_a_verdict_is_no_longer_than_a_name_however_many_digits_it_has() -> None:
+    (said,) = problems(f"item,rater,verdict\na,x,1\nb,x,{'7' * 5000}\n")
+    assert said.startswith("line 3, column verdict: is '777") and said.endswith("it must have 1 to 200 characters")
+    assert read(f"item,rater,verdict\na,x,{'é' * 200}\nb,x,b\n").table.categories == ("b", "é" * 200)
+
+
+def test_any_text_has_a_natural_order() -> None:
+    long = "R" + "9" * 5000
+    assert sorted([long, "R10", "R2", ""], key=natural) == ["", "R2", "R10", long]
+
+
+def test_names_that_differ_only_in_their_unicode_form_are_one() -> None:
+    composed, apart = "Jos\u00e9", "Jose\u0301"
+    text = f"item,rater,verdict,source\ni{composed},{composed},1,{apart}\ni{apart},b,0,{composed}\nj,{apart},0,s\n"
+    found = read(text).table
+    assert (found.items, found.raters, found.sources) == ((f"i{composed}", "j"), (composed, "b"), (composed, "s"))
+    assert read(text, raters=(apart,)).table.raters == (composed,)
+    assert problems(text + f"j,{composed},1,s\n") == [
+        f"line 5: rater {composed} rated item j in line 4 already; each may rate an item once"
+    ]
+    assert repr(f"{apart}\u200b") in problems(f"item,rater,verdict\ni,{apart}\u200b,1\n")[0]
+
+
+def test_a_rater_who_could_judge_nothing_is_known() -> None:
+    text = "item,rater,verdict\na,x,1\na,y,cannot judge\nb,y,cannot judge\n"
+    found = read(text, raters=("x", "y"))
+    assert found.left_out == {"could not be judged": 2} and found.table.raters == ("x",)
+    assert problems(text, raters=("y",)) == [
+        "file: no row holds a rating of these raters; left out: could not be judged (2)"
+    ]
+
+
+def test_raters_with_second_ratings_alone_leave_nothing_to_compute() -> None:
+    text = f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,2,0,0,0,,0\ns,i,p,R2,1,4,gpt,none,1,0,1,0,0,0,,1\n"
+    assert problems(text, raters=("R1",)) == [
+        "file: no row holds a rating of these raters; left out: "
+        "second ratings by the same rater, read only for agreement with oneself (1)"
+    ]
+
+
+def test_a_second_row_for_one_second_time_names_both_lines() -> None:
+    first, again = "s,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,1\n", "s,i,p,R1,1,4,gpt,none,1,0,2,0,0,0,,0\n"
+    assert problems(f"{EXPORT}\n{first}{again}{again}") == [
+        "line 4: rater R1 rated item i again in line 3 already; there is one second time"
+    ]
 
 
 def test_categories_that_differ_only_in_case_are_told() -> None:

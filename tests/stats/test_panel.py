@@ -44,10 +44,21 @@ def test_no_two_rows_have_the_same_name_and_args(rows) -> None:
     assert len(names) == len(set(names))
 
 
-def test_what_is_undefined_is_null_with_a_reason_and_what_has_no_interval_says_why_or_needs_none(rows) -> None:
+def test_what_is_undefined_is_null_with_a_reason_and_intervals_have_two_ends(rows) -> None:
     assert all(row.reason for row in rows if row.value is None)
     assert all((row.low is None) == (row.high is None) for row in rows)
-    assert {row.stat for row in rows if row.low is None and not row.reason} == {"prevalence"}
+
+
+def test_every_row_without_a_value_or_an_interval_says_why(rows) -> None:
+    own = build([Row(str(i), who, (i + at) % 3) for i in range(24) for at, who in enumerate("abc")], (0, 1, 2))
+    assert [
+        row for row in [*rows, *panel.panel(own, resamples=20)] if None in (row.value, row.low) and not row.reason
+    ] == []
+    assert one(rows, "prevalence", source="subtle").reason == "beside plausibility_rate, which has the interval"
+    assert (
+        one(panel.panel(own, resamples=0), "prevalence", category=2).reason
+        == "no interval is made of a category's share"
+    )
 
 
 def test_rates_by_hand(rows) -> None:

@@ -1,7 +1,10 @@
 """pass@k: the unbiased estimator, its denominators, and two agents on the same experiments."""
 
+from collections.abc import Iterator
 from itertools import combinations, product
+from statistics import NormalDist
 
+import numpy as np
 import pytest
 
 from ratings.stats.pass_at_k import Attempts, compare, mean_pass_at_k, pass_at_k
@@ -98,23 +101,60 @@ def by_agent(first: str, second: str) -> dict[str, list[Attempts]]:
 
 
 def test_the_paired_bootstrap_comes_close_to_all_resamples_counted_out() -> None:
-    # d = +1 +1 +1 0 0 0 -1, mean 2/7. All 7^7 resamples: those whose mean is at least 2/7 away from it
+    # d = +1 +1 +1 0 0 0 -1, mean 2/7. Of all 7^7 resamples the share whose mean is 0 or less, as a normal deviate and so many
+    # times nearer to the middle as the interval is wider for seven tasks: sqrt(7/6) t of 6 degrees / 1.96 = 1.08012 * 2.44691/1.95996
     d = [1, 1, 1, 0, 0, 0, -1]
     counts = {value: d.count(value) for value in (-1, 0, 1)}
-    total = beyond = 0
+    total = below = 0
     for drawn in product((-1, 0, 1), repeat=7):
         ways = 1
         for value in drawn:
             ways *= counts[value]
         total += ways
-        beyond += ways * (abs(sum(drawn) - 2) >= 2)
+        below += ways * (sum(drawn) <= 0)
     assert total == 7**7
+    normal = NormalDist()
+    expected = 2 * normal.cdf(normal.inv_cdf(below / total) / (1.08012 * 2.44691 / 1.95996))
     difference, p, mcnemar = compare("a", "b", by_agent("+++++--", "---++-+"), 1, seed=1, resamples=20_000)
     assert difference.value == pytest.approx(2 / 7)
-    assert p.value == pytest.approx(beyond / total, abs=0.01)
+    assert p.value == pytest.approx(expected, abs=0.01)
     assert difference.n == {"tasks": 7, "tasks_not_common": 0}
     # McNemar: 3 against 1 of 4, two-sided: 2 * (C(4,3) + C(4,4)) / 16 = .625
     assert mcnemar.value == pytest.approx(0.625)
+
+
+def drawn_tables(tasks: int, attempts: int, tables: int, shift: float) -> Iterator[dict[str, list[Attempts]]]:
+    """Two agents, the second so much worse at every task; tasks are anything between hopeless and sure."""
+    rng = np.random.default_rng(1)
+    for _ in range(tables):
+        chance = rng.random(tasks)
+        yield {
+            name: [
+                Attempts(f"t{at}", attempts, int(rng.binomial(attempts, max(0.0, one - less))))
+                for at, one in enumerate(chance)
+            ]
+            for name, less in (("a", 0.0), ("b", shift))
+        }
+
+
+def test_agents_that_are_alike_hardly_ever_seem_to_differ_on_six_experiments_of_three_attempts() -> None:
+    # 5 % of 300 is 15; of draws that are not widened 10 % and more.
+    values = [compare("a", "b", own, 1, seed=0, resamples=1000)[1].value for own in drawn_tables(6, 3, 300, 0.0)]
+    told = [value for value in values if value is not None]
+    assert len(told) > 280 and sum(value < 0.05 for value in told) <= 0.075 * len(told)
+
+
+@pytest.mark.parametrize("tasks", [5, 6, 8, 18])
+def test_p_is_below_a_twentieth_where_and_only_where_the_interval_leaves_0_out(tasks: int) -> None:
+    sides = set()
+    for shift in (0.0, 0.3):
+        for own in drawn_tables(tasks, 3, 60, shift):
+            difference, p, *_ = compare("a", "b", own, 1, seed=0, resamples=2000)
+            if difference.low is not None and difference.high is not None and p.value is not None:
+                leaves_out = not difference.low <= 0 <= difference.high
+                assert (p.value < 0.05) == leaves_out
+                sides.add(leaves_out)
+    assert sides == {True, False}
 
 
 def test_agents_are_compared_on_the_experiments_both_have() -> None:

@@ -63,6 +63,14 @@ def test_the_cluster_interval_by_hand() -> None:
     assert (rows[1].low, rows[1].high) == (pytest.approx(naive.low), pytest.approx(naive.high))
 
 
+def test_raters_who_each_say_one_thing_cost_what_their_own_clusters_cost() -> None:
+    # One says yes to four items, the other no: residuals 1/2 and -1/2. By item they cancel: V_item = 0. By rater 2 and -2:
+    # V_rater = 2 * 8/64 = 1/4. V_rating = 8/7 * 2/64 = 1/28. Item + rater - rating is less than V_rater alone, so the design
+    # effect is (1/4) * 8 / (1/4) = 8.
+    found = clustered(np.array([1.0] * 4 + [0.0] * 4), np.tile(np.arange(4), 2), np.repeat([0, 1], 4))
+    assert found.deff == pytest.approx(8)
+
+
 def test_the_two_way_variance_is_the_one_statsmodels_computes() -> None:
     # Computed with statsmodels 0.15.0: OLS on a constant, cov_type "cluster" with items and raters as groups
     rng = np.random.default_rng(3)
@@ -106,6 +114,16 @@ def test_a_source_with_one_verdict_takes_the_design_effect_of_the_others() -> No
     assert (b.value, b.low) == (0, 0)
     assert b.high == pytest.approx(wilson(0, 36 / deff, 4.302653)[1], abs=1e-6)
     assert f"{deff:.1f}" in b.reason
+
+
+def test_a_source_more_even_than_chance_lends_no_precision_to_one_with_one_verdict() -> None:
+    # a: 1010 and 0101, item and rater sums are 0, design effect 0, which counts as 1. b: 1111 and 0000, design effect 8 (above).
+    # c, all yes, takes (8 * 1 + 8 * 8) / 16 = 4.5: n = 8/4.5, t with one degree 12.7062, t^2/n = 90.8142.
+    # With a share of 1 Wilson's lower end is 1 / (1 + t^2/n) = .0108916.
+    c = rates(table("101011111111", "010100001111", sources="aaaabbbbcccc"))[4]
+    assert (c.args, c.value, c.high) == ({"source": "c"}, 1, 1)
+    assert c.low == pytest.approx(0.0108916, abs=1e-6)
+    assert c.reason == "all verdicts are alike; the interval takes the design effect of the other groups, 4.5"
 
 
 def test_one_verdict_everywhere_and_a_single_item_say_what_is_missing() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.management.upload import counted, opened, plain
+from ratings.management.upload import opened, plain
 from ratings.rows import source_name
 from ratings.stats import long_csv, panel
 from ratings.stats.agreement import MIN_OVERLAP
+from ratings.stats.nouns import counted
 
 MOST_PROBLEMS = 50
 
@@ -39,7 +40,13 @@ class Command(BaseCommand):
             "--min-overlap", type=_positive, default=MIN_OVERLAP, metavar="N",
             help=f"items two raters must share for the averages, printed also for 1 (default: {MIN_OVERLAP})",
         )  # fmt: skip
-        parser.add_argument("--categories", type=_names, default=[], metavar="0,1", help="verdicts that may occur")
+        parser.add_argument(
+            "--categories",
+            type=_names,
+            default=[],
+            metavar="0,1",
+            help="verdicts that may occur; if the first is below 0: --categories=-1,0,1",
+        )
         parser.add_argument("--raters", type=_names, default=[], metavar="A,B", help="only these raters")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -101,5 +108,11 @@ def _whole(text: str, least: int) -> int:
 
 
 def _names(text: str) -> list[str]:
-    """Names between commas; one with a comma in quotes."""
-    return [name.strip() for name in next(csv.reader([text]), []) if name.strip()]
+    """Names between commas; one with a comma in quotes. ArgumentTypeError where there is none."""
+    try:
+        names = [name.strip() for name in next(csv.reader([text]), []) if name.strip()]
+    except csv.Error:
+        names = []
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing; it must be names between commas")
+    return names

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-import tempfile
+import secrets
 from pathlib import Path
 from typing import Any
 
@@ -46,24 +46,23 @@ class Command(BaseCommand):
         self.stdout.write(said)
 
     def _zipped(self, study: Study, blinded: bool, to: Path) -> str:
-        """Beside its place first: whoever reads the file never has half of it."""
+        """Beside its place first: whoever reads the file never has half of it. Its rights are those of any new file."""
         to.parent.mkdir(parents=True, exist_ok=True)
-        handle, near = tempfile.mkstemp(prefix=f".{to.name}-", dir=to.parent)
+        near = to.with_name(f".{to.name}-{secrets.token_hex(8)}")
         try:
-            with os.fdopen(handle, "w+b") as file:
-                count = making.zipped(study, blinded, file, self._tell)
+            with near.open("x+b") as file:
+                count = making.zipped(study, blinded, file, self._tell).files
                 file.seek(0)
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             orders.log(study, blinded, None, digest)
-            os.chmod(near, 0o644)
             os.replace(near, to)
         except BaseException:
-            Path(near).unlink(missing_ok=True)
+            near.unlink(missing_ok=True)
             raise
         return f"{count} files, {to.stat().st_size:,} bytes in {plain(str(to))}, SHA-256 {digest}"
 
     def _unpacked(self, study: Study, blinded: bool, to: Path) -> str:
-        count = making.unpacked(study, blinded, to, self._tell)
+        count = making.unpacked(study, blinded, to, self._tell).files
         digest = hashlib.sha256((to / "SHA256SUMS").read_bytes()).hexdigest()
         orders.log(study, blinded, None, f"{digest} of SHA256SUMS")
         return f"{count} files in {plain(str(to))}, SHA-256 of SHA256SUMS {digest}"

@@ -6,8 +6,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import imports, studies
 from ratings.imports import Checked, ImportRefused
-from ratings.management.upload import counted, opened, plain
+from ratings.management.upload import opened, plain
 from ratings.planning import PlanError
+from ratings.stats.nouns import counted
 from ratings.studies import StudyError
 
 

@@ -6,14 +6,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import rating_imports, studies
 from ratings.imports import ImportRefused
-from ratings.management.upload import counted, opened, plain
+from ratings.management.upload import opened, plain
+from ratings.stats.nouns import counted
 from ratings.studies import StudyError
 
 
 class Command(BaseCommand):
     help = (
         "Take ratings collected elsewhere into a study: a CSV with the columns item, rater, verdict, confidence and, "
-        "if you like, submitted_at, seconds, note. All of them, or none and every problem."
+        "if you like, submitted_at, seconds, note, simulated. All of them, or none and every problem."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -45,4 +46,9 @@ class Command(BaseCommand):
             if checked.left_out
             else ""
         )
-        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {done}.{left}")
+        nameless = (
+            f" {counted(checked.nameless, 'row')} left out: imported ones, whose items a blinded export does not name."
+            if checked.nameless
+            else ""
+        )
+        self.stdout.write(f"{ratings} of {items} by {counted(raters, 'rater')} {done}.{left}{nameless}")

@@ -1,7 +1,7 @@
 """Ratings as rows, each one read once: what reports and files know of them, and of where their items came from.
 
-Three others join ratings to sources, each behind a door of its own: `interim` for a logged look at rates before unblinding,
-`item_lines` for counts by item and `results` for a rater's own answers after it.
+Four others join ratings to sources, each behind a door of its own: `interim` for a logged look at rates before unblinding,
+and after it `item_lines` for counts by item, `results` for a rater's own answers, `archive.study_files` for the items' table.
 
 A rating counts if it is of the first occasion, its place was not taken back, it is no surplus, and its rater has not
 been dropped; into rates and agreement only if the rater could judge. Those of dropped raters are in no row at all.

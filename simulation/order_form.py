@@ -29,17 +29,21 @@ def prompt_set_choices() -> list[tuple[str, str]]:
     return [(f"{row.name}@{row.sha256[:12]}", f"{row.name} ({row.sha256[:12]})") for row in rows]
 
 
-class Budget(forms.Form):
-    """What a run may use up before it stops."""
-
-    max_cost = forms.DecimalField(
+def cost_field(help_text: str) -> forms.DecimalField:
+    return forms.DecimalField(
         min_value=Decimal("0.01"),
         max_value=100_000,
         decimal_places=2,
         required=False,
         label="Budget in US dollars",
-        help_text="The run stops cleanly before it could cost more, and can be continued with a larger budget.",
+        help_text=help_text,
     )
+
+
+class Budget(forms.Form):
+    """What a run may use up before it stops."""
+
+    max_cost = cost_field("The run stops cleanly before it could cost more, and can be continued with a larger budget.")
     max_tokens = forms.IntegerField(
         min_value=1000, max_value=10**12, required=False, label="Budget in tokens", help_text="All classes together."
     )

@@ -1,7 +1,6 @@
 """What a person may choose at the bench: an experiment with who answers, and then one action after another."""
 
 from collections.abc import Collection, Mapping
-from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from simulation.lab.materials import Material
 from simulation.lab.roles import Situation
 from simulation.lab.telling import clock
 from simulation.models import Experiment
+from simulation.order_form import cost_field
 
 
 class Answerers(NamedTuple):
@@ -55,14 +55,7 @@ class PersonForm(forms.Form):
         error_messages={"required": "Choose an experiment."},
     )
     cast = forms.CharField(error_messages={"required": "Choose who answers."})
-    max_cost = forms.DecimalField(
-        min_value=Decimal("0.01"),
-        max_value=100_000,
-        decimal_places=2,
-        required=False,
-        label="Budget in US dollars",
-        help_text="Where a language model answers. The attempt is held before it could cost more.",
-    )
+    max_cost = cost_field("Where a language model answers. The attempt is held before it could cost more.")
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
     @cached_property

@@ -4,25 +4,31 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+from django.db.models import Count, Exists, OuterRef, QuerySet
 
 from ratings.analyses.reading import Arm, Reading
 from ratings.analyses.sections_raters import Seat, contested
 from ratings.analyses.tables import Json
-from ratings.models import Study
+from ratings.models import ItemSource, Rating, Study
+from ratings.models.answers import FIRST
 
 
 def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
-    """planted_share: rated items with a planted error, None where there is none; arms: ratings by how items were shown;
+    """Of the whole study, whatever is read, since it is what raters met: planted_share, rated items with a planted error, None
+    where there is none; errors, rated items by error; arms, ratings by how items were shown. Of what is read all else;
     contested: items that raters are not of one mind about."""
     counting = read.columns.counts
-    rated = np.unique(read.columns.item[counting])
-    errors = Counter(read.items[at].error for at in rated)
+    given = Rating.objects.filter(
+        assignment__item__study=study, assignment__rater__dropped=False, assignment__occasion=FIRST,
+        assignment__released_at__isnull=True, assignment__surplus=False,
+    )  # fmt: skip
+    errors = _errors(study, given)
     wrong = errors.total() - errors["none"]
     machines = study.machine_raters.order_by("pk").values_list("label", "name")
     return {
         "planted_share": wrong / errors.total() if wrong else None,
         "errors": dict(sorted(errors.items())),
-        "arms": _arms(read),
+        "arms": _arms(given),
         "simulated": _simulated(read, seats),
         "imported": _imported(read),
         "machines": [f"{label}, {name}" for label, name in machines],
@@ -32,15 +38,22 @@ def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
     }
 
 
-def _arms(read: Reading) -> dict[str, dict[str, float]]:
+def _errors(study: Study, given: QuerySet[Rating]) -> Counter[str]:
+    """How many of the items with one of these ratings have which error."""
+    rated = ItemSource.objects.filter(Exists(given.filter(assignment__item=OuterRef("item"))), item__study=study)
+    return Counter(dict(rated.order_by().values_list("perturbation").annotate(n=Count("pk"))))
+
+
+def _arms(given: QuerySet[Rating]) -> dict[str, dict[str, float]]:
     """By what was varied or not: the share of the ratings given in each arm, those from elsewhere left out."""
-    here = read.columns.counts & ~read.columns.imported
-    counts = np.bincount(read.columns.arm[here], minlength=len(read.arms))
+    here = given.filter(imported=False).order_by()
+    columns = "assignment__layout", "assignment__with_context", "assignment__marks"
+    counts = list(here.values_list(*columns).annotate(n=Count("pk")))
     found: dict[str, dict[str, float]] = {}
     for name in Arm._fields:
         by_arm: Counter[str] = Counter()
-        for arm, n in zip(read.arms, counts, strict=True):
-            by_arm[getattr(arm, name)] += int(n)
+        for layout, context, marks, n in counts:
+            by_arm[getattr(Arm(layout, "yes" if context else "no", marks), name)] += n
         found[name] = {arm: n / by_arm.total() for arm, n in sorted(by_arm.items()) if n}
     return found
 

@@ -12,8 +12,11 @@ from ratings.analyses.tables import Json, records
 from ratings.models import TRANSITION, Study
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
+from ratings.stats.nouns import counted
 from ratings.stats.table import Ratings
 from ratings.stopping import Stop
+
+NO_RATINGS = "there are no ratings"
 
 
 def five(
@@ -24,7 +27,7 @@ def five(
     first = _collected(read, stop)
     if study.kind == TRANSITION:
         return [first, _plausible(read), _caught(read), _agreement(study, results), _auc(results)]
-    return [first, _sufficient(read), _agreement(study, results), _model_agreement(tables), _fraction(read)]
+    return [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
 
 
 def _entry(
@@ -57,14 +60,10 @@ def _collected(read: Reading, stop: Stop) -> Json:
     raters = len(np.unique(read.columns.rater[read.columns.counts]))
     items = len(np.unique(read.columns.item[read.columns.counts]))
     unable = int(np.sum(read.columns.counts & (read.columns.verdict < 0)))
-    parts = [f"by {_counted(raters, 'rater')} on {_counted(items, 'item')}"]
+    parts = [f"by {counted(raters, 'rater')} on {counted(items, 'item')}"]
     parts += [f"{unable:,} could not be judged"] if unable else []
     parts.append(wanted if n == stop.given else f"in the whole study {stop.given:,} count and {wanted}")
     return _entry("collected", "Ratings collected", "count", n, "; ".join(parts))
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def _plausible(read: Reading) -> Json:
@@ -90,7 +89,7 @@ def _share_of(key: str, name: str, own: Ratings, paper: Published | None) -> Jso
     main = found[0]
     sources = len(np.unique(own.source))
     pooled = f"; {sources:,} sources together" if sources > 1 else ""
-    said = f"{main.n.get('yes', 0):,} of {_counted(main.n['ratings'], 'rating')}, {_counted(main.n['items'], 'item')}{pooled}"
+    said = f"{main.n.get('yes', 0):,} of {counted(main.n['ratings'], 'rating')}, {counted(main.n['items'], 'item')}{pooled}"
     return _entry(key, name, "share", main.value, said, interval=(main.low, main.high), paper=paper, reason=main.reason)
 
 
@@ -111,7 +110,7 @@ def _auc(results: Sequence[Estimate]) -> Json:
 
 def _of_result(key: str, name: str, main: Estimate | None, said: str, paper: Published | None) -> Json:
     if main is None:
-        return _entry(key, name, "number", None, said, paper=paper, reason="there are no ratings")
+        return _entry(key, name, "number", None, said, paper=paper, reason=NO_RATINGS)
     return _entry(
         key, name, "number", main.value, said, interval=(main.low, main.high), paper=paper, reason=main.reason
     )
@@ -122,27 +121,29 @@ def _result(results: Sequence[Estimate], stat: str) -> Estimate | None:
     return next((row for row in results if row.stat == stat and not {"source", "target"} & set(row.args)), None)
 
 
-def _model_agreement(tables: Mapping[str, Json]) -> Json:
+def _beside_classifiers(read: Reading, tables: Mapping[str, Json]) -> list[Json]:
+    why_none = "no classifier judged these records" if len(read.table) else NO_RATINGS
+    names = "human_model", "fractions"
+    standings, shares = ([row for row in records(tables[name]) if row["kind"] == "classifier"] for name in names)
+    return [_model_agreement(standings, why_none), _fraction(shares, why_none)]
 
-    rows = (
-        [row for row in records(tables["human_model"]) if row["kind"] == "classifier"]
-        if "human_model" in tables
-        else []
-    )
+
+def _model_agreement(rows: Sequence[Json], why_none: str) -> Json:
     if not rows:
-        reason = "no classifier judged these records"
-        return _entry("model_agreement", "Agreement with the classifier", "number", None, "", reason=reason)
+        return _entry("model_agreement", "Agreement with the classifier", "number", None, "", reason=why_none)
     best = max(rows, key=lambda row: (row["kappa"] is not None, row["kappa"] or 0))
-    said = f"mean kappa of {best['who']} with {_counted(best['raters_used'], 'rater')} on {_counted(best['items'], 'item')}"
+    on = f"{counted(best['raters_used'], 'rater')} on {counted(best['items'], 'item')}"
     interval = best["kappa_low"], best["kappa_high"]
-    return _entry("model_agreement", "Agreement with the classifier", "number", best["kappa"], said, interval=interval,
-                  reason=best["reason"])  # fmt: skip
+    return _entry("model_agreement", "Agreement with the classifier", "number", best["kappa"],
+                  f"mean kappa of {best['who']} with {on}", interval=interval, reason=best["reason"])  # fmt: skip
 
 
-def _fraction(read: Reading) -> Json:
-    """How often the classifiers say sufficient, on the records that raters judged."""
-    verdicts = [verdict for fact in read.items for verdict in fact.verdicts.values()]
-    share = sum(verdicts) / len(verdicts) if verdicts else None
-    reason = "" if verdicts else "no classifier judged these records"
-    said = f"{sum(verdicts):,} of {len(verdicts):,} verdicts of classifiers" if verdicts else ""
-    return _entry("fraction", "Classifiers say sufficient", "share", share, said, reason=reason)
+def _fraction(rows: Sequence[Json], why_none: str) -> Json:
+    """How often the classifiers say sufficient, on the records that raters judged; of one alone as its table has it."""
+    if not rows:
+        return _entry("fraction", "Classifiers say sufficient", "share", None, "", reason=why_none)
+    k, n, alone = sum(row["k"] for row in rows), sum(row["n"] for row in rows), len(rows) == 1
+    interval = (rows[0]["low"], rows[0]["high"]) if alone else (None, None)
+    reason = "" if alone else f"of {len(rows)} classifiers together; each has its interval in the table"
+    said = f"{k:,} of {counted(n, 'verdict')} of {'the classifier' if alone else 'classifiers'}"
+    return _entry("fraction", "Classifiers say sufficient", "share", k / n, said, interval=interval, reason=reason)

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ratings.analyses.tables import Json, table
+from ratings.figures.names import POOLED
 from ratings.stats import agreement
 from ratings.stats.estimates import Estimate
 from ratings.stats.table import Ratings
 
-POOLED = "all sources"  # never alone: the rows of each source follow
 Args = Mapping[str, Any]
 
 

@@ -1,7 +1,7 @@
 """Raters beside machines: Table 1, the matrices, how often each says yes, and who catches which error."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -72,17 +72,35 @@ def _stored(study: Study, rated: set[str]) -> Machine:
 
 
 def tables(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> dict[str, Json]:
-    """human_model, agreement_matrix, conditional_matrix, fractions and misses; without machines, misses of people alone."""
+    """human_model, agreement_matrix, conditional_matrix, fractions and misses; without machines, misses of raters alone."""
     raters = [one for one in every if one.name != STORED_CHECKER]
     return {
-        "human_model": _human_model(read.table, raters, min_overlap, seed, resamples),
+        "human_model": _human_model(read, raters, min_overlap, seed, resamples),
         **_matrices(read.table, raters),
-        "fractions": table("fractions", _fractions(read.table, raters)),
+        "fractions": table("fractions", _fractions(read, raters)),
         "misses": table("misses", _misses(read, every), notes=[*_undecided(every), *_who_checks(every)]),
     }
 
 
-def _human_model(ratings: Ratings, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> Json:
+def _who(read: Reading) -> dict[str, str]:
+    """Each rater whose verdicts count, as the raters' table has them: person, simulated or imported."""
+    columns = read.columns
+    found = {}
+    for at in np.unique(columns.rater[columns.judged]):
+        own = columns.judged & (columns.rater == at)
+        simulated = "simulated" if columns.simulated[own].any() else "person"
+        found[read.raters[at]] = "imported" if columns.imported[own].any() else simulated
+    return found
+
+
+def _together(who: Iterable[str]) -> str:
+    """What raters of these kinds are called together; who gave what was collected elsewhere is not said to be simulated."""
+    made = {one == "simulated" for one in who}
+    return "people and simulated" if len(made) > 1 else "simulated" if True in made else "people"
+
+
+def _human_model(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> Json:
+    ratings = read.table
     if not every or not len(ratings):
         return table("human_model", ())
     models = {one.name: one.verdicts for one in every}
@@ -90,16 +108,16 @@ def _human_model(ratings: Ratings, every: Sequence[Machine], min_overlap: int, s
     rows = human_model.standings(ratings, models, kinds=kinds, min_overlap=min_overlap, seed=seed, resamples=resamples)
     n = len(human_model.common_items(ratings, models))
     said = f"On the {n:,} items that two raters or more and every machine judged."
-    return table("human_model", [_standing(row) for row in rows], said)
+    people = _together(_who(read).values())
+    return table("human_model", [_standing(row, people) for row in rows], said)
 
 
-def _standing(row: human_model.Standing) -> Cells:
+def _standing(row: human_model.Standing, people: str) -> Cells:
     n = row.kappa.n
-    reason = row.kappa.reason or (row.difference.reason if row.kind != "people" else "")
     return [
-        row.who, row.kind, row.agreement.value, row.agreement.low, row.agreement.high, row.kappa.value, row.kappa.low,
-        row.kappa.high, row.difference.value, row.difference.low, row.difference.high, n["items"], n["raters"],
-        n["ratings"], reason,
+        row.who, people if row.kind == "people" else row.kind, row.agreement.value, row.agreement.low, row.agreement.high,
+        row.kappa.value, row.kappa.low, row.kappa.high, row.difference.value, row.difference.low, row.difference.high,
+        n["items"], n["raters"], n["ratings"], row.kappa.reason,
     ]  # fmt: skip
 
 
@@ -118,12 +136,12 @@ def _matrices(ratings: Ratings, every: Sequence[Machine]) -> dict[str, Json]:
     }
 
 
-def _fractions(ratings: Ratings, every: Sequence[Machine]) -> Iterator[Cells]:
-    """People, each machine, and of two machines or more what most of them and all of them say."""
-    if not every or not len(ratings):
+def _fractions(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
+    """All raters, each machine, and of two machines or more what most of them and all of them say."""
+    if not every or not len(read.table):
         return
-    main = proportions.rates(ratings, by=None)[0]
-    yield [EVERYBODY, "people", main.value, main.n["yes"], main.n["ratings"], main.low, main.high]
+    main = proportions.rates(read.table, by=None)[0]
+    yield [EVERYBODY, _together(_who(read).values()), main.value, main.n["yes"], main.n["ratings"], main.low, main.high]
     models = {one.name: one.verdicts for one in every}
     kinds = {one.name: one.kind for one in every}
     if len(models) > 1:
@@ -134,12 +152,12 @@ def _fractions(ratings: Ratings, every: Sequence[Machine]) -> Iterator[Cells]:
 
 
 def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
-    """People together, each rater, each machine: errors by type and by kind, and false alarms on genuine items."""
+    """All raters together, each rater, each machine: errors by type and by kind, and false alarms on genuine items."""
     groups = {fact.code: _groups(fact) for fact in read.items if fact.truth is not None}
     names = sorted({group for own in groups.values() for group in own})
     if all(error == GENUINE for error, _ in names):
         return
-    yield from _of_people(read.table.where(read.table.truth >= 0), groups, names)
+    yield from _of_raters(read.table.where(read.table.truth >= 0), _who(read), groups, names)
     for one in every:
         judged = Counter(group for code in one.verdicts for group in groups.get(code, ()))
         called = Counter(
@@ -159,19 +177,22 @@ def _groups(fact: ItemFacts) -> tuple[Group, ...]:
     return ((error, ""), (error, fact.error_kind)) if fact.error_kind else ((error, ""),)
 
 
-def _of_people(own: Ratings, groups: Mapping[str, tuple[Group, ...]], names: Sequence[Group]) -> Iterator[Cells]:
+def _of_raters(
+    own: Ratings, who: Mapping[str, str], groups: Mapping[str, tuple[Group, ...]], names: Sequence[Group]
+) -> Iterator[Cells]:
     """All raters together with items and raters as clusters, then each rater."""
     called = replace(own, verdict=1 - own.verdict)
-    everybody = [(EVERYBODY, "people", called)]
-    everybody += [(own.raters[at], "person", called.where(own.rater == at)) for at in np.unique(own.rater)]
+    raters = {own.raters[at]: called.where(own.rater == at) for at in np.unique(own.rater)}
+    everybody = [(EVERYBODY, _together(who[label] for label in raters), called)]
+    everybody += [(label, who[label], part) for label, part in raters.items()]
     place = {group: at for at, group in enumerate(names)}
     by_type = np.array([place[groups[code][0]] if code in groups else -1 for code in own.items], dtype=np.int64)
     by_kind = [place[groups[code][1]] if len(groups.get(code, ())) > 1 else -1 for code in own.items]
-    for who, kind, part in everybody:
+    for label, kind, part in everybody:
         lines: dict[int, Cells] = {}
         for of_item in (by_type, np.array(by_kind, dtype=np.int64)):
             lines |= _shares(part, of_item, len(names))
-        yield from ([who, kind, *group, *lines[at]] for at, group in enumerate(names) if at in lines)
+        yield from ([label, kind, *group, *lines[at]] for at, group in enumerate(names) if at in lines)
 
 
 def _shares(part: Ratings, of_item: Ints, n_groups: int) -> dict[int, Cells]:

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 from ratings.analyses.reading import Reading
 from ratings.analyses.tables import Cells, Json, table
+from ratings.figures.names import POOLED
 from ratings.models import TRANSITION
 from ratings.rows import BlindRow
 from ratings.stats import precision
 from ratings.stats.precision import Step
 from ratings.stats.table import Row, build
 
-POOLED = "all sources"
 RHO = 0.2  # planning value: how alike two ratings of one item are
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from django.db.models import Count, Q
 
 from ratings.analyses.reading import ItemFacts, Reading
-from ratings.analyses.tables import Cells, Json, table
+from ratings.analyses.tables import FORMS, Cells, Json, made, table
 from ratings.item_lines import is_disputed
 from ratings.models import PracticeAnswer, Study
 from ratings.stats import pairing, proportions
@@ -43,7 +43,7 @@ def seats(study: Study) -> list[Seat]:
     return [
         Seat(
             row.label,
-            "imported" if row.imported_as else "simulated" if row.simulated else "person",
+            "simulated" if row.simulated else "imported" if row.imported_as else "person",
             row.left,
             practised[row.pk][True],
             practised[row.pk].total(),
@@ -58,7 +58,7 @@ def tables(read: Reading, every: list[Seat], filtered: bool, min_overlap: int) -
     shown = [seat for seat in every if seat.label in rated or not filtered]
     return {
         "raters": table("raters", _raters(read, shown, min_overlap)),
-        "drift": table("drift", _drift(read)),
+        "drift": _drift(read),
         "contested": _contested(read),
         "matrix": _matrix(read),
     }
@@ -152,7 +152,14 @@ def _same_again(read: Reading) -> dict[str, tuple[int, int]]:
     return {rater: (same[rater], n) for rater, n in of.items()}
 
 
-def _drift(read: Reading) -> list[Cells]:
+def _drift(read: Reading) -> Json:
+    """Correct answers, or where no truth is known the pace alone."""
+    rows = _parts(read)
+    known = not rows or any(row[3] is not None for row in rows)
+    return made(FORMS["drift"] if known else FORMS["drift"]._replace(title="Pace from first to last item"), rows)
+
+
+def _parts(read: Reading) -> list[Cells]:
     """Each tenth of the longest order, all raters together; how ratings from elsewhere were ordered is not known."""
     columns, truth = read.columns, read.truth
     mine = columns.judged & ~columns.imported

@@ -105,7 +105,12 @@ COLUMNS: Mapping[str, Column] = {
     "spread": Column("Disagreement", "0: all say the same; 1: half say the other", "share"),
     "disputed": Column("Disputed", "most raters say otherwise than the truth", "flag"),
     "correct": Column("Correct", "the verdict is the truth", "flag"),
-    "kind": Column("Kind", "people, person, machine, classifier, checker or ensemble", "text"),
+    "kind": Column(
+        "Kind",
+        "all raters: people, simulated, or people and simulated; one rater: person, simulated or imported; "
+        "machine, classifier, checker or ensemble",
+        "text",
+    ),
     "agreement": Column("Agreement", "mean share of equal verdicts over raters", "share"),
     "agreement_low": Column("Agreement low", _LOW, "share"),
     "agreement_high": Column("Agreement high", _HIGH, "share"),

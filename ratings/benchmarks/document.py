@@ -60,7 +60,7 @@ FORMS: Mapping[str, Form] = {
         "difference": Column("Difference", "pass@k of the first less that of the second, experiments both have", "number"),
         "low": Column("Low", "lower end of its 95% interval", "number"),
         "high": Column("High", "upper end of its 95% interval", "number"),
-        "p": Column("p", "two-sided, paired bootstrap under no difference; not corrected for many pairs", "number"),
+        "p": Column("p", "two-sided: 1 less the level of the interval that just reaches 0; not corrected for many pairs", "number"),
         "mcnemar_p": Column("McNemar p", "exact, where each has one attempt at each experiment", "number"),
         "tasks": Column("Experiments", "that both have k attempts at", "count"),
         "reason": _REASON,
@@ -232,7 +232,8 @@ def _notes(found: Reading, seed: int, resamples: int) -> list[str]:
         "pass@k is undefined for an agent as soon as one experiment has fewer than k attempts; it is never extrapolated.",
         "The interval of pass@k is Wilson's with the effective number of experiments; where pass@k is 0 at every "
         "experiment, or 1 at every one, it is Clopper and Pearson's.",
-        f"Differences have intervals and p-values from {resamples:,} resamples of experiments, seed {seed}.",
+        f"Differences have intervals and p-values from {resamples:,} resamples of experiments, seed {seed}. Both are widened for "
+        "few experiments by one rule: p is below .05 where, and only where, the 95% interval leaves 0 out.",
         "How often classifiers say sufficient has Wilson's interval, which takes the records as independent.",
     ]
     if out := sum(not one.attempt for one in found.episodes):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ratings.figures import tables
+from ratings.figures import names, tables
 from ratings.figures.forest import Scale, forest, shares, spanning, stacked
 from ratings.figures.placing import Row, Section
 from ratings.figures.tables import Document, Line, count, number, text, words
@@ -14,12 +14,18 @@ _MEASURES: Mapping[str, tuple[str, Say]] = {
     "kappa": ("Cohen's kappa", two),
     "difference": ("Difference in kappa from the raters' own", two),
 }
-_POOLED = "all sources"
-_TONES = {"people": "blue", "person": "blue", "machine": "orange", "classifier": "orange", "checker": "green"}
+_TOGETHER = ("people", "simulated", "people and simulated")  # kinds of all raters
+_TONES = dict.fromkeys(_TOGETHER, "blue") | {"machine": "orange", "classifier": "orange", "checker": "green"}
 
 
 def tone_of(kind: str) -> str:
     return _TONES.get(kind, "slate")
+
+
+def _who(line: Line) -> str:
+    """The row's name; of raters that are not all people, what they are."""
+    who, kind = text(line, "who"), text(line, "kind")
+    return f"{who} ({kind})" if kind in _TOGETHER and kind != "people" else who
 
 
 def agreement(document: Document, profile: Profile) -> AnyChart:
@@ -28,7 +34,7 @@ def agreement(document: Document, profile: Profile) -> AnyChart:
     lines = [line for line in every if number(line, "value") is not None]
     sections = [
         Section(
-            source.capitalize() if source == _POOLED else source,
+            source.capitalize() if source == names.POOLED else source,
             [_coefficient(line) for line in lines if text(line, "source") == source],
         )
         for source in tables.first_seen(lines, "source")
@@ -88,7 +94,7 @@ def human_model(document: Document, profile: Profile) -> AnyChart:
 
 def _measured(line: Line, name: str, say: Say) -> Row:
     value, low, high = (number(line, field) for field in (name, f"{name}_low", f"{name}_high"))
-    who, reason = text(line, "who"), text(line, "reason")
+    who, reason = _who(line), text(line, "reason")
     title = f"{who}: {name} {say(value)}, 95% interval: {interval(low, high, say)}, {count(line, 'items')} items"
     title += f" ({reason})" if reason and value is None else ""
     return Row(who, value, low, high, say(value) + _ends(low, high, say), title, tone_of(text(line, "kind")))
@@ -96,7 +102,7 @@ def _measured(line: Line, name: str, say: Say) -> Row:
 
 def say_human_model(document: Document) -> str:
     parts = [
-        f"{text(line, 'who')} {percent(number(line, 'agreement'))}, kappa {two(number(line, 'kappa'))}"
+        f"{_who(line)} {percent(number(line, 'agreement'))}, kappa {two(number(line, 'kappa'))}"
         for line in tables.rows(document, "human_model")
     ]
     return f"Agreement with the raters: {listed(parts)}."
@@ -105,7 +111,7 @@ def say_human_model(document: Document) -> str:
 def misses(document: Document, profile: Profile) -> AnyChart:
     """All errors of a type and the false alarms, then a section for each kind of error; a row for the raters together and
     for each machine."""
-    lines = [line for line in tables.rows(document, "misses") if text(line, "kind") != "person"]
+    lines = _without_single_raters(document)
     keys = dict.fromkeys((text(line, "error"), words(line, "error_kind")) for line in lines)
     ordered = sorted(keys, key=lambda key: (bool(key[1]), key[0] == "none"))
     sections = [
@@ -118,6 +124,13 @@ def misses(document: Document, profile: Profile) -> AnyChart:
     return forest(sections, shares("Called an error"), profile)
 
 
+def _without_single_raters(document: Document) -> list[Line]:
+    """All raters together, which come first, and the machines."""
+    lines = tables.rows(document, "misses")
+    together = text(lines[0], "who") if lines else ""
+    return [line for line in lines if text(line, "who") == together or text(line, "kind") in tables.MACHINES]
+
+
 def _error_name(error: str, kind: str) -> str:
     if error == "none":
         return "No error: false alarms"
@@ -127,16 +140,16 @@ def _error_name(error: str, kind: str) -> str:
 
 def _caught(line: Line) -> Row:
     recall, low, high = (number(line, name) for name in ("recall", "low", "high"))
-    who, caught, n = text(line, "who"), count(line, "caught"), count(line, "n")
+    who, caught, n = _who(line), count(line, "caught"), count(line, "n")
     what = "false alarms" if text(line, "error") == "none" else "caught"
     title = f"{who}: {percent(recall)} {what}, {caught} of {n}, 95% interval: {interval(low, high)}"
     return Row(who, recall, low, high, f"{percent(recall)} ({caught}/{n})", title, tone_of(text(line, "kind")))
 
 
 def say_misses(document: Document) -> str:
-    lines = [line for line in tables.rows(document, "misses") if text(line, "kind") != "person"]
+    lines = _without_single_raters(document)
     parts = [
-        f"{text(line, 'who')}, {_error_name(text(line, 'error'), words(line, 'error_kind')).lower()} "
+        f"{_who(line)}, {_error_name(text(line, 'error'), words(line, 'error_kind')).lower()} "
         f"{percent(number(line, 'recall'))} ({count(line, 'caught')} of {count(line, 'n')})"
         for line in lines
     ]
@@ -151,14 +164,14 @@ def fractions(document: Document, profile: Profile) -> AnyChart:
 
 def _fraction(line: Line, yes: str) -> Row:
     share, low, high = (number(line, name) for name in ("share", "low", "high"))
-    who, k, n = text(line, "who"), count(line, "k"), count(line, "n")
+    who, k, n = _who(line), count(line, "k"), count(line, "n")
     title = f"{who}: says {yes} of {percent(share)}, {k} of {n}, 95% interval: {interval(low, high)}"
     return Row(who, share, low, high, f"{percent(share)} ({k}/{n})", title, tone_of(text(line, "kind")))
 
 
 def say_fractions(document: Document) -> str:
     parts = [
-        f"{text(line, 'who')} {percent(number(line, 'share'))} ({count(line, 'k')} of {count(line, 'n')})"
+        f"{_who(line)} {percent(number(line, 'share'))} ({count(line, 'k')} of {count(line, 'n')})"
         for line in tables.rows(document, "fractions")
     ]
     return f"Says {tables.verdict_words(document)[0]}: {listed(parts)}."

@@ -22,7 +22,7 @@ _LEAST = {"wide": 210, "narrow": 160, "print": 150}
 _TONES = {1: TONES["blue"], 0: TONES["orange"]}
 
 
-def density(counts: Mapping[int, int], at: NDArray[np.float64], bandwidth: float = BANDWIDTH) -> NDArray[np.float64]:
+def density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.float64]:
     """Gaussian kernel density at points of [1, 5], shape (points,), of ratings counted by level.
 
     What would lie beyond 1 and 5 is folded back, so that the area between them is one. Zero where there are no ratings.
@@ -31,8 +31,8 @@ def density(counts: Mapping[int, int], at: NDArray[np.float64], bandwidth: float
     found = np.zeros_like(at)
     for level, many in counts.items():
         for centre in (level, 2 - level, 10 - level):
-            found += many * np.exp(-0.5 * ((at - centre) / bandwidth) ** 2)
-    area = bandwidth * np.sqrt(2 * np.pi) * n
+            found += many * np.exp(-0.5 * ((at - centre) / BANDWIDTH) ** 2)
+    area = BANDWIDTH * np.sqrt(2 * np.pi) * n
     return found / area if n else found
 
 

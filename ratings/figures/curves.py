@@ -64,8 +64,8 @@ def _roc_point(line: Line, source: str, colour: str, shape: str) -> dict[str, An
     return {"of": source, "x": false_alarms, "y": hits, "title": title, "colour": colour, "shape": shape}
 
 
-def _share_axis(grid: bool = True) -> alt.Axis:
-    return alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", grid=grid, labelOverlap=False, labelFlush=False)
+def _share_axis() -> alt.Axis:
+    return alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", grid=True, labelOverlap=False, labelFlush=False)
 
 
 def _lines(points: list[dict[str, Any]], profile: Profile, x: alt.X, y: alt.Y) -> list[alt.Chart]:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 from ratings.figures import tables
 from ratings.figures.tables import Document
 
+POOLED = "all sources"  # in the place of a source: the row of all of them together
+
 # What is said of a document; "" where there is nothing to say.
 Extra = Callable[[Document], str]
 
@@ -22,6 +24,10 @@ class Named(NamedTuple):
     kinds: frozenset[str]
     note: str
     extras: tuple[Extra, ...] = ()
+
+    def title_of(self, document: Document) -> str:
+        """What the figure of this document is called."""
+        return _PACE if self.name == "drift" and not _has_correct(document) else self.title
 
     def note_of(self, document: Document) -> str:
         """How to read the figure of this document."""
@@ -50,9 +56,14 @@ def _cut(document: Document) -> str:
 
 
 def _has_machines(document: Document) -> bool:
-    return any(tables.text(line, "kind") not in ("people", "person") for line in tables.rows(document, "misses"))
+    return any(tables.text(line, "kind") in tables.MACHINES for line in tables.rows(document, "misses"))
 
 
+def _has_correct(document: Document) -> bool:
+    return any(tables.number(line, "correct_share") is not None for line in tables.rows(document, "drift"))
+
+
+_PACE = "Pace from first to last item"  # where no truth is known
 _ERRORS = _where(_has_errors, "Orange: errors were planted.")
 _STUDY, _BENCHMARK = frozenset({"study"}), frozenset({"benchmark"})
 _BOTH = _STUDY | _BENCHMARK
@@ -114,7 +125,8 @@ _ALL = (
         "Correct answers from first to last item",
         "drift",
         _STUDY,
-        "Ratings by their place in the order that each rater got; whiskers: 95% intervals.",
+        "Ratings by their place in the order that each rater got.",
+        (_where(_has_correct, "Whiskers: 95% intervals."),),
     ),
     Named(
         "matrix",

@@ -30,9 +30,12 @@ def _sections(document: Document) -> dict[str, list[Line]]:
 def _row(line: Line) -> Row:
     half, now = number(line, "half_width"), bool(number(line, "now"))
     size = _size(line, ", ")
-    said = f"±{two(half)}" if half is not None else "undefined"
+    said = f"±{two(half)}" if half is not None else _UNSAID
     title = text(line, "said") or f"{size}: {said}"
     return Row(f"{size}{' (now)' if now else ''}", half, None, None, said, title, "blue" if now else "slate")
+
+
+_UNSAID = "cannot be said yet"
 
 
 def _size(line: Line, between: str) -> str:
@@ -45,8 +48,11 @@ def say_precision(document: Document) -> str:
     parts = []
     for heading, some in _sections(document).items():
         now = [line for line in some if number(line, "now")] or some[:1]
-        known = [line for line in some if number(line, "half_width") is not None] or some[:1]
-        best = min(known, key=lambda line: number(line, "half_width") or 0.0)
-        reached = f"{two(number(best, 'half_width'))} with {_size(best, ' and ')}"
-        parts.append(f"{heading} ±{two(number(now[0], 'half_width'))} now, {reached}")
+        half = number(now[0], "half_width")
+        why = f" ({said})" if (said := text(now[0], "said")) else ""
+        present = f"±{two(half)} now" if half is not None else f"{_UNSAID}{why}"
+        known = [line for line in some if number(line, "half_width") is not None]
+        best = min(known, key=lambda line: number(line, "half_width") or 0.0, default=None)
+        reached = f", {two(number(best, 'half_width'))} with {_size(best, ' and ')}" if best else ""
+        parts.append(f"{heading} {present}{reached}")
     return f"Half-widths: {listed(parts, most=4)}."

@@ -50,8 +50,8 @@ class Figure(NamedTuple):
         size = theme.PROFILES[profile]
         # Altair would look at every row of data; the tests have it check each figure.
         with debug_mode(False):
-            note = NAMES[self.name].note_of(document)
-            return theme.finished(self.draw(document, size), size, self.title, note, self.summary(document))
+            title, note = NAMES[self.name].title_of(document), NAMES[self.name].note_of(document)
+            return theme.finished(self.draw(document, size), size, title, note, self.summary(document))
 
 
 class Drawn(NamedTuple):

@@ -10,6 +10,10 @@ Document = Mapping[str, Any]
 Line = Mapping[str, object]
 
 
+# Kinds of those in a table who are no raters.
+MACHINES = ("machine", "classifier", "checker", "ensemble")
+
+
 def rows(document: Document, name: str) -> list[Line]:
     """The rows of a table by the names of its columns; none where the document has no such table."""
     table = document.get("tables", {}).get(name)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ratings.stats.agreement import LEAST_FOR_INTERVAL
 from ratings.stats.estimates import Estimate, generator
 from ratings.stats.intervals import (
     CO_MINORITY,
@@ -304,7 +305,8 @@ def _rows(
         coefficient.steady and ("source" in scope.args or commonest(scope.own)[1] >= SKEWED)
     )
     rare = n["items_with_two"] * (1 - commonest(scope.own)[1]) ** 2
-    refused = [too_rare(rare, floor) if coefficient.skews else "" for floor in (CO_MINORITY, CO_MINORITY_NEW)]
+    few = _too_few(n["items_with_two"])
+    refused = [few or (too_rare(rare, floor) if coefficient.skews else "") for floor in (CO_MINORITY, CO_MINORITY_NEW)]
     by = Uncertainty(
         replicates,
         left_out,
@@ -316,6 +318,14 @@ def _rows(
         refused_new=refused[1],
     )
     yield from with_intervals(Found(coefficient.stat, args, found, n, why), by)
+
+
+def _too_few(items: int) -> str:
+    """Why there is no interval of so few items with two ratings, as there is none of a pair's kappa; "" if there may be one."""
+    if items >= LEAST_FOR_INTERVAL:
+        return ""
+    only = f"only {items} item{'s have' if items != 1 else ' has'} two ratings or more"
+    return f"{only}; below {LEAST_FOR_INTERVAL} no interval holds"
 
 
 def _left_out(column: Column, coefficient: Coefficient, counts: Floats, own: Floats, chosen: Bools) -> Floats:

@@ -20,6 +20,7 @@ SKEWED = 0.85  # one verdict at least so often: kappa says little about how far 
 CO_MINORITY, CO_MINORITY_NEW = 5.0, 1.0
 FEW_RATERS = 4  # fewer, and the normal quantile is too short
 LEAST_RATERS = 3  # fewer, and nothing is said about new ones
+HELD = "widened to hold the interval for these raters"
 TOO_FEW_RATERS = "an interval for new raters needs three raters or more"
 WITHOUT_ONE = "undefined without one of the raters, so there is no interval for new raters"
 
@@ -58,7 +59,8 @@ class Found(NamedTuple):
 
 
 def with_intervals(found: Found, by: Uncertainty) -> Iterator[Estimate]:
-    """Two rows: the value with the interval for these raters, and (args target: new raters) with that for new ones."""
+    """Two rows: the value with the interval for these raters, and (args target: new raters) with that for new ones, which holds
+    the former: new raters cannot be surer."""
     if found.value is None:
         for extra in ({}, NEW_RATERS):
             yield estimate(found.stat, None, found.n, args={**found.args, **extra}, reason=found.reason)
@@ -67,7 +69,7 @@ def with_intervals(found: Found, by: Uncertainty) -> Iterator[Estimate]:
     if by.fisher and drawn.interval:
         drawn = drawn._replace(interval=_by_fisher(found.value, by.widening**2 * replicate_variance(by.replicates)))
     these = Resampled(None, reason=by.refused) if by.refused else drawn
-    new = _of_new_raters(found.value, by) if drawn.interval or by.refused_new else drawn
+    new = _holding(these, _of_new_raters(found.value, by)) if drawn.interval or by.refused_new else drawn
     methods = CORRECTED if by.corrected else FISHER if by.fisher else THESE, NEW_T if _takes_t(by) else NEW
     made: tuple[tuple[Resampled, str, dict[str, str], str], ...] = (
         (these, methods[0], {}, by.refused),
@@ -77,6 +79,14 @@ def with_intervals(found: Found, by: Uncertainty) -> Iterator[Estimate]:
         args = {**found.args, **extra}
         n = {**found.n, "undefined_resamples": drawn.undefined} if drawn.undefined and not refused else found.n
         yield estimate(found.stat, found.value, n, args=args, interval=one.interval, method=name, reason=one.reason)
+
+
+def _holding(these: Resampled, new: Resampled) -> Resampled:
+    """Percentiles can be lopsided, and then reach beyond an interval that lies evenly around the value: the hull of both."""
+    if these.interval is None or new.interval is None:
+        return new
+    hull = min(these.interval[0], new.interval[0]), max(these.interval[1], new.interval[1])
+    return new if hull == new.interval else new._replace(interval=hull, reason=HELD)
 
 
 def of_these_raters(

@@ -9,7 +9,7 @@ from scipy.stats import binomtest, t
 
 from ratings.stats.estimates import LEVEL, Estimate, estimate, generator
 from ratings.stats.proportions import wilson
-from ratings.stats.resampling import percentile, widening
+from ratings.stats.resampling import SAME, percentile, percentile_p, widening
 from ratings.stats.table import Floats
 
 LEAST_TASKS = 5  # fewer say too little of how tasks differ
@@ -78,7 +78,7 @@ def compare(
 ) -> list[Estimate]:
     """First minus second over the experiments both have with k attempts: the difference, and its two-sided p-value.
 
-    Tasks are resampled, both agents on the same ones. p is null-centred: (1 + #{|d* - d| >= |d|}) / (resamples + 1).
+    Tasks are resampled, both agents on the same ones. Interval and p widen the draws alike for few tasks (percentile_p).
     With one attempt of each on every task McNemar's exact test is added.
     """
     args = {"agents": [first, second], "k": k}
@@ -107,22 +107,22 @@ def compare(
             estimate(names[1], 1.0, n, args=args, reason=why),
             *exact,
         ]
-    if np.ptp(each) == 0:
+    if np.ptp(each) < SAME:
         why = "the difference is the same on every experiment, so that resampling tells nothing"
         return [
             estimate(names[0], difference, n, args=args, reason=why),
             estimate(names[1], None, n, args=args, reason=why),
             *exact,
         ]
-    drawn = _means(each, resamples, generator(seed, names[0], args))
     # Sums of the same tasks in another order differ in the last digit: that is no difference.
-    beyond = np.abs(drawn - difference) >= abs(difference) - 1e-12
-    apart = percentile(drawn, widening=widening(len(each)))
+    drawn = np.round(_means(each, resamples, generator(seed, names[0], args)), 12)
+    wide = widening(len(each))
+    apart = percentile(drawn, widening=wide)
     return [
         estimate(
             names[0], difference, n, args=args, interval=apart.interval, method="paired_bootstrap", reason=apart.reason
         ),
-        estimate(names[1], (1 + int(beyond.sum())) / (resamples + 1), n, args=args),
+        estimate(names[1], percentile_p(drawn, widening=wide), n, args=args),
         *exact,
     ]
 

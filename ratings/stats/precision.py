@@ -260,9 +260,10 @@ def _no_rate(found: Components, design: Design) -> str:
     return "all verdicts are alike so far" if found.share in (0.0, 1.0) else "two raters and two items are needed first"
 
 
-def planned_auc_steps(
-    design: Design, *, auc: float = 0.75, negative_share: float = 0.25, rho: float = 0.2
-) -> list[Step]:
+_PLANNED_AUC = 0.75
+
+
+def planned_auc_steps(design: Design, *, negative_share: float = 0.25, rho: float = 0.2) -> list[Step]:
     """The AUC's precision from planning values (Hanley and McNeil): what can be said while no truth may be looked at."""
 
     def half_width(shape: Design) -> float | None:
@@ -270,7 +271,7 @@ def planned_auc_steps(
         positives = round(shape.ratings) - negatives
         if not positives or not negatives:
             return None
-        return Z * math.sqrt(auc_variance(auc, positives, negatives, shape.per_item, rho))
+        return Z * math.sqrt(auc_variance(_PLANNED_AUC, positives, negatives, shape.per_item, rho))
 
     return list(_of_designs("auc", "", _designs(design), half_width, lambda shape: "there are no ratings yet"))
 

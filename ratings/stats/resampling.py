@@ -84,7 +84,7 @@ def widening(items: int, strata: int = 1) -> float:
     return float(np.sqrt(items / free) * t.ppf((1 + LEVEL) / 2, free) / norm.ppf((1 + LEVEL) / 2))
 
 
-def percentile(values: Floats, level: float = LEVEL, *, widening: float = 1.0) -> Resampled:
+def percentile(values: Floats, *, widening: float = 1.0) -> Resampled:
     """The percentile interval of replicates, NaN where undefined, its quantiles that many times as many normal deviates
     from the middle. No interval if more than 5 % are undefined, or if all are equal: then the sample has nothing to tell
     how far off it is."""
@@ -98,9 +98,26 @@ def percentile(values: Floats, level: float = LEVEL, *, widening: float = 1.0) -
         )
     if np.ptp(found) < SAME:
         return Resampled(None, undefined, "every resample gives the same value, so there is no interval")
-    upper = float(norm.cdf(widening * norm.ppf((1 + level) / 2)))
+    upper = float(norm.cdf(widening * norm.ppf((1 + LEVEL) / 2)))
     low, high = np.quantile(found, [1 - upper, upper])
     return Resampled((float(low), float(high)), undefined)
+
+
+def percentile_p(values: Floats, *, widening: float = 1.0) -> float:
+    """Two-sided p of no difference by the same rule: 1 less the level of the percentile interval that just reaches 0, so that
+    p < .05 where and only where the 95 % one leaves 0 out. Never below what so many replicates can tell."""
+    tail = min(_at_most_zero(values), _at_most_zero(-values))
+    return min(1.0, 2 * float(norm.cdf(norm.ppf(tail) / widening)))
+
+
+def _at_most_zero(values: Floats) -> float:
+    """The largest share whose quantile, interpolated as `percentile` has it, is at most 0; above 0 in any case."""
+    found = np.sort(values)
+    below = int(np.searchsorted(found, 0.0, side="right"))
+    if below == len(found):
+        return 1.0
+    place = below - 1 - found[below - 1] / (found[below] - found[below - 1]) if below else 0.0
+    return max(float(place) / (len(found) - 1), 1 / (len(found) + 1))
 
 
 def jackknife_variance(left_out: Sequence[float] | Floats) -> float:
@@ -127,10 +144,9 @@ def around(
     variance: float,
     *,
     df: float | None = None,
-    level: float = LEVEL,
     within: tuple[float, float] = (-1, 1),
 ) -> tuple[float, float]:
     """value +- quantile * sqrt(variance), normal or Student's t with `df`, cut to where the statistic can lie."""
-    quantile = norm.ppf((1 + level) / 2) if df is None else t.ppf((1 + level) / 2, df)
+    quantile = norm.ppf((1 + LEVEL) / 2) if df is None else t.ppf((1 + LEVEL) / 2, df)
     half = float(quantile) * float(np.sqrt(variance))
     return max(within[0], value - half), min(within[1], value + half)

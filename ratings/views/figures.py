@@ -10,14 +10,14 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ratings import drawings, exports, job_access
+from ratings import drawings, job_access
 from ratings.analyses import store
 from ratings.analyses.filters import UnknownFilterError
 from ratings.benchmarks import store as benchmarks
 from ratings.figures.names import NAMES
 from ratings.models import Analysis, Benchmark
+from ratings.views import results
 from ratings.views.guards import StudyRequest, study_page
-from ratings.views.results import asked
 from simulation import job_files
 from simulation.access import StaffRequest, staff_only
 from simulation.models import Job
@@ -42,7 +42,7 @@ def figure(request: StudyRequest, name: str, ending: str) -> HttpResponseBase:
     """
     _known(name, "study")
     try:
-        look = store.look(request.study, asked(request), request.user)
+        look = store.look(request.study, results.asked(request), request.user)
     except UnknownFilterError as error:
         return HttpResponse(f"{error}\n", status=400, content_type="text/plain; charset=utf-8")
     if look.analysis is None or not (look.fresh and look.analysis.full):
@@ -84,14 +84,13 @@ def _file(
     """404 for a figure that has nothing to show."""
     if ending == "csv":
         shown = NAMES[name].table
-        table = analysis.document["tables"][shown]
-        if not table["rows"]:
+        if not analysis.document["tables"][shown]["rows"]:
             raise Http404
-        lines = exports.table_lines([one["name"] for one in table["columns"]], table["rows"], exact=True)
-        return _attached("".join(lines), "text/csv; charset=utf-8", f"{stem}-{shown.replace('_', '-')}.csv")
+        return results.table(analysis, shown, stem)
     drawing = get_object_or_404(analysis.drawings, name=name, profile="wide")
     if ending == "svg":
-        return _attached(drawings.standalone(drawing.svg), "image/svg+xml", f"{stem}-{name.replace('_', '-')}.svg")
+        response = HttpResponse(drawings.standalone(drawing.svg), content_type="image/svg+xml")
+        return results.attached(response, f"{stem}-{name.replace('_', '-')}.svg")
     job = drawings.print_job(analysis, subject, stem, name, ending, request.user)
     return _printed(request, job) if job.status == "done" else redirect("ratings:job", job.code)
 
@@ -104,12 +103,6 @@ def _printed(request: StudyRequest | StaffRequest, job: Job) -> HttpResponseBase
         "Content-Disposition": content_disposition_header(True, file.name) or "attachment",
     }
     return StreamingHttpResponse(pieces, content_type=file.content_type, headers=headers)
-
-
-def _attached(text: str, content_type: str, name: str) -> HttpResponse:
-    response = HttpResponse(text, content_type=content_type)
-    response["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
 
 
 urls: list[URLPattern] = [

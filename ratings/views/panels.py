@@ -1,5 +1,6 @@
 """An analysis document laid out for the study's page: the five numbers, and parts of figures and tables. No query."""
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -14,11 +15,13 @@ MATRIX_CELLS = 1_500  # of the matrix on the page unless all are asked for
 
 
 class Number(NamedTuple):
-    """One of the five on top. `value` is a dash where it is undefined; `reason` then says why."""
+    """One of the five on top. `value` is a dash where it is undefined; `reason` then says why. `target`: for whom the interval
+    is, where that is not any raters."""
 
     name: str
     value: str
     interval: str
+    target: str
     said: str
     published: str
     reason: str
@@ -26,7 +29,7 @@ class Number(NamedTuple):
 
 class Panel(NamedTuple):
     """A figure (of ratings.drawings) with the table it shows, or a table alone where nothing is drawn of it. `fold`: long, and
-    shown when asked for; `summary` says it in a sentence."""
+    shown when asked for; `tall`: more than a page of paper holds; `summary` says it in a sentence."""
 
     name: str
     title: str
@@ -35,6 +38,7 @@ class Panel(NamedTuple):
     figure: Any
     wide: bool
     fold: bool
+    tall: bool
     summary: str
 
 
@@ -111,15 +115,16 @@ def parts(document: Json, figures: Mapping[str, Any]) -> list[Part]:
 
 
 def design(document: Json) -> str:
-    """What stands beside every result: how common planted errors are, and how items were shown."""
-    composition = document["composition"]
-    said = []
+    """What stands beside every result, whatever it is filtered by: how common planted errors were to raters, and how items
+    were shown."""
+    composition, said = document["composition"], []
+    filtered = bool(document["filters"]["values"])
     if (share := composition["planted_share"]) is not None:
-        said.append(f"{share:.0%} of these items have a planted error")
+        said.append(f"{share:.0%} of {'the rated' if filtered else 'these'} items have a planted error")
     for arm, shares in composition["arms"].items():
         if len(shares) > 1:
             said.append(f"{_ARMS.get(arm, arm)}: {', '.join(f'{name} {part:.0%}' for name, part in shares.items())}")
-    return "; ".join(said) + "." if said else ""
+    return f"{'In the whole study, ' if filtered else ''}{'; '.join(said)}." if said else ""
 
 
 _ARMS = {"layout": "layout", "context": "goal and earlier steps shown", "marks": "rows could be ticked"}
@@ -158,7 +163,11 @@ def _number(entry: Mapping[str, Any]) -> Number:
     low, high = entry["low"], entry["high"]
     interval = "" if low is None or high is None else f"{_said(low, kind)} to {_said(high, kind)}"
     published = entry["published"]["said"] if entry["published"] else ""
-    return Number(entry["name"], _said(entry["value"], kind), interval, entry["said"], published, entry["reason"])
+    value, target = _said(entry["value"], kind), _TARGETS.get(entry["key"], "")
+    return Number(entry["name"], value, interval, target, entry["said"], published, entry["reason"])
+
+
+_TARGETS = {"agreement": "for these raters", "model_agreement": "for these raters"}
 
 
 def _said(value: float | None, kind: str) -> str:
@@ -172,5 +181,13 @@ def _panel(name: str, document: Json, figure: Any) -> Panel:
     shown = drawn.table if drawn else name
     table = document["tables"].get(shown) or {"title": shown, "columns": [], "rows": [], "notes": []}
     summary = figure.summary if figure else table.get("summary", "")
-    title = drawn.title if drawn else table["title"]
-    return Panel(name, title, shown, table, figure, name in _WIDE, name in _FOLDED, summary)
+    title = drawn.title_of(document) if drawn else table["title"]
+    return Panel(name, title, shown, table, figure, name in _WIDE, name in _FOLDED, _is_tall(figure), summary)
+
+
+_TALL = 1000  # of 700 pixels' width, as it is printed with letters of seven points
+
+
+def _is_tall(figure: Any) -> bool:
+    height = re.search(r'^<svg\b[^>]*?\sheight="([\d.]+)', str(figure.wide)) if figure else None
+    return height is not None and float(height[1]) > _TALL

@@ -1,8 +1,8 @@
 """The results of an unblinded study as files: the whole document, and each of its tables. A benchmark's are sent alike."""
 
-from typing import Any
+from typing import Any, TypeVar
 
-from django.http import Http404, HttpResponse, JsonResponse
+from django.http import Http404, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -15,6 +15,8 @@ from ratings.analyses.tables import FORMS
 from ratings.models import Analysis
 from ratings.views.guards import StudyRequest, study_page
 from simulation.models import Job
+
+Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 
 
 @study_page("admin", "analyst")
@@ -69,7 +71,7 @@ def whole(analysis: Analysis, stem: str) -> HttpResponse:
     """The document, byte for byte as its SHA-256 is of."""
     response = HttpResponse(form.canonical(analysis.document), content_type="application/json")
     response["ETag"] = f'"{analysis.sha256}"'
-    return _attached(response, f"{stem}-results.json")
+    return attached(response, f"{stem}-results.json")
 
 
 def table(analysis: Analysis, name: str, stem: str) -> HttpResponse:
@@ -77,7 +79,7 @@ def table(analysis: Analysis, name: str, stem: str) -> HttpResponse:
     found = analysis.document["tables"][name]
     lines = exports.table_lines([one["name"] for one in found["columns"]], found["rows"], exact=True)
     response = HttpResponse("".join(lines), content_type="text/csv; charset=utf-8")
-    return _attached(response, f"{stem}-{name.replace('_', '-')}.csv")
+    return attached(response, f"{stem}-{name.replace('_', '-')}.csv")
 
 
 def pending(job: Job | None, said: str) -> JsonResponse:
@@ -88,7 +90,8 @@ def pending(job: Job | None, said: str) -> JsonResponse:
     return JsonResponse(told, status=202)
 
 
-def _attached(response: HttpResponse, name: str) -> HttpResponse:
+def attached(response: Answer, name: str) -> Answer:
+    """To be saved under that name."""
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 

@@ -33,8 +33,6 @@ LAWS: Mapping[str, str] = {
     "L24": "words of a prompt",
 }
 CODES = tuple(LAWS)
-# A verdict other than undecidable needs one of these to have compared numbers with units.
-QUANTITY_CODES = ("L02", "L03", "L04", "L05", "L07", "L16", "L20")
 
 
 class Finding(NamedTuple):

@@ -175,6 +175,56 @@ def test_the_narrowest_interval_to_be_expected_may_be_none_at_all():
     assert said == "Half-widths: Rate ±0.10 now, 0.00 with 8 raters and 40 items."
 
 
+def test_a_half_width_that_nobody_can_say_has_its_reason() -> None:
+    rows = [
+        ["rate", "", 6, 40, 0.1, True, "now ±0.10"],
+        ["kappa", "", 2, 40, None, True, "an interval for new raters needs three raters or more"],
+    ]
+    document = {"tables": {"precision": documents.table("precision", rows)}}
+    said = registry.FIGURES["precision"].summary(document)
+    assert said == (
+        "Half-widths: Rate ±0.10 now, 0.10 with 6 raters and 40 items; "
+        "Kappa cannot be said yet (an interval for new raters needs three raters or more)."
+    )
+    drawn = texts(ElementTree.fromstring(render.svg(registry.FIGURES["precision"].spec(document, "wide"))))
+    assert "cannot be said yet" in drawn and not any("undefined" in one for one in drawn)
+
+
+@pytest.mark.parametrize(
+    ("together", "each", "name"),
+    [
+        ("people", "person", "all raters"),
+        ("simulated", "simulated", "all raters (simulated)"),
+        ("people and simulated", "imported", "all raters (people and simulated)"),
+    ],
+)
+def test_raters_who_are_not_all_people_are_named_and_single_ones_are_in_the_table_alone(together, each, name) -> None:
+    rows = [
+        ["all raters", together, "subtle", "", 3, 6, 0.5, 0.2, 0.8],
+        ["R1", each, "subtle", "", 2, 3, 2 / 3, 0.2, 0.9],
+        ["M1, gpt", "machine", "subtle", "", 1, 3, 1 / 3, 0.1, 0.8],
+    ]
+    document = {"tables": {"misses": documents.table("misses", rows)}}
+    figure = registry.FIGURES["misses"]
+    assert figure.summary(document) == (
+        f"Called an error: {name}, subtle errors: caught 50% (3 of 6); M1, gpt, subtle errors: caught 33% (1 of 3)."
+    )
+    assert "R1" not in texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
+    assert "Machines: shares of items." in names.NAMES["misses"].note_of(document)
+    people = {"tables": {"misses": documents.table("misses", rows[:2])}}
+    assert "Machines" not in names.NAMES["misses"].note_of(people)
+
+
+def test_without_a_known_truth_the_figure_of_the_order_is_one_of_pace() -> None:
+    rows = [[1, 5, 10, None, None, None, 30.0], [6, 10, 10, None, None, None, 20.0]]
+    paced = {"tables": {"drift": documents.table("drift", rows)}}
+    named = names.NAMES["drift"]
+    assert (named.title_of(paced), "95%" in named.note_of(paced)) == ("Pace from first to last item", False)
+    assert "Pace from first to last item" in str(registry.FIGURES["drift"].spec(paced, "print"))
+    whole = documents.study()
+    assert (named.title_of(whole), "95%" in named.note_of(whole)) == (named.title, True)
+
+
 def test_a_matrix_of_some_of_the_ratings_says_so():
     whole, cut = documents.study(), documents.study()
     cut["tables"]["matrix"]["notes"] = ["200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all."]

@@ -1,13 +1,14 @@
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import factories
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, load_command_class
 
 from ratings.models import Study
 from ratings.rows import rating_rows
@@ -86,6 +87,37 @@ def test_categories_that_do_not_occur_count(tmp_path) -> None:
     assert one(results(path), "brennan_prediger")["value"] == pytest.approx(3 / 5)
     declared = results(path, "--categories", "1,2,3,4")
     assert one(declared, "brennan_prediger")["value"] == pytest.approx(11 / 15)
+
+
+def test_the_advice_about_a_strange_word_can_be_followed_to_the_letter(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    said = [("Yes", "1"), ("plausible", "TRUE"), ("no", "0.0"), ('"unsure, rather"', '"Unsure, rather"')]
+    path.write_text(
+        "item,rater,verdict\n" + "".join(f"{i},a,{one}\n{i},b,{two}\n" for i, (one, two) in enumerate(said))
+    )
+    told = refused(path)[2].splitlines()[0]
+    rows = results(path, *shlex.split(told.partition("own, say ")[2]))
+    # Yes and 1, plausible and TRUE, no and 0.0, and both unsure: 4 of 4; in 2 of 4 items the verdict is 1.
+    agreed = one(rows, "percent_agreement", raters=["a", "b"])
+    assert (agreed["value"], agreed["n"]["items"]) == (1, 4)
+    assert one(rows, "prevalence", category="1")["value"] == 1 / 2
+
+
+def test_categories_below_zero_are_given_with_a_sign_of_equality(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("item,rater,verdict\n1,a,-1\n1,b,-1\n2,a,0\n2,b,1\n")
+    # pa = 1/2, pe = 1/3: (1/2 - 1/3) / (2/3) = 1/4
+    assert one(results(path, "--categories=-1,0,1"), "brennan_prediger")["value"] == pytest.approx(1 / 4)
+    assert (
+        "--categories=-1,0,1" in load_command_class("ratings", "agreement").create_parser("", "agreement").format_help()
+    )
+
+
+@pytest.mark.parametrize("option", ["--raters", "--categories"])
+@pytest.mark.parametrize("nothing", ["", ",", " , ", "a\nb"])
+def test_an_option_that_names_nothing_is_a_wrong_option(ratings, option, nothing) -> None:
+    with pytest.raises(CommandError, match="names nothing"):
+        run(ratings, option, nothing)
 
 
 def test_named_columns_and_chosen_raters(tmp_path) -> None:

@@ -4,6 +4,7 @@ import io
 import json
 import random
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,9 +12,10 @@ import factories
 import pytest
 from django.core.management import call_command
 
-from ratings import answering, exports, studies
+from ratings import answering, exports, stopping, studies
 from ratings.analyses import (
     document,
+    headline,
     published,
     reading,
     sections_machines,
@@ -245,6 +247,94 @@ def test_misses_put_people_and_machines_on_the_same_items(hand) -> None:
     assert (cell["value"], cell["n"], cell["base"]) == (3 / 5, 7, 5)
 
 
+def beside_classifiers(*says: str, judged: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What comes first of classifiers who say so (a character a record) beside three raters who call every second record
+    sufficient, each another one wrongly: how far they agree, and how often the classifiers say sufficient."""
+    codes = range(1, len(says[0]) + 1) if says else range(1, 21)
+    alike = {(code, rater): code % 2 == (0 if code == rater else 1) for code in codes for rater in (1, 2, 3)}
+    read = reading.gather(row(code, f"R{rater}", yes if judged else None) for (code, rater), yes in alike.items())
+    every = [
+        sections_machines.Machine(f"c{at}", "classifier", {str(uuid.UUID(int=c)): int(own[c - 1]) for c in codes}, 0)
+        for at, own in enumerate(says)
+    ]
+    tables = sections_machines.tables(read, every, 20, 0, 50)
+    study = Study(kind="evidence_sufficiency")
+    agreed, share = headline.five(study, read, stopping.Stop(True, 60, 60, ""), tables, [])[3:]
+    return agreed, share
+
+
+SEVEN = "1" * 7 + "0" * 13
+
+
+def test_how_often_the_classifier_says_sufficient_has_its_interval_at_the_top_too() -> None:
+    # Wilson, 7 of 20, z^2 = 3.841459: centre (.35 + .0960365) / 1.192073 = .374169; half width
+    # 1.959964 * sqrt(.35 * .65 / 20 + 3.841459 / 1600) / 1.192073 = .192977
+    _, share = beside_classifiers(SEVEN)
+    assert (share["value"], share["said"], share["reason"]) == (0.35, "7 of 20 verdicts of the classifier", "")
+    assert (share["low"], share["high"]) == pytest.approx((0.181192, 0.567146), abs=2e-6)
+
+
+def test_shares_of_two_classifiers_are_pooled_without_an_interval_that_takes_them_as_independent() -> None:
+    _, share = beside_classifiers(SEVEN, "1" * 20)
+    assert (share["value"], share["said"]) == (27 / 40, "27 of 40 verdicts of classifiers")
+    assert (share["low"], share["high"]) == (None, None)
+    assert share["reason"] == "of 2 classifiers together; each has its interval in the table"
+
+
+def test_agreement_with_the_classifier_says_nothing_of_a_difference_that_is_not_shown() -> None:
+    # Twenty records: enough for an interval of kappa, not for one of its difference from the raters' own
+    agreed, _ = beside_classifiers(SEVEN)
+    assert agreed["low"] is not None and agreed["high"] is not None
+    assert agreed["reason"] == ""
+
+
+def test_without_a_classifier_or_a_rating_the_numbers_beside_classifiers_say_which_is_missing() -> None:
+    assert {one["reason"] for one in beside_classifiers()} == {"no classifier judged these records"}
+    assert {one["reason"] for one in beside_classifiers(SEVEN, judged=False)} == {"there are no ratings"}
+
+
+@pytest.mark.parametrize(
+    ("simulated", "imported", "together", "each"),
+    [
+        ((), (), "people", ["person", "person"]),
+        (("R1",), (), "people and simulated", ["simulated", "person"]),
+        (("R1", "R2"), (), "simulated", ["simulated", "simulated"]),
+        ((), ("R2",), "people", ["person", "imported"]),
+        (("R1",), ("R2",), "people and simulated", ["simulated", "imported"]),
+    ],
+)
+def test_simulated_raters_are_no_people_in_any_table_of_raters_and_machines(
+    simulated, imported, together, each
+) -> None:
+    rows = [replace(one, simulated=one.rater in simulated, imported=one.rater in imported) for one in HAND]
+    verdicts = {str(uuid.UUID(int=item)): 1 for item in range(1, 9)}
+    machine = sections_machines.Machine("M1, gpt", "machine", verdicts, 0)
+    tables = sections_machines.tables(reading.gather(rows), [machine], 3, 0, 0)
+    misses = {line["who"]: line["kind"] for line in records(tables["misses"])}
+    assert misses == {"all raters": together, "R1": each[0], "R2": each[1], "M1, gpt": "machine"}
+    assert [line["kind"] for line in records(tables["fractions"])] == [together, "machine"]
+    assert [line["kind"] for line in records(tables["human_model"])] == [together, together, "machine"]
+
+
+def test_a_missing_interval_of_a_difference_is_no_reason_of_the_kappa() -> None:
+    # 40 items: enough for the kappa's interval, fewer than the 50 of a difference.
+    many = reading.gather(
+        row(at, rater, (at + (at % shift == 0)) % 2 == 1) for at in range(40) for rater, shift in (("R1", 5), ("R2", 7))
+    )
+    verdicts = {fact.code: at % 2 for at, fact in enumerate(many.items)}
+    machine = sections_machines.Machine("checklist", "classifier", verdicts, 0)
+    made = records(sections_machines.tables(many, [machine], 20, 0, 200)["human_model"])
+    line = next(line for line in made if line["who"] == "checklist")
+    assert line["kappa_low"] is not None and line["difference"] is not None and line["difference_low"] is None
+    assert line["reason"] == ""
+
+
+def test_where_no_truth_is_known_the_order_tells_of_the_pace_alone(hand) -> None:
+    assert sections_raters.tables(hand, [], False, 3)["drift"]["title"] == "Correct answers from first to last item"
+    untold = reading.gather(row(item, "R1", True, truth=None) for item in (1, 2, 3))
+    assert sections_raters.tables(untold, [], False, 3)["drift"]["title"] == "Pace from first to last item"
+
+
 def test_an_item_that_is_wrong_without_a_planted_error_is_no_false_alarm() -> None:
     read = reading.gather([row(1, "R1", False), row(2, "R1", False, truth=False)])
     made = sections_machines.tables(read, [], 3, 0, 0)
@@ -324,6 +414,26 @@ def test_headline_composition_and_interim_say_what_the_numbers_are_of(study) -> 
     assert about["arms"] == {"layout": {"aligned": 1.0}, "context": {"no": 1.0}, "marks": {"off": 1.0}}
     assert (about["cannot_judge"], about["simulated"]["said"], about["machines"]) == (1, "", [])
     assert found["interim"] == {"met": True, "said": "All the ratings the study set out to collect are there."}
+
+
+@pytest.mark.parametrize("error", ["none", "subtle"])
+def test_however_it_is_filtered_the_prevalence_and_the_arms_are_those_that_raters_met(study, error) -> None:
+    seat = Assignment.objects.filter(item__study=study, rater__label="R01")
+    seat.update(layout="plain")
+    whole, some = made(study)["composition"], made(study, Filters(error=error))["composition"]
+    # Of ten items four are genuine; of three raters one was shown the plain layout, each rated all ten.
+    assert whole["planted_share"] == some["planted_share"] == 6 / 10
+    assert whole["errors"] == some["errors"] == {"none": 4, "obvious": 3, "subtle": 3}
+    assert whole["arms"]["layout"] == some["arms"]["layout"] == pytest.approx({"aligned": 2 / 3, "plain": 1 / 3})
+    assert made(study, Filters(layout="plain"))["composition"]["arms"]["layout"] == whole["arms"]["layout"]
+
+
+def test_raters_whose_ratings_do_not_count_met_nothing(study) -> None:
+    study.raters.filter(label__in=("R02", "R03")).update(dropped=True, withdrawn_at=NOW)
+    own = Assignment.objects.filter(item__study=study, rater__label="R01", occasion=1)
+    own.filter(item__source__perturbation="obvious").update(surplus=True, slot=None)
+    # R01 alone, without the three obvious ones: four genuine and three subtle.
+    assert made(study)["composition"]["errors"] == {"none": 4, "subtle": 3}
 
 
 def test_machine_raters_are_in_table_1_and_in_no_number_of_people(study) -> None:

@@ -3,12 +3,14 @@
 import json
 import re
 import uuid
+from types import SimpleNamespace
 from typing import Any
 
 import factories
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
+from django.template.loader import render_to_string
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -71,6 +73,34 @@ def test_the_page_says_the_numbers_of_the_stored_document(staff: Client, ada: Us
     assert not re.search(r"\sstyle=", page)
 
 
+def test_the_interval_of_a_kappa_says_for_whom_it_is() -> None:
+    entry = {
+        "name": "A",
+        "kind": "number",
+        "value": 0.5,
+        "low": 0.4,
+        "high": 0.6,
+        "said": "",
+        "published": None,
+        "reason": "",
+    }
+    keys = "agreement", "model_agreement", "auc"
+    found = panels.headline({"headline": [{**entry, "key": key} for key in keys]})
+    assert [number.target for number in found] == ["for these raters", "for these raters", ""]
+    page = render_to_string("ratings/_study_headline.html", {"headline": found})
+    assert "95% interval for these raters: 0.40 to 0.60" in page and "95% interval 0.40 to 0.60" in page
+
+
+@pytest.mark.parametrize(("height", "tall"), [("1000", False), ("1000.5", True)])
+def test_a_figure_that_no_page_of_paper_holds_may_go_on_on_the_next(height: str, tall: bool) -> None:
+    figure = SimpleNamespace(
+        wide=f'<svg viewBox="0 0 700 {height}" width="700" height="{height}" role="img"><g/></svg>', summary=""
+    )
+    document = {"subject": {"kind": ""}, "tables": {}}
+    (panel,) = next(part for part in panels.parts(document, {"misses": figure}) if part.slug == "machines").panels
+    assert panel.tall == tall
+
+
 def test_every_statistic_of_the_document_stands_on_the_page(staff: Client, ada: User) -> None:
     study = unblinded(rated(ada))
     listed = staff.get(at("study", study)).context["sections"]
@@ -97,7 +127,8 @@ def test_filters_stand_in_the_address_in_chips_and_in_every_link(staff: Client, 
     assert page.count('<option value="R01" selected>') == 1
     assert f'href="{at("study", study)}?rater=R01"' in page  # what is left without the other chip
     assert f'href="{at("study", study)}?error=subtle"' in page
-    links = re.findall(r'href="([^"]*(?:\.csv|results\.json)[^"]*)"', page.partition('class="fresh"')[2])
+    links = re.findall(r'href="([^"]*(?:\.csv|results\.json)[^"]*)"', page)
+    assert links[0].startswith(at("ratings_csv", study))  # the button on top
     assert links
     assert all(link.endswith("?error=subtle&amp;rater=R01") for link in links), links
     assert "Only planted error: subtle error; rater: R01." in page
@@ -105,6 +136,9 @@ def test_filters_stand_in_the_address_in_chips_and_in_every_link(staff: Client, 
     own = Rating.objects.filter(assignment__rater__label="R01", assignment__item__source__perturbation="subtle")
     assert first.value == str(own.count())
     assert 0 < own.count() < 20
+    # Whatever is looked at, raters met six planted errors in ten items.
+    said = "In the whole study, 60% of the rated items have a planted error"
+    assert said in page and said in text(staff.get(at("study", study), {"error": "none"}))
 
 
 def test_a_filter_that_this_study_does_not_have_is_named_and_filters_nothing(staff: Client, ada: User) -> None:

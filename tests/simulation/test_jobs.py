@@ -285,6 +285,36 @@ def test_who_asks_for_work_that_is_being_stopped_takes_the_stop_back() -> None:
     assert not lease.stopped() and now(job).cancel_requested_at is None
 
 
+def test_a_unit_that_was_left_for_a_stop_taken_back_is_begun_anew_at_once() -> None:
+    begun: list[int] = []
+
+    def do(work: Work) -> Mapping[str, Any]:
+        begun.append(work.lease.fence)
+        if len(begun) == 1:
+            jobs.cancel(work.job)
+            try:
+                work.tell(1, 10, "The first")
+            except jobs.Cancelled:
+                assert asked(do) == work.job  # somebody wants it after all, in this moment
+                raise
+        return {"by": work.lease.fence}
+
+    job = played(asked(do))  # nobody waits for the first worker's lease to run out
+    assert (job.status, job.result, begun) == ("done", {"by": 2}, [1, 2])
+
+
+def test_a_job_that_waits_and_is_cancelled_says_no_more_why_and_until_when_it_waited() -> None:
+    def wait(work: Work) -> Mapping[str, Any]:
+        raise interruptions.Wait(60, "rate_limit", "slow down")
+
+    job = played(asked(wait))
+    assert (job.status, job.reason, job.error) == ("waiting", "rate_limit", "slow down")
+    assert job.not_before is not None
+    assert jobs.cancel(job)
+    job = now(job)
+    assert (job.status, job.reason, job.error, job.not_before) == ("cancelled", "", "", None)
+
+
 def test_a_job_to_be_stopped_whose_worker_died_is_ended_by_the_sweep() -> None:
     job = asked(lambda work: {})
     claimed(job)

@@ -4,9 +4,10 @@ PORT ?= 8000
 # The suite runs in up to four processes (tests/conftest.py); JOBS= runs it in one.
 JOBS ?= -n auto --maxprocesses 4 --dist loadfile
 BIN := .venv/bin
+BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: demo test thorough serve worker lint fix bench soak
+.PHONY: demo test thorough serve worker lint fix bench soak lock audit
 .DEFAULT_GOAL := demo
 
 demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
@@ -15,16 +16,23 @@ worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
 thorough: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) -m thorough $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
-bench: .venv/app ; @$(BIN)/python -m bench.offline_steps && $(BIN)/python -m bench.prompt_caching && $(BIN)/python -m bench.episodes
+bench: .venv/app ; @for name in $(BENCHES); do $(BIN)/python -m bench.$$name || exit; done
 soak: .venv/tests ; @$(BIN)/python tests/system.py && $(BIN)/python tests/soak.py $(ARGS)
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
-.venv/app: requirements.txt
+lock: .tools/done ; .tools/bin/python tests/lock.py
+audit: .tools/done ; @.tools/bin/python tests/audit.py requirements.lock tests/requirements.lock
+
+.tools/done: tests/tools.txt
+	@test -x .tools/bin/python || $(PYTHON) -m venv .tools
+	@.tools/bin/python -m pip install --disable-pip-version-check -q -r tests/tools.txt && touch $@
+
+.venv/app: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "WetBench needs Python 3.11 or newer; name one with PYTHON=")'
 	@echo "Installing what WetBench runs on into .venv (a minute or two, once)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) -r requirements.txt && touch $@
+	@$(PIP) --require-hashes -r requirements.lock && touch $@
 
-.venv/tests: .venv/app tests/requirements.txt
+.venv/tests: .venv/app tests/requirements.lock
 	@echo "Installing the test tools into .venv (once)"
-	@$(PIP) -r tests/requirements.txt && touch $@
+	@$(PIP) --require-hashes -r tests/requirements.lock && touch $@

@@ -10,7 +10,13 @@ import sys
 from pathlib import Path
 
 SHELL = "chromium-headless-shell"  # Chromium without windows of its own: the same engine for a quarter of the time
-PACKAGES = {SHELL: SHELL, "chromium": "chromium", "initdb": "postgresql", "redis-server": "redis-server"}
+PACKAGES = {
+    SHELL: SHELL,
+    "chromium": "chromium",
+    "initdb": "postgresql",
+    "redis-server": "redis-server",
+    "systemd-analyze": "systemd",
+}
 
 
 def found(program: str) -> str | None:

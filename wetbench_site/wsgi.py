@@ -1,9 +1,16 @@
-"""The WSGI application that gunicorn serves."""
+"""The WSGI application that gunicorn serves. It does not start unfit, and embedded it answers its own machine alone."""
 
 import os
 
+from django.conf import settings
 from django.core.wsgi import get_wsgi_application
+from django.urls import get_resolver
+
+from wetbench_site import loopback, starting
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
-application = get_wsgi_application()
+site = get_wsgi_application()
+starting.refuse_unfit()
+get_resolver().check()  # imports every page now, not while somebody waits for the first
+application = site if settings.PRODUCTION else loopback.loopback_alone(site)

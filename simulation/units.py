@@ -45,7 +45,7 @@ def played(lease: Lease[Any], play: Callable[[], bool]) -> bool:
         lease.release()
         raise
     except LabError as error:
-        log.warning("%s failed: %s", lease.row.code, error)
+        log.warning("%s failed: %s", lease.row.code, type(error).__name__)  # what it says may quote a reply
         return lease.finish("failed", reason=reason(error), error=f"{type(error).__name__}: {error}"[:4000])
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise

@@ -16,7 +16,7 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import control, idle, jobs, leases, ledger, queueing, runner, spending, twinning
+from simulation import at_work, control, idle, jobs, leases, ledger, queueing, runner, spending, tidying, twinning
 from simulation.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
 
@@ -52,12 +52,20 @@ def _play_on(
     if lease is None:
         return False
     lease.keep = True
-    while advance(lease) and lease.left:
+    while _advance(lease, advance) and lease.left:
         if stop() or time.monotonic() > until:
             return lease.hand_back()
         if not lease.go_on():
             return False
     return False
+
+
+def _advance(lease: Lease[Row], advance: Callable[[Lease[Row]], bool]) -> bool:
+    """One unit; whatever is logged meanwhile says of which row and step."""
+    row = lease.row
+    far: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
+    with at_work.on(type(row).__name__.lower(), row.code, **far):
+        return advance(lease)
 
 
 def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:
@@ -223,6 +231,7 @@ def _sweep(done: threading.Event) -> None:
                     log.info("%d calls were lost with their workers", lost)
                 control.end_stopped()
                 jobs.sweep()
+                tidying.tidy()
                 spending.recount_live()
             except leases.DATABASE_AWAY as error:
                 log.warning("could not sweep; trying again: %s", error)

@@ -1,11 +1,31 @@
 """The Celery app. It carries doorbells only: the database holds all work (docs/architecture.md)."""
 
 import os
+import sys
+from typing import Any
 
 from celery import Celery
+from celery.signals import setup_logging, worker_init
+
+from wetbench_site.environment import Unusable
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
 app = Celery("wetbench")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
+
+@setup_logging.connect
+def _log_as_the_site_does(**_signal: Any) -> None:
+    """Django has set up its logging by now; a receiver here keeps Celery from setting up its own."""
+
+
+@worker_init.connect
+def _refuse_unfit(**_signal: Any) -> None:
+    from wetbench_site import starting  # once Django is set up
+
+    try:
+        starting.refuse_unfit()
+    except Unusable as error:
+        sys.exit(str(error))

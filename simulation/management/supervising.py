@@ -24,8 +24,8 @@ def manage(*arguments: str) -> list[str]:
 
 
 def web_server(host: str, port: int) -> list[str]:
-    """gunicorn with threads: a page that polls must not hold up a rating."""
-    options = ["--bind", f"{host}:{port}", "--worker-class", "gthread", "--threads", "8", "--log-level", "warning"]
+    """gunicorn as wetbench_site/gunicorn_conf.py has it."""
+    options = ["--config", "python:wetbench_site.gunicorn_conf", "--bind", f"{host}:{port}"]
     return [sys.executable, "-m", "gunicorn", "wetbench_site.wsgi", *options]
 
 

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from simulation import tasks, workers
 from simulation.management.stopping import stop_on_signals
+from wetbench_site import starting
 
 
 class Command(BaseCommand):
@@ -17,4 +18,5 @@ class Command(BaseCommand):
             raise CommandError(
                 "CELERY_BROKER_URL names no broker. Without one, run `python manage.py work`.", returncode=2
             )
+        starting.refuse_unfit()
         workers.dispatch(stop_on_signals(), tasks.ring, tasks.waiting)

@@ -7,6 +7,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from simulation import workers
 from simulation.management.arguments import between
 from simulation.management.stopping import stop_on_signals
+from wetbench_site import starting
 
 
 class Command(BaseCommand):
@@ -16,4 +17,5 @@ class Command(BaseCommand):
         parser.add_argument("--threads", type=between(1, 400), default=4)
 
     def handle(self, *args: Any, **options: Any) -> None:
+        starting.refuse_unfit()
         workers.work(stop_on_signals(), options["threads"])

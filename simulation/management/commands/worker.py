@@ -22,13 +22,26 @@ class Command(BaseCommand):
             default=None,
             help="units at once; without it 32 for Celery, 4 in this process",
         )
+        parser.add_argument(
+            "--without-dispatcher", action="store_true", help="with a broker: `dispatch` runs somewhere else"
+        )
         parser.add_argument("--quiet", action="store_true", help="say nothing: somebody else does")
 
     def handle(self, *args: Any, **options: Any) -> None:
         threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
         commands = {"worker": manage("work", "--threads", threads)}
         if settings.CELERY_BROKER_URL:
-            celery = [sys.executable, "-m", "celery", "-A", "wetbench_site", "worker", "--loglevel", "warning"]
+            celery = [
+                sys.executable,
+                "-m",
+                "celery",
+                "--quiet",
+                "-A",
+                "wetbench_site",
+                "worker",
+                "--loglevel",
+                "warning",
+            ]
             commands = {
                 "worker": [
                     *celery,
@@ -41,6 +54,8 @@ class Command(BaseCommand):
                 ],
                 "dispatcher": manage("dispatch"),
             }
+            if options["without_dispatcher"]:
+                del commands["dispatcher"]
         say = (lambda _: None) if options["quiet"] else self.stdout.write
         say(f"Playing with {threads} threads. Ctrl-C stops after the steps under way.")
         supervise(commands, say)

@@ -1,0 +1,86 @@
+"""Each part of a site on PostgreSQL and Redis is stopped in turn: /readyz turns red within ten seconds, and back."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from services import PostgresCluster, RedisServer, free_port
+
+pytestmark = [pytest.mark.services, pytest.mark.thorough]
+RED_SECONDS = 10
+
+
+class Site:
+    def __init__(self, folder: Path, environ: dict[str, str]) -> None:
+        self.port, self.folder = free_port(), folder
+        self.environ = {**os.environ, **environ, "WETBENCH_VAR_DIR": str(folder), "WETBENCH_PACE": "0.1"}
+
+    @contextmanager
+    def running(self, *command: str) -> Iterator["subprocess.Popen[bytes]"]:
+        with (self.folder / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, *command], cwd=settings.BASE_DIR, env=self.environ, stdout=log, stderr=log
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def web(self) -> tuple[str, ...]:
+        bound = ("-b", f"127.0.0.1:{self.port}")
+        return ("-m", "gunicorn", "wetbench_site.wsgi", "-c", "python:wetbench_site.gunicorn_conf", *bound)
+
+    def ask(self) -> tuple[int, dict[str, str]]:
+        """The status, and the parts that are not ok with their states."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=RED_SECONDS) as answer:
+                status, told = answer.status, json.load(answer)
+        except urllib.error.HTTPError as answer:
+            status, told = answer.code, json.load(answer)
+        except OSError:
+            return 0, {}
+        return status, {name: part["state"] for name, part in told["parts"].items() if part["state"] != "ok"}
+
+    def until(self, status: int, bad: dict[str, str], seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (now := self.ask()) != (status, bad):
+            assert time.monotonic() < end, f"{now}\n{(self.folder / 'log').read_text()[-4000:]}"
+            time.sleep(0.1)
+
+
+def test_each_part_that_stops_is_seen_within_ten_seconds(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(PostgresCluster.started())
+        broker = stack.enter_context(RedisServer.started())
+        site = Site(tmp_path, {"DATABASE_URL": cluster.new_database("ready"), "CELERY_BROKER_URL": broker.url})
+        subprocess.run(
+            [sys.executable, "manage.py", "migrate", "-v0"], cwd=settings.BASE_DIR, env=site.environ, check=True
+        )
+        stack.enter_context(site.running(*site.web()))
+        dispatcher = stack.enter_context(site.running("manage.py", "dispatch"))
+        site.until(200, {}, 90)
+
+        broker.stop()
+        site.until(200, {"broker": "degraded"}, RED_SECONDS)
+        broker.start()
+        site.until(200, {}, RED_SECONDS)
+
+        dispatcher.kill()  # its last word is old after 60 s, 6 s at this pace
+        site.until(503, {"dispatcher": "failed"}, 6 + RED_SECONDS)
+        stack.enter_context(site.running("manage.py", "dispatch"))
+        site.until(200, {}, 90)
+
+        cluster.stop("immediate")
+        site.until(503, {"database": "failed"}, RED_SECONDS)
+        cluster.start()
+        site.until(200, {}, 30)

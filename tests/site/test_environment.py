@@ -1,0 +1,165 @@
+"""The environment: what is declared, what is refused and how, and secrets that stand in files."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from wetbench_site import environment
+from wetbench_site.environment import VARIABLES, Unusable
+
+KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
+EXPOSED = {
+    "WETBENCH_PROFILE": "production",
+    "SECRET_KEY": KEY,
+    "WETBENCH_HOSTS": "wetbench.example.org",
+    "WETBENCH_URL": "https://wetbench.example.org",
+}
+
+
+def told(environ: Mapping[str, str]) -> list[str]:
+    """What is wrong with it, a sentence each."""
+    with pytest.raises(Unusable) as refused:
+        environment.read(environ)
+    return [line.removeprefix("- ") for line in str(refused.value).splitlines()[1:]]
+
+
+def test_without_any_variable_the_site_is_embedded_and_nothing_is_wrong() -> None:
+    read = environment.read({})
+    assert not read.production
+    assert (read.text("WETBENCH_LOG_FORMAT"), read.flag("WETBENCH_HTTPS"), read.whole("WETBENCH_WEB_WORKERS")) == (
+        "line",
+        False,
+        1,
+    )
+
+
+def test_in_production_https_and_json_are_the_defaults() -> None:
+    read = environment.read(EXPOSED)
+    assert read.production and read.flag("WETBENCH_HTTPS") and read.text("WETBENCH_LOG_FORMAT") == "json"
+    assert read.names("WETBENCH_HOSTS") == ["wetbench.example.org"] and read.whole("WETBENCH_WEB_WORKERS") == 2
+
+
+def test_production_asks_for_a_key_the_hosts_and_the_address() -> None:
+    missing = told({"WETBENCH_PROFILE": "production"})
+    assert [line.split()[0] for line in missing] == ["SECRET_KEY", "WETBENCH_HOSTS", "WETBENCH_URL"]
+
+
+def test_everything_wrong_is_told_at_once_and_with_what_is_allowed() -> None:
+    wrong = {"WETBENCH_PACEE": "1", "WETBENCH_DEBUG": "yes", "EMAIL_PORT": "smtp", "WETBENCH_XYZZY": ""}
+    assert told(wrong) == [
+        "WETBENCH_PACEE is no variable of WetBench; did you mean WETBENCH_PACE?",
+        "WETBENCH_XYZZY is no variable of WetBench; docs/operations.md lists those there are",
+        "WETBENCH_DEBUG is 'yes'; it must be true or false",
+        "EMAIL_PORT is 'smtp'; it must be a whole number from 1 to 65535",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WETBENCH_PROFILE", "prod"), ("WETBENCH_PACE", "0"), ("WETBENCH_PACE", "nan"), ("WETBENCH_PACE", "inf"),
+        ("WETBENCH_WEB_WORKERS", "17"), ("WETBENCH_WEB_WORKERS", "2.5"), ("WETBENCH_HOSTS", "https://a.example"),
+        ("WETBENCH_HOSTS", "a.example, ,b"), ("WETBENCH_URL", "wetbench.example.org"),
+        ("WETBENCH_URL", "https://a.example/path"), ("WETBENCH_URL", "https://a.example:99999"),
+        ("DATABASE_URL", "mysql://host/name"), ("DATABASE_URL", "postgres://host"), ("DATABASE_URL", "/a/file"),
+        ("CELERY_BROKER_URL", "amqp://host"), ("CELERY_BROKER_URL", "redis://host:port/0"),
+        ("CELERY_BROKER_URL", "redis:///0"), ("WETBENCH_LOG_LEVEL", "loud"), ("WETBENCH_LOG_FORMAT", "xml"),
+        ("OPENAI_BASE_URL", "ftp://host"), ("OPENAI_BASE_URL", "https://user:word@host"), ("EMAIL_TIMEOUT", "-1"),
+        ("WETBENCH_METRICS_TOKEN", "short"), ("WETBENCH_OLD_SECRET_KEYS", f"{KEY},short"), ("SECRET_KEY", "changeme"),
+    ],
+)  # fmt: skip
+def test_a_malformed_value_is_refused_by_its_name(name: str, value: str) -> None:
+    (line,) = told({name: value})
+    assert line.startswith(f"{name} ") and "must be " in line
+
+
+def test_what_is_said_of_a_malformed_secret_does_not_tell_it() -> None:
+    (line,) = told({"DATABASE_URL": "mysql://root:hunter2hunter2@host/name"})
+    assert "hunter2" not in line and line.endswith("or sqlite:///path")
+
+
+def test_every_secret_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    for variable in VARIABLES:
+        if not variable.secret:
+            continue
+        value = {"DATABASE_URL": "postgres://a:b@c/d", "CELERY_BROKER_URL": "redis://c:6379/0"}.get(variable.name, KEY)
+        file.write_text(f"{value}\n")
+        read = environment.read({f"{variable.name}_FILE": str(file)})
+        assert read.values[variable.name] in (value, [value]), variable.name
+
+
+def test_a_file_that_is_not_there_or_one_too_many_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    (line,) = told({"SECRET_KEY_FILE": str(file)})
+    assert line == f"SECRET_KEY_FILE names {file}, which cannot be read: No such file or directory"
+    file.write_text(KEY)
+    (line,) = told({"SECRET_KEY_FILE": str(file), "SECRET_KEY": KEY})
+    assert line == "SECRET_KEY and SECRET_KEY_FILE are both set; give one of them"
+    (line,) = told({"WETBENCH_HOSTS_FILE": str(file)})
+    assert line.startswith("WETBENCH_HOSTS_FILE is no variable of WetBench")  # no secret, so no file
+
+
+def test_a_key_of_a_provider_in_a_file_is_found_by_those_who_call_models_and_their_children(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("sk-from-a-file\n")
+    environ = {"OPENAI_API_KEY_FILE": str(file), "GEMINI_API_KEY": "given"}
+    environment.place_provider_keys(environ)
+    assert environ == {"OPENAI_API_KEY": "sk-from-a-file", "GEMINI_API_KEY": "given"}
+
+
+def test_old_keys_still_open_what_they_signed() -> None:
+    older, oldest = KEY[::-1], KEY[5:] + KEY[:5]
+    assert environment.read({"WETBENCH_OLD_SECRET_KEYS": f"{older}, {oldest}"}).names("WETBENCH_OLD_SECRET_KEYS") == [
+        older,
+        oldest,
+    ]
+
+
+def test_a_command_ends_with_the_list_alone() -> None:
+    environ = {**os.environ, "WETBENCH_HOST": "a.example", "WETBENCH_PACE": "fast"}
+    done = subprocess.run(
+        [sys.executable, "manage.py", "check"], cwd=settings.BASE_DIR, env=environ, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "The environment cannot be used.",
+        "- WETBENCH_HOST is no variable of WetBench; did you mean WETBENCH_HOSTS?",
+        "- WETBENCH_PACE is 'fast'; it must be a number greater than 0",
+    ]
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    """Name -> what is allowed and the default, as the table of docs/operations.md has them."""
+    text = (Path(settings.BASE_DIR) / "docs/operations.md").read_text(encoding="utf-8")
+    found = {}
+    for line in text.splitlines():
+        if re.match(r"\| `[A-Z]", line) and len(cells := [cell.strip() for cell in line.strip("| ").split(" | ")]) == 4:
+            for name in re.findall(r"`([A-Z_]+)`", cells[0]):
+                found[name] = (cells[2], cells[3])
+    return found
+
+
+def default(variable: environment.Variable) -> str:
+    if variable.required:
+        return f"{variable.default or 'none'}; required in production"
+    production = f"; {variable.production} in production" if variable.production is not None else ""
+    return (variable.default or "none") + production
+
+
+def test_the_page_of_operations_has_every_variable_with_what_is_allowed_and_its_default() -> None:
+    declared = {variable.name: (variable.form.allowed, default(variable)) for variable in VARIABLES}
+    assert rows() == declared
+
+
+def test_each_of_several_earlier_keys_is_a_secret_by_itself(tmp_path: Path) -> None:
+    one, other = "an-earlier-key-of-this-site", "a-still-earlier-key-of-this-site"
+    (tmp_path / "keys").write_text(f"{one}\n{other}\n")
+    assert {one, other} <= environment.secrets({"WETBENCH_OLD_SECRET_KEYS": f"{one}, {other}"})
+    assert {one, other} <= environment.secrets({"WETBENCH_OLD_SECRET_KEYS_FILE": str(tmp_path / "keys")})

@@ -22,6 +22,7 @@ from ratings import answering, auditing, imports, job_access, rating_imports, se
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.answering import Timing
+from ratings.audit.findings import Check, Leak
 from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import (
@@ -71,15 +72,25 @@ def poisoned(value: Any, key: str = "") -> Any:
 SHORT = {"measurement_type"}
 
 
+VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
+
+
 class Reader(HTMLParser):
     """What a browser would make of a page: everything in it that could run, load or turn text around."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[str] = []
+        self.inside: list[tuple[str, bool]] = []  # open elements, and whether htmx looks at nothing in them
+        self.open_to_htmx: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
+        disabled = self.disabled or "hx-disable" in given
+        if disabled and any(name.startswith("hx-") and name != "hx-disable" for name in given):
+            self.found.append(f"<{tag}> asks for htmx where it is disabled")
+        if tag not in VOID:
+            self.inside.append((tag, disabled))
         if (
             tag == "script"
             and not (given.get("src") or "").startswith("/static/")
@@ -96,7 +107,19 @@ class Reader(HTMLParser):
             ):
                 self.found.append(f"{tag} {name}={value}")
 
+    @property
+    def disabled(self) -> bool:
+        return bool(self.inside) and self.inside[-1][1]
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.inside and self.inside.pop()[0] != tag:
+            pass
+
     def handle_data(self, data: str) -> None:
+        if "gnp.exe" in data and not self.disabled:  # of WORSE: what models, uploads and notes say
+            self.open_to_htmx.append(
+                f"not in hx-disable: {data.strip()[:20]} in {[name for name, _ in self.inside[-3:]]}"
+            )
         if found := UNSEEN_SIGNS.search(data):
             self.found.append(f"unseen {found.group()!r} in {data.strip()[:60]!r}")
 
@@ -191,7 +214,8 @@ def _people(study: Study, ada: User) -> None:
     free.invited_at = timezone.now()
     free.save()
     StudyEvent.objects.create(study=study, kind="edited", by=ada, detail=WORSE[:300])
-    auditing.run(study, by=ada)
+    found = [Check("hostile", WORSE, 1, [Leak(WORSE, WORSE)]), Check("left out", WORSE, skipped=WORSE)]
+    auditing.store(study, {**auditing.report(study, found), "known_tells": [WORSE]}, by=ada)
 
 
 def _evidence_study(ada: User) -> Study:
@@ -276,7 +300,7 @@ def wrong_with(response: HttpResponseBase) -> list[str]:
     text = response.content.decode()
     reader.feed(text)
     raw = ["raw markup"] if "<script>alert" in text or "<img src=x" in text or "<svg/onload" in text else []
-    return raw + reader.found + (["a template ran"] if "alert(1)&gt;49" in text else [])
+    return raw + reader.found + reader.open_to_htmx + (["a template ran"] if "alert(1)&gt;49" in text else [])
 
 
 def _wrong_in_drawing(content: bytes) -> list[str]:
@@ -297,25 +321,54 @@ RESULTS = {
     "ratings:benchmarks",
     "ratings:machines",
 }
+# Pages that show items: whatever a model, an upload or a note says stands where htmx looks at nothing.
+HELD_APART = {"ratings:item", "ratings:vet", "ratings:job", "ratings:study", "ratings:benchmark"}
+OWN = {"staff": ("staff", "admin")}
+# Pages that answer htmx with a part of themselves.
+FRAGMENTS = {
+    "ratings:rate", "ratings:next", "ratings:machines", "ratings:job", "ratings:practice", "simulation:twins", "simulation:episodes",
+    "simulation:episode", "simulation:run", "simulation:experiments", "simulation:new_person", "simulation:play",
+}  # fmt: skip
 LEAST = {"superuser": 20, "staff": 20, "analyst": 4, "rater": 5}  # pages of each role that must have shown some
 
 
 def test_hostile_text_is_shown_as_text_on_every_page(world: dict[str, Any]) -> None:
-    every = sorted(set(addresses(world)))
-    wrong = set()
-    for role, least in LEAST.items():
+    # Staff who made a study see what its admins see, and superusers see that too: staff have their round below.
+    assert walked(world, ("superuser", "analyst", "rater")) == set()
+
+
+@pytest.mark.thorough
+def test_hostile_text_is_shown_to_staff_as_text_too(world: dict[str, Any]) -> None:
+    assert walked(world, ("staff",)) == set()
+
+
+def walked(world: dict[str, Any], roles: tuple[str, ...]) -> set[tuple[str, str, str]]:
+    """What is wrong with the pages of these roles, whole and as fragments."""
+    every, wrong = sorted(set(addresses(world))), set()
+    for role in roles:
         met = set()
         for client in visitors(world, role):
             for name, address in every:
-                for headers in ({}, {"HX-Request": "true"}):
-                    response = client.get(address, headers=headers)
-                    assert response.status_code < 500, address
-                    wrong |= {(name, role, what) for what in wrong_with(response)}
+                for response in answers(client, role, name, address):
+                    assert response.status_code < 500 or name == "readyz", address
+                    wrong |= {
+                        (name, role, what)
+                        for what in wrong_with(response)
+                        if name in HELD_APART or not what.startswith("not in hx-disable")
+                    }
                     if response.status_code == 200 and not response.streaming and b"=cmd|" in response.content:
                         met.add(name)
-        assert len(met) >= least, (role, met)
+        assert len(met) >= LEAST[role], (role, met)
         assert role != "superuser" or met >= RESULTS, RESULTS - met
-    assert wrong == set()
+    return wrong
+
+
+def answers(client: Client, role: str, name: str, address: str) -> Iterator[Any]:
+    """The page, and its fragment where there is one; nothing of pages that the table keeps from this role (test_access.py)."""
+    if any("GET" in TABLE[name][one] for one in ("account", *OWN.get(role, (role,)))):
+        yield (page := client.get(address))
+        if page.status_code == 200 and name in FRAGMENTS:
+            yield client.get(address, headers={"HX-Request": "true"})
 
 
 def visitors(world: dict[str, Any], role: str) -> Iterator[Client]:

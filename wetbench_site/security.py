@@ -1,4 +1,4 @@
-"""What holds for every response: the content security policy, nothing unseen in pages, and signing in first."""
+"""What holds for every response: its headers, nothing unseen in pages, and signing in first."""
 
 import re
 from collections.abc import Callable
@@ -8,20 +8,22 @@ from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.middleware.gzip import GZipMiddleware
 
-CONTENT_SECURITY_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
-    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; object-src 'none'"
-)
+from wetbench_site import error_pages
+from wetbench_site.headers import HEADERS
 
 
-def content_security_policy(
-    get_response: Callable[[HttpRequest], HttpResponse],
-) -> Callable[[HttpRequest], HttpResponse]:
-    """Sends the strict policy with every response: what a model or an upload says can never run."""
+def protective_headers(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Sends HEADERS with every response, faults and files too: what a model or an upload says can never run.
 
-    def middleware(request: HttpRequest) -> HttpResponse:
-        response = get_response(request)
-        response["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+    It stands above all others, whose own answers and faults would else go without.
+    """
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        response = error_pages.filled(request, get_response(request))
+        for name, value in HEADERS:
+            response.headers.setdefault(name, value)
         return response
 
     return middleware

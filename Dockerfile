@@ -1,0 +1,24 @@
+# WetBench in one image: web, worker, dispatcher and every command, told apart by what compose.yaml runs.
+# Debian 12 throughout: its pg_dump is of the same version as the server in compose.yaml, and backups need that.
+FROM python:3.11-slim-bookworm AS packages
+COPY requirements.lock /
+RUN python -m venv /venv && /venv/bin/python -m pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /requirements.lock
+
+FROM python:3.11-slim-bookworm
+RUN apt-get update && apt-get install --yes --no-install-recommends postgresql-client-15 && rm -rf /var/lib/apt/lists/*
+RUN useradd --system --uid 10001 --home-dir /nonexistent --shell /usr/sbin/nologin wetbench && install -d -o wetbench -g wetbench /var/lib/wetbench /backups
+COPY --from=packages /venv /venv
+WORKDIR /app
+COPY manage.py ./
+COPY wetbench_site ./wetbench_site
+COPY simulation ./simulation
+COPY ratings ./ratings
+COPY templates ./templates
+COPY static ./static
+COPY fixtures ./fixtures
+# Whatever umask the files were fetched under, the user of the container reads them.
+RUN chmod -R a+rX /app && /venv/bin/python -m compileall -q /app
+ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 WETBENCH_PROFILE=production WETBENCH_VAR_DIR=/var/lib/wetbench
+USER wetbench
+EXPOSE 8000
+CMD ["python", "-m", "gunicorn", "wetbench_site.wsgi", "-c", "python:wetbench_site.gunicorn_conf", "-b", "0.0.0.0:8000"]

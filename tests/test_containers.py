@@ -1,0 +1,194 @@
+"""What the Dockerfile and compose.yaml say holds: their commands run here as they would there, by somebody who may write nowhere.
+
+No container engine is needed. What an image would hold is copied into a folder that its user cannot write to, secrets are
+files, and PostgreSQL and Redis are this run's own.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import check_jsonschema
+import jsonschema
+import pytest
+import yaml
+from services import PostgresCluster, RedisServer, free_port
+
+from wetbench_site.environment import VARIABLES
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+OURS = {name: service for name, service in COMPOSE["services"].items() if service.get("image") == "wetbench"}
+
+
+def test_the_compose_file_is_valid_by_its_published_schema() -> None:
+    schema = Path(check_jsonschema.__file__).parent / "builtin_schemas/vendor/compose-spec.json"
+    jsonschema.Draft7Validator(json.loads(schema.read_text(encoding="utf-8"))).validate(COMPOSE)
+
+
+@pytest.mark.parametrize("name", COMPOSE["services"])
+def test_a_container_can_write_nowhere_but_where_it_is_told_and_gains_no_rights(name: str) -> None:
+    service = COMPOSE["services"][name]
+    assert service["read_only"] and service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert service.get("user", "wetbench" if service.get("image") == "wetbench" else "root") != "root"
+    assert re.findall(r"^USER (\S+)$", DOCKERFILE, flags=re.M) == ["wetbench"]
+
+
+def test_the_site_is_reached_from_its_own_host_alone_and_the_database_from_no_host() -> None:
+    ports = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
+    assert ports == {"web": ["127.0.0.1:8000:8000"]}
+    assert COMPOSE["networks"]["inside"] == {"internal": True}
+    assert [COMPOSE["services"][name]["networks"] for name in ("postgres", "redis")] == [["inside"], ["inside"]]
+
+
+def test_every_variable_is_one_that_wetbench_knows_and_every_secret_is_a_file() -> None:
+    known = {variable.name: variable for variable in VARIABLES}
+    given = OURS["web"]["environment"]
+    for name, value in given.items():
+        variable = known[name.removesuffix("_FILE")]
+        assert variable.secret and name.endswith("_FILE"), name
+        assert value.removeprefix("/run/secrets/") in OURS["web"]["secrets"]
+    assert set(OURS["web"]["secrets"]) <= set(COMPOSE["secrets"])
+    assert {file["file"] for file in COMPOSE["secrets"].values()} == {f"secrets/{name}" for name in COMPOSE["secrets"]}
+    assert set(re.findall(r"(WETBENCH_\w+)=", DOCKERFILE)) <= set(known)
+
+
+def test_the_image_is_given_all_that_it_copies_and_nothing_else() -> None:
+    copied = {source.removeprefix("./") for source in re.findall(r"^COPY (?!--from)(\S+) ", DOCKERFILE, flags=re.M)}
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {line.removeprefix("!") for line in ignore if line.startswith("!")} == copied
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+
+
+def test_backups_meet_a_server_of_their_own_version() -> None:
+    assert re.findall(r"postgresql-client-(\d+)", DOCKERFILE) == re.findall(
+        r"postgres:(\d+)-", COMPOSE["services"]["postgres"]["image"]
+    )
+
+
+def test_the_packages_of_the_image_can_all_be_had() -> None:
+    """The line that installs them, asked what it would do; nothing is fetched that is installed here already."""
+    line = next(line for line in DOCKERFILE.splitlines() if "pip install" in line)
+    words = line.replace("/requirements.lock", str(ROOT / "requirements.lock")).split()
+    at = words.index("/venv/bin/python", 2)
+    done = subprocess.run([sys.executable, *words[at + 1 :], "--dry-run", "--quiet"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What `COPY` would put into the image, readable by all and writable by none but us."""
+    folder = tmp_path_factory.mktemp("image")
+    for name in re.findall(r"^COPY (?!--from)(?!requirements)(\S+) ", DOCKERFILE, flags=re.M):
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, folder / name)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    yield folder
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def safe_postgres() -> Iterator[PostgresCluster]:
+    """One that keeps what it confirmed, which production insists on."""
+    with PostgresCluster.started(fsync="on") as cluster:
+        yield cluster
+
+
+class Container:
+    """Runs commands of one service with its environment and without rights."""
+
+    def __init__(self, image: Path, environment: dict[str, str], ports: dict[str, str]) -> None:
+        self.image, self.environment, self.ports = image, environment, ports
+
+    def start(self, command: list[str]) -> subprocess.Popen[str]:
+        words = [self._here(word) for word in command]
+        # Root without capabilities may do what the files' modes say and no more, like anybody.
+        bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"] if os.geteuid() == 0 else []
+        return subprocess.Popen(
+            [*bare, *words],
+            cwd=self.image,
+            env=self.environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def run(self, command: list[str]) -> str:
+        said, _ = (process := self.start(command)).communicate(timeout=120)
+        assert process.returncode == 0, said
+        return said
+
+    def becomes(self, command: list[str], seconds: float = 40) -> str:
+        """What a health check says once it is content; a container has its start period too."""
+        until = time.monotonic() + seconds
+        while True:
+            process = self.start(command)
+            said, _ = process.communicate(timeout=60)
+            if process.returncode == 0:
+                return said
+            assert time.monotonic() < until, said
+            time.sleep(0.5)
+
+    @contextmanager
+    def running(self, command: list[str]) -> Iterator[None]:
+        process = self.start(command)
+        try:
+            yield
+        finally:
+            process.terminate()
+            said, _ = process.communicate(timeout=60)
+        assert process.returncode in (0, -15), said
+
+    def _here(self, word: str) -> str:
+        word = sys.executable if word == "python" else word.replace("python manage.py", f"{sys.executable} manage.py")
+        for there, here in self.ports.items():
+            word = word.replace(there, here)
+        return word
+
+
+@pytest.fixture
+def container(image: Path, tmp_path: Path, safe_postgres: PostgresCluster, redis_server: RedisServer) -> Container:
+    texts = {
+        "secret_key": "a-secret-key-of-this-test-alone-0123456789-abcdefghijklmnop",
+        "database_url": safe_postgres.new_database("containers"),
+        "celery_broker_url": redis_server.url,
+        "metrics_token": "a-token-of-this-test-alone",
+    }
+    secrets, var = tmp_path / "secrets", tmp_path / "var"
+    for folder in (secrets, var):
+        folder.mkdir()
+    for name in COMPOSE["secrets"]:
+        (secrets / name).write_text(texts.get(name, ""), encoding="utf-8")
+    given = {name: value.replace("/run/secrets", str(secrets)) for name, value in OURS["web"]["environment"].items()}
+    fixed = {"WETBENCH_PROFILE": "production", "WETBENCH_VAR_DIR": str(var), "PYTHONDONTWRITEBYTECODE": "1"}
+    own = {"WETBENCH_HOSTS": "wetbench.example.org", "WETBENCH_URL": "https://wetbench.example.org"}
+    environment = {"PATH": os.environ["PATH"], "HOME": str(var), **given, **fixed, **own}
+    return Container(image, environment, {"0.0.0.0:8000": f"0.0.0.0:{(port := free_port())}", ":8000/": f":{port}/"})
+
+
+@pytest.mark.services
+def test_every_command_of_the_containers_runs_and_every_health_check_is_content(container: Container) -> None:
+    assert "Applying ratings.0001_initial" in container.run(OURS["migrate"]["command"])
+    cmd = json.loads(re.findall(r"^CMD (.*)$", DOCKERFILE, flags=re.M)[0])
+    with container.running(cmd), container.running(OURS["dispatcher"]["command"]):
+        container.becomes(OURS["web"]["healthcheck"]["test"][1:])
+        assert "dispatcher" in container.becomes(OURS["dispatcher"]["healthcheck"]["test"][1:])
+        with container.running(OURS["worker"]["command"]):
+            until = time.monotonic() + 40
+            while "celery" not in container.becomes(OURS["worker"]["healthcheck"]["test"][1:]):
+                assert time.monotonic() < until

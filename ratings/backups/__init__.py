@@ -1,0 +1,1 @@
+"""The whole database as one file with a manifest beside it, and such a file as the database again."""

@@ -1,0 +1,153 @@
+"""PostgreSQL: its own programs, with what they need to know in their environment and never on their command line."""
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.db import DatabaseError, connection, connections, transaction
+
+from ratings.backups import counting, opening
+from ratings.backups.counting import Held
+from ratings.backups.faults import BackupError
+from simulation import snapshots
+
+_VARIABLES = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD"}
+_OPTIONS = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "passfile": "PGPASSFILE", "service": "PGSERVICE"}
+ASIDE = "before_restore_"  # how the schemas begin that a restore sets aside
+_DEBIAN = "/usr/lib/postgresql"  # where Debian keeps the programs of each version
+
+
+def size() -> int:
+    [(bytes_,)] = _asked("SELECT pg_database_size(current_database())")
+    return int(bytes_)
+
+
+def copy_into(file: Path) -> Held:
+    """One moment of the database, while others write; what it holds at that moment is counted beside it."""
+    with snapshots.one_moment():
+        [(moment,)] = _asked("SELECT pg_export_snapshot()")
+        run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--snapshot={moment}",
+            f"--exclude-schema={ASIDE}*", f"--file={file}")  # fmt: skip
+        return counting.held()
+
+
+def listed(file: Path) -> None:
+    """BackupError if pg_restore cannot read the file's table of contents."""
+    run("pg_restore", "--list", str(file))
+
+
+def may_make_databases() -> bool:
+    [(may,)] = _asked("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
+    return bool(may)
+
+
+def restored_beside(file: Path) -> Held:
+    """What the backup holds once it is restored into a database of its own, which is dropped again."""
+    with _scratch() as name:
+        restore_into(name, file)
+        with opening.database_of_the_server(name) as alias:
+            return counting.held(alias)
+
+
+def restore_into(database: str, file: Path) -> None:
+    """All of it or nothing."""
+    arguments = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
+    run("pg_restore", *arguments, f"--dbname={database}", str(file))
+
+
+def others() -> int:
+    """How many others are connected to the database now."""
+    [(count,)] = _asked("""
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'""")
+    return int(count)
+
+
+def set_aside(schema: str) -> None:
+    """All tables under another name, and an empty place where they were."""
+    _change(f"ALTER SCHEMA public RENAME TO {schema}", "CREATE SCHEMA public")
+
+
+def set_aside_before() -> list[str]:
+    """The schemas that restores have left."""
+    found = _asked(f"SELECT nspname FROM pg_namespace WHERE nspname ^@ '{ASIDE}' ORDER BY nspname")
+    return [schema for (schema,) in found]
+
+
+def put_back(schema: str) -> None:
+    _change("DROP SCHEMA public CASCADE", f"ALTER SCHEMA {schema} RENAME TO public")
+
+
+def drop(schema: str) -> None:
+    _change(f"DROP SCHEMA {schema} CASCADE")
+
+
+def name() -> str:
+    return str(connection.settings_dict["NAME"])
+
+
+def run(program: str, *arguments: str) -> str:
+    """What the program said; BackupError with the end of its complaint."""
+    command = [found(program), *arguments]
+    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False, errors="replace")
+    if done.returncode:
+        raise BackupError(f"{program} failed: {done.stderr.strip()[-600:] or f'exit {done.returncode}'}")
+    return done.stdout
+
+
+def found(program: str) -> str:
+    """Where the program is; the newest, if it is nowhere on the path."""
+    versions = sorted(Path(_DEBIAN).glob(f"*/bin/{program}"), key=lambda path: float(path.parts[-3]), reverse=True)
+    path = shutil.which(program) or next(map(str, versions), None)
+    if path is None:
+        raise BackupError(f"{program} is not installed here: install PostgreSQL's client programs (postgresql-client)")
+    return path
+
+
+def _environment() -> dict[str, str]:
+    settings: dict[str, Any] = connection.settings_dict
+    own = {variable: str(settings[name]) for name, variable in _VARIABLES.items() if settings[name]}
+    own |= {
+        variable: str(settings["OPTIONS"][name]) for name, variable in _OPTIONS.items() if name in settings["OPTIONS"]
+    }
+    return {**os.environ, **own, "PGDATABASE": name(), "PGCONNECT_TIMEOUT": "10"}
+
+
+@contextmanager
+def _scratch() -> Iterator[str]:
+    scratch = f"wetbench_check_{uuid.uuid4().hex[:8]}"
+    with opening.database_of_the_server(name()) as alias, connections[alias].cursor() as cursor:
+        try:
+            cursor.execute(f"CREATE DATABASE {scratch} TEMPLATE template0")
+        except DatabaseError as error:
+            raise BackupError(f"no database to check the backup in could be made: {error}") from error
+    try:
+        yield scratch
+    finally:
+        with opening.database_of_the_server(name()) as alias, connections[alias].cursor() as cursor:
+            cursor.execute(f"DROP DATABASE IF EXISTS {scratch}")
+
+
+def _change(*statements: str) -> None:
+    """All of it or nothing. Connections of this process know the tables as they were: they are closed."""
+    own: Any = connection  # of PostgreSQL's own class, which has a pool
+    own.close()
+    own.close_pool()
+    with (
+        opening.database_of_the_server(name()) as alias,
+        transaction.atomic(using=alias),
+        connections[alias].cursor() as cursor,
+    ):
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def _asked(query: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return list(cursor.fetchall())

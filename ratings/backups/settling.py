@@ -1,0 +1,55 @@
+"""A restored database made fit to be used: of this version's schema, nothing held by dead workers, and nobody let in.
+
+Links and tokens that were used up or withdrawn since the backup are not in it: of none can be told, so none works.
+"""
+
+from django.apps import apps
+from django.contrib.sessions.base_session import AbstractBaseSession
+from django.core.management import call_command
+from django.db import connection, transaction
+from django.db.migrations.loader import MigrationLoader
+from django.db.models import F
+from django.utils import timezone
+
+from ratings.backups.counting import Held
+from ratings.models import ApiToken, Invitation, Rater, SignInLink
+from simulation.leases import LEASED
+from simulation.models import Worker
+
+
+def unknown(held: Held) -> list[str]:
+    """Migrations that the backup has and this version does not know: it was made by a newer one."""
+    loader = MigrationLoader(None)
+    known = {f"{app}.{name}" for app, name in {*loader.disk_migrations, *loader.replacements}}
+    ours = {app for app, _ in loader.disk_migrations}
+    return [name for name in held.migrations if name not in known and name.partition(".")[0] in ours]
+
+
+def older(held: Held) -> list[str]:
+    """Migrations that the backup lacks."""
+    on_disk = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
+    return sorted(on_disk - set(held.migrations))
+
+
+def settle(held: Held) -> None:
+    if older(held):
+        call_command("migrate", verbosity=0, interactive=False, skip_checks=True)
+    with transaction.atomic():
+        shut()
+        there = connection.introspection.table_names()
+        for model in apps.get_models():
+            if issubclass(model, AbstractBaseSession) and model._meta.db_table in there:
+                model._default_manager.all().delete()
+        for leased in LEASED:
+            free = {"lease_until": None, "rung_at": None, "fence": F("fence") + 1}
+            leased.objects.filter(lease_until__isnull=False).update(**free)
+        Worker.objects.all().delete()
+
+
+def shut() -> None:
+    """Every sign-in link, invitation and API token is withdrawn; a seat that was invited waits to be invited again."""
+    now = timezone.now()
+    Rater.objects.filter(user__isnull=True, invited_at__isnull=False).update(invited_at=None)
+    for way_in in (SignInLink, Invitation):
+        way_in._default_manager.filter(used_at__isnull=True, revoked_at__isnull=True).update(revoked_at=now)
+    ApiToken.objects.filter(revoked_at__isnull=True).update(revoked_at=now)

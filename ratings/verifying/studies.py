@@ -1,0 +1,75 @@
+"""Studies: each stands where its log has led it, and its people are who they may be."""
+
+from collections.abc import Iterator
+from itertools import groupby
+
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
+
+from ratings.models import GuideVersion, Membership, Rater, Rating, Study, StudyEvent
+from simulation.verifying.form import Wrong, check, rows, wrong
+
+_LEADS = {
+    "created": "draft", "opened": "open", "paused": "paused", "resumed": "open", "closed": "closed",
+    "reopened": "open", "unblinded": "unblinded",
+}  # fmt: skip
+
+
+@check("a study stands where its log has led it, and no move in the log is one that cannot be made", Study)
+def statuses_of_studies() -> Iterator[Wrong]:
+    moves = StudyEvent.objects.filter(kind__in=_LEADS).order_by("study_id", "pk").values_list("study_id", "kind")
+    logs = {study: [kind for _, kind in log] for study, log in groupby(rows(moves), lambda move: move[0])}
+    for pk, slug, status in Study.objects.order_by("pk").values_list("pk", "slug", "status"):
+        stands = ""
+        for kind in logs.get(pk, []):
+            if stands and _LEADS[kind] not in Study.MOVES[stands]:
+                yield wrong(StudyEvent, slug, f"a move that a study that is {stands} can make", kind)
+            stands = _LEADS[kind]
+        if stands != status:
+            yield wrong(Study, slug, f"{stands or 'nothing'}, by its log", status)
+
+
+@check("a study has the times of its moves, and a draft has no items", Study)
+def times_of_studies() -> Iterator[Wrong]:
+    closed, opened = Q(status__in=("closed", "unblinded")), ~Q(status="draft")
+    astray = (
+        (opened ^ Q(opened_at__isnull=False))
+        | (closed ^ Q(closed_at__isnull=False))
+        | (Q(status="unblinded") ^ Q(unblinded_at__isnull=False))
+    )
+    times = ("slug", "status", "opened_at", "closed_at", "unblinded_at")
+    for slug, status, *at in rows(Study.objects.order_by("pk").filter(astray).values_list(*times)):
+        yield wrong(Study, slug, f"{status}, with its times", ", ".join(str(one) for one in at))
+    for slug in Study.objects.order_by("pk").filter(status="draft", items__isnull=False).values_list("slug", flat=True):
+        yield wrong(Study, slug, "a draft without items", "items")
+
+
+@check("every version of a study's instructions is kept, and every rating names one of them", GuideVersion)
+def versions_of_guides() -> Iterator[Wrong]:
+    last = Max("guides__number")
+    studies = Study.objects.order_by("pk").annotate(n=Count("guides"), first=Min("guides__number"), last=last)
+    broken = studies.exclude(n=F("guide_version"), first=1, last=F("n"))
+    for slug, n, version in rows(broken.values_list("slug", "n", "guide_version")):
+        yield wrong(Study, slug, f"versions 1 to {version} of its instructions", f"{n} of them")
+    standing = GuideVersion.objects.order_by("pk").filter(number=F("study__guide_version"))
+    for slug in rows(standing.exclude(text=F("study__guide")).values_list("study__slug", flat=True)):
+        yield wrong(Study, slug, "the instructions of its last version", "others")
+    ahead = Rating.objects.order_by().filter(guide_version__gt=F("assignment__rater__study__guide_version"))
+    for code, number in rows(ahead.values_list("assignment__code", "guide_version")):
+        yield wrong(Rating, code, "a version of the instructions that there is", number)
+
+
+@check("nobody holds a seat in a study that they run or analyse, and nobody rated before they had consented", Rater)
+def seats() -> Iterator[Wrong]:
+    member = Membership.objects.filter(study=OuterRef("study"), user=OuterRef("user"))
+    for code, label in rows(Rater.objects.order_by("pk").filter(Exists(member)).values_list("code", "label")):
+        yield wrong(Rater, code, f"{label} held by nobody who has a role in the study", "a member holds it")
+    rated = Rating.objects.filter(assignment__rater=OuterRef("pk"))
+    people = Rater.objects.order_by("pk").filter(user__isnull=False, consented_at__isnull=True, imported_as="")
+    for code, label in rows(people.filter(Exists(rated)).values_list("code", "label")):
+        yield wrong(Rater, code, f"{label} rated after consent", "ratings, and no consent")
+    for code, label, number in rows(Rater.objects.order_by("pk").values_list("code", "label", "number")):
+        if label != f"R{number:02}":
+            yield wrong(Rater, code, f"R{number:02}", label)
+
+
+CHECKS = (statuses_of_studies, times_of_studies, versions_of_guides, seats)

@@ -1,0 +1,112 @@
+"""The database itself: its schema is the code's, nothing refers to nowhere, and its pages are whole."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.apps import apps
+from django.db import connection, models
+from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Exists, Model, OuterRef
+
+from simulation.verifying.form import Wrong, check, rows, wrong
+
+_Migration = MigrationRecorder.Migration
+# name -> what the server has no good word for; each is a guard that is written down and not kept.
+_NOT_KEPT = {
+    "a constraint that holds for every row": """
+        SELECT conrelid::regclass::text, conname, 'not validated' FROM pg_constraint
+        WHERE NOT convalidated AND connamespace = current_schema()::regnamespace""",
+    "an index that can be used": """
+        SELECT indrelid::regclass::text, indexrelid::regclass::text, 'invalid' FROM pg_index
+        JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace""",
+    "a trigger that fires": """
+        SELECT tgrelid::regclass::text, tgname, 'disabled' FROM pg_trigger
+        JOIN pg_class ON pg_class.oid = tgrelid
+        WHERE tgenabled = 'D' AND relnamespace = current_schema()::regnamespace""",
+}
+
+
+@check("every migration of this version is applied, and none of another", _Migration)
+def migrations() -> Iterator[Wrong]:
+    known = MigrationExecutor(connection).loader
+    applied, on_disk = set(known.applied_migrations), set(known.disk_migrations)
+    ours = {app for app, _ in on_disk}
+    for app, name in sorted(on_disk - applied):
+        yield wrong(_Migration, f"{app}.{name}", "applied: run manage.py migrate", "not applied")
+    for app, name in sorted(one for one in applied - on_disk - set(known.replacements) if one[0] in ours):
+        yield wrong(_Migration, f"{app}.{name}", "migrations that this version knows", "one that it does not know")
+
+
+@check("every guard of the models stands in the database", _Migration)
+def guards() -> Iterator[Wrong]:
+    for model in _tables():
+        names, unique = _kept(model._meta.db_table)
+        for name in sorted({one.name for one in model._meta.constraints} - names):
+            yield wrong(model, name, "this constraint", "none of its name")
+        for field in model._meta.local_fields:
+            if field.unique and not field.primary_key and field.column not in unique:
+                yield wrong(model, str(field.column), "no two rows with the same", "nothing that sees to it")
+
+
+@check("the database finds its own tables whole", _Migration)
+def tables() -> Iterator[Wrong]:
+    if connection.vendor == "sqlite":
+        for (said,) in _asked("PRAGMA integrity_check(100)"):
+            if said != "ok":
+                yield wrong(_Migration, "", "ok from PRAGMA integrity_check", said)
+        return
+    for expected, query in _NOT_KEPT.items():
+        for table, name, found in _asked(query):
+            yield Wrong(table, name, expected, found)
+
+
+@check("no row refers to one that is not there", _Migration)
+def references() -> Iterator[Wrong]:
+    if connection.vendor == "sqlite":
+        for table, row, parent, _ in _asked("PRAGMA foreign_key_check"):
+            yield Wrong(table, str(row), f"a row of {parent} that it refers to", "none")
+        return
+    for model in _tables():
+        for field in model._meta.local_fields:
+            if isinstance(field, models.ForeignKey):
+                yield from _orphans(model, field)
+
+
+def _kept(table: str) -> tuple[set[str], set[str]]:
+    """The constraints of a table by name, and the columns that are unique by themselves."""
+    if connection.vendor == "sqlite":
+        written = _asked(f"SELECT name, coalesce(sql, '') FROM sqlite_master WHERE tbl_name = '{table}'")
+        names = {name for name, _ in written}.union(*(re.findall(r'CONSTRAINT "(\w+)"', sql) for _, sql in written))
+        unique = _asked(f"""
+            SELECT max(c.name) FROM pragma_index_list('{table}') AS i, pragma_index_info(i.name) AS c
+            WHERE i."unique" AND NOT i.partial GROUP BY i.name HAVING count(*) = 1""")
+        return names, {column for (column,) in unique}
+    with connection.cursor() as cursor:
+        there = connection.introspection.get_constraints(cursor, table)
+    return set(there), {one["columns"][0] for one in there.values() if one["unique"] and len(one["columns"]) == 1}
+
+
+def _orphans(model: type[Model], field: Any) -> Iterator[Wrong]:
+    parent = field.related_model
+    there = parent._base_manager.filter(**{field.target_field.attname: OuterRef(field.attname)})
+    lost = model._base_manager.filter(~Exists(there), **{f"{field.attname}__isnull": False})
+    for pk, value in rows(lost.order_by("pk").values_list("pk", field.attname)):
+        yield wrong(model, pk, f"a row of {parent._meta.db_table} that it refers to", f"{field.attname} {value}")
+
+
+def _tables() -> list[type[Model]]:
+    return [
+        model for model in apps.get_models(include_auto_created=True) if model._meta.managed and not model._meta.proxy
+    ]
+
+
+def _asked(query: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(query)
+        return list(cursor.fetchall())
+
+
+CHECKS = (migrations, guards, tables, references)

@@ -1,0 +1,83 @@
+"""Steps: each goes on from the bench that those before it left, and its columns say what its text says."""
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from simulation import laboratory
+from simulation.lab.bench import Step, step_from_json
+from simulation.lab.materials import Inventory, fresh_barcode
+from simulation.models import Transition
+from simulation.verifying.form import Wrong, check, rows, wrong
+
+_SHOWN = (
+    "episode_id", "code", "number", "action_name", "accepted", "rejected_by", "content_sha256", "step",
+    "episode__seed", "episode__initial",
+)  # fmt: skip
+Row = dict[str, Any]
+
+
+@check("the columns of a step say what its text says, and its digest is of that text", Transition)
+def texts_of_steps() -> Iterator[Wrong]:
+    for row in rows(Transition.objects.order_by("pk").values(*_SHOWN[1:8])):
+        step = step_from_json(row["step"])
+        said = {
+            "number": step.number,
+            "action_name": step.action.name[:80],
+            "accepted": step.outcome.success,
+            "rejected_by": str(step.outcome.rejected_by),
+            "content_sha256": laboratory.content_digest(step),
+        }
+        for name, value in said.items():
+            if row[name] != value:
+                yield wrong(Transition, row["code"], f"{name} {value}", row[name])
+
+
+@check("a step finds the materials and the clock as the steps before it left them", Transition)
+def benches_of_steps() -> Iterator[Wrong]:
+    in_order = Transition.objects.order_by("episode_id", "number").values(*_SHOWN)
+    for _, steps in groupby(rows(in_order), lambda row: row["episode_id"]):
+        yield from _played(steps)
+
+
+def _played(steps: Iterator[Row]) -> Iterator[Wrong]:
+    """One episode from its first bench on. After the first step that does not fit nothing more can be said of it."""
+    bench, clock = None, 0
+    for row in steps:
+        bench = bench or Inventory.from_json(row["episode__initial"])
+        step = step_from_json(row["step"])
+        if problem := _problem(step, bench, clock, row["episode__seed"]):
+            yield wrong(Transition, row["code"], *problem)
+            break
+        clock = step.ended_at
+        if step.outcome.success:
+            touched = [material.barcode for material in step.inputs]
+            bench = bench.changed(step.outcome.new_materials, step.barcodes, touched, clock)
+
+
+def _problem(step: Step, bench: Inventory, clock: int, seed: int) -> tuple[object, object] | None:
+    """What was expected of the step and what stands in it, or None."""
+    if step.started_at != clock or step.ended_at < clock:
+        return f"begun at {clock} s", f"from {step.started_at} to {step.ended_at} s"
+    inputs = tuple(found for code in step.action.materials if (found := bench.get(code)))
+    if inputs != step.inputs:
+        return "the materials as the steps before left them", _apart(step, bench)
+    if (codes := _barcodes(step, bench, seed)) != step.barcodes:
+        return f"barcodes {', '.join(codes)}", ", ".join(step.barcodes)
+    return None
+
+
+def _apart(step: Step, bench: Inventory) -> str:
+    codes = [one.barcode for one in step.inputs if bench.get(one.barcode) != one]
+    return f"others under {', '.join(codes)}" if codes else "not those that its action names"
+
+
+def _barcodes(step: Step, bench: Inventory, seed: int) -> tuple[str, ...]:
+    taken, codes = {material.barcode for material in bench}, []
+    for index, draft in enumerate(step.outcome.new_materials):
+        codes.append(draft.replaces or fresh_barcode(seed, step.number, index, taken))
+        taken.add(codes[-1])
+    return tuple(codes)
+
+
+CHECKS = (texts_of_steps, benches_of_steps)

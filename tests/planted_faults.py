@@ -1,0 +1,167 @@
+"""Faults as nobody's code makes them: by SQL, each with the check that must name it, the table, and words of what it says."""
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    check: str
+    sql: tuple[str, ...]
+    table: str
+    says: str
+
+
+def fault(check: str, sql: str, table: str, says: str) -> Fault:
+    return Fault(check, tuple(part.strip() for part in sql.split(";")), table, says)
+
+
+RATED = "(SELECT min(assignment_id) FROM ratings_rating WHERE revision = 1)"
+CORRECTED = "(SELECT min(assignment_id) FROM ratings_rating WHERE revision = 2)"
+PLAYED = "(SELECT min(id) FROM simulation_episode WHERE status = 'submitted')"
+A_TWIN = "(SELECT min(id) FROM simulation_twin WHERE status = 'done')"
+AN_ITEM = "(SELECT min(id) FROM ratings_item)"
+NOW = "'2026-01-01 00:00:00+00:00'"
+
+RATINGS = (
+    fault("ratings against their log", f"UPDATE ratings_rating SET verdict = NOT verdict WHERE assignment_id = {RATED}",
+          "ratings_rating", "verdict"),
+    fault("ratings against their log", f"UPDATE ratings_rating SET note = 'forged' WHERE assignment_id = {RATED}",
+          "ratings_rating", "forged"),
+    fault("ratings against their log", f"UPDATE ratings_rating SET marks = '[\"m1\"]' WHERE assignment_id = {RATED}",
+          "ratings_rating", "m1"),
+    fault("ratings against their log", f"DELETE FROM ratings_ratingevent WHERE assignment_id = {RATED}",
+          "ratings_rating", "none"),
+    fault("ratings against their log", f"DELETE FROM ratings_ratingevent WHERE assignment_id = {CORRECTED} AND revision = 1",
+          "ratings_ratingevent", "versions 1 to 1"),
+    fault("ratings against their log", f"DELETE FROM ratings_rating WHERE assignment_id = {RATED}",
+          "ratings_ratingevent", "no rating"),
+    fault("ratings against their log",
+          f"UPDATE ratings_ratingevent SET at = {NOW} WHERE assignment_id = {CORRECTED} AND revision = 2",
+          "ratings_ratingevent", "one after another"),
+    fault("ratings against their log", f"UPDATE ratings_ratingevent SET kind = 'correction' WHERE assignment_id = {RATED}",
+          "ratings_ratingevent", "answer"),
+    fault("times of ratings", f"UPDATE ratings_rating SET seconds = seconds + 9 WHERE assignment_id = {RATED}",
+          "ratings_rating", "between opening and submission"),
+    fault("drafts beside ratings", f"UPDATE ratings_draft SET assignment_id = {RATED}", "ratings_draft", "no draft"),
+    fault("first looks", "UPDATE ratings_assignment SET layout = 'plain' WHERE layout = 'confirm'",
+          "ratings_firstlook", "layout plain"),
+    fault("slots of items", f"UPDATE ratings_assignment SET slot = 9 WHERE id = {RATED}", "ratings_assignment", "1 to 2"),
+    fault("slots of items", "DROP INDEX assignment_one_per_slot; UPDATE ratings_assignment SET slot = 1 WHERE slot = 2",
+          "ratings_assignment", "held 2 times"),
+    fault("slots of ratings", f"UPDATE ratings_assignment SET slot = NULL WHERE id = {RATED}",
+          "ratings_assignment", "neither"),
+    fault("slots of ratings", f"UPDATE ratings_assignment SET released_at = {NOW}, slot = NULL WHERE id = {RATED}",
+          "ratings_assignment", "neither released"),
+    fault("meetings", """
+          UPDATE ratings_itemsource SET twin_id = NULL, transition_id = (SELECT min(transition_id) FROM ratings_itemsource)
+          """, "ratings_assignment", "one version of a transition"),
+    fault("studies of assignments", f"""
+          UPDATE ratings_assignment SET pair = (SELECT code FROM ratings_item WHERE id = {AN_ITEM}) WHERE id = {RATED}""",
+          "ratings_assignment", "pair"),
+    fault("what is left", f"UPDATE ratings_rater SET withdrawn_at = {NOW}", "ratings_assignment", "withdrawn"),
+    fault("what is left", f"UPDATE ratings_assignment SET occasion = 2, slot = NULL WHERE id = {RATED}",
+          "ratings_assignment", "first occasion"),
+    fault("payloads of items", f"UPDATE ratings_item SET payload = '{{}}' WHERE id = {AN_ITEM}", "ratings_item", "44136fa"),
+    fault("contexts of items", f"UPDATE ratings_item SET context = '{{\"goal\": \"x\"}}' WHERE id = {AN_ITEM}", "ratings_item",
+          "44136fa"),
+    fault("contexts of imported items", "UPDATE ratings_importeditem SET context = '{\"goal\": \"x\"}'",
+          "ratings_importeditem", "44136fa"),
+    fault("payloads of imported items", "UPDATE ratings_importeditem SET payload = '{}'", "ratings_importeditem", "44136fa"),
+    fault("payloads in quarantine", "UPDATE ratings_quarantine SET payload = '{}'", "ratings_quarantine", "44136fa"),
+    fault("sources of items", f"DELETE FROM ratings_itemsource WHERE item_id = {AN_ITEM}", "ratings_item", "a source"),
+    fault("ratings by machines", "UPDATE ratings_machinerating SET payload_sha256 = 'other'",
+          "ratings_machinerating", "other"),
+    fault("statuses of studies", "UPDATE ratings_study SET status = 'unblinded'", "ratings_study", "paused, by its log"),
+    fault("statuses of studies", "UPDATE ratings_studyevent SET kind = 'unblinded' WHERE kind = 'paused'",
+          "ratings_studyevent", "a move"),
+    fault("times of studies", "UPDATE ratings_study SET opened_at = NULL", "ratings_study", "paused, with its times"),
+    fault("versions of guides", "UPDATE ratings_study SET guide = 'Look badly.'", "ratings_study", "last version"),
+    fault("versions of guides", f"UPDATE ratings_rating SET guide_version = 7 WHERE assignment_id = {RATED}",
+          "ratings_rating", "7"),
+    fault("seats", """INSERT INTO ratings_membership (study_id, user_id, role)
+          SELECT study_id, user_id, 'analyst' FROM ratings_rater WHERE number = 1""", "ratings_rater", "a member holds it"),
+    fault("seats", "UPDATE ratings_rater SET consented_at = NULL", "ratings_rater", "no consent"),
+    fault("documents of analyses", "UPDATE ratings_analysis SET document = '{}'", "ratings_analysis", "44136fa"),
+    fault("episodes of benchmarks", "DELETE FROM ratings_benchmark_episodes", "ratings_benchmark", ""),
+    fault("reports of audits", "UPDATE ratings_blindingaudit SET passed = NOT passed", "ratings_blindingaudit", "passed"),
+)  # fmt: skip
+
+LABORATORY = (
+    fault("migrations", "DELETE FROM django_migrations WHERE app = 'ratings' AND name LIKE '0006%'",
+          "django_migrations", "not applied"),
+    fault("migrations", """INSERT INTO django_migrations (app, name, applied)
+          VALUES ('ratings', '9999_later', '2026-01-01 00:00:00+00:00')""", "django_migrations", "does not know"),
+    fault("guards", "DROP INDEX assignment_one_per_slot", "ratings_assignment", "this constraint"),
+    fault("references", "UPDATE ratings_draft SET assignment_id = 999999", "ratings_draft", "ratings_assignment"),
+    fault("numbers of steps", f"DELETE FROM simulation_transition WHERE episode_id = {PLAYED} AND number = 7",
+          "simulation_episode", "steps 1 to"),
+    fault("numbers of steps", f"UPDATE simulation_episode SET next_number = next_number + 1 WHERE id = {PLAYED}",
+          "simulation_episode", "steps 1 to"),
+    fault("pending actions", f"UPDATE simulation_episode SET pending = '{{}}' WHERE id = {PLAYED}",
+          "simulation_episode", "none pending"),
+    fault("how episodes ended", "DELETE FROM simulation_evidencereview", "simulation_episode", "0 of them"),
+    fault("how episodes ended", f"UPDATE simulation_episode SET status = 'rejected_out' WHERE id = {PLAYED}",
+          "simulation_episode", "three rejections"),
+    fault("how episodes ended", f"UPDATE simulation_episode SET status = 'truncated' WHERE id = {PLAYED}",
+          "simulation_episode", "out of its"),
+    fault("tries of replicates", "DROP INDEX episode_one_per_replicate; UPDATE simulation_episode SET counts = true",
+          "simulation_episode", "it counts"),
+    fault("verdicts", "UPDATE simulation_evidencereview SET sufficient = NOT sufficient",
+          "simulation_evidencereview", "sufficient"),
+    fault("texts of steps", f"UPDATE simulation_transition SET action_name = 'Wish' WHERE episode_id = {PLAYED} AND number = 3",
+          "simulation_transition", "Wish"),
+    fault("texts of steps", f"""UPDATE simulation_transition SET content_sha256 = 'other'
+          WHERE episode_id = {PLAYED} AND number = 3""", "simulation_transition", "other"),
+    fault("benches of steps", f"""UPDATE simulation_transition SET step = (SELECT step FROM simulation_transition
+          WHERE episode_id = {PLAYED} AND number = 4) WHERE episode_id = {PLAYED} AND number = 5""",
+          "simulation_transition", "begun at"),
+    fault("benches of steps", f"UPDATE simulation_episode SET seed = seed + 1 WHERE id = {PLAYED}",
+          "simulation_transition", "barcodes"),
+    fault("benches of steps", f"UPDATE simulation_episode SET initial = '[]' WHERE id = {PLAYED}",
+          "simulation_transition", "materials"),
+    fault("differences of twins", f"UPDATE simulation_twin SET diff = '[{{\"path\": \"x\"}}]' WHERE id = {A_TWIN}",
+          "simulation_twin", "x"),
+    fault("decisions on twins", f"UPDATE simulation_twin SET vetting = 'rejected' WHERE id = {A_TWIN}",
+          "simulation_twin", "rejected"),
+    fault("dates of decisions", f"UPDATE simulation_twin SET vetted_as = 'subtle' WHERE id = {A_TWIN}",
+          "simulation_twin", "subtle"),
+    fault("ends of episodes", f"UPDATE simulation_episode SET ended_at = NULL WHERE id = {PLAYED}",
+          "simulation_episode", "ended None"),
+    fault("ends of twins", f"UPDATE simulation_twin SET lease_until = {NOW} WHERE id = {A_TWIN}",
+          "simulation_twin", "no lease"),
+    fault("ends of jobs", "UPDATE simulation_job SET status = 'queued'", "simulation_job", "no end"),
+    fault("reasons of episodes", f"UPDATE simulation_episode SET reason = 'budget' WHERE id = {PLAYED}",
+          "simulation_episode", "budget"),
+    fault("reasons of twins", f"UPDATE simulation_twin SET reason = 'budget' WHERE id = {A_TWIN}",
+          "simulation_twin", "budget"),
+    fault("reasons of jobs", "UPDATE simulation_job SET status = 'failed'", "simulation_job", "a reason"),
+    fault("leases of episodes", f"UPDATE simulation_episode SET lease_until = {NOW}, fence = 0 WHERE id = {PLAYED}",
+          "simulation_episode", "fence 0"),
+    fault("leases of twins", f"UPDATE simulation_twin SET status = 'running', lease_owner = '' WHERE id = {A_TWIN}",
+          "simulation_twin", "nobody ever"),
+    fault("leases of jobs", f"UPDATE simulation_job SET lease_until = {NOW}", "simulation_job", "nobody"),
+    fault("owners of calls", f"""UPDATE simulation_modelcall SET run_id =
+          (SELECT run_id FROM simulation_episode WHERE id = {PLAYED})""", "simulation_modelcall", "the run of its episode"),
+    fault("owners of calls", "UPDATE simulation_modelcall SET fence = 8", "simulation_modelcall", "8"),
+    fault("tries of calls", "DELETE FROM simulation_modelcall WHERE attempt = 1", "simulation_modelcall", "2 to 2"),
+    fault("tries of calls", "UPDATE simulation_modelcall SET state = 'answered'", "simulation_modelcall", "2 answered"),
+    fault("ends of calls", "UPDATE simulation_modelcall SET ended_at = NULL", "simulation_modelcall", "ended None"),
+    fault("costs of calls", "UPDATE simulation_modelcall SET cost = 1 WHERE attempt = 2", "simulation_modelcall", "$0.001750"),
+    fault("budgets of runs", "UPDATE simulation_run SET held_tokens = held_tokens + 1 WHERE max_cost IS NOT NULL",
+          "simulation_run", "1050 tokens"),
+    fault("texts of calls", "DELETE FROM simulation_calltext", "simulation_modelcall", "the text"),
+    fault("data of experiments", "UPDATE simulation_experiment SET data = '{}'", "simulation_experiment", "44136fa"),
+    fault("data of actions", "UPDATE simulation_catalogueentry SET data = '{}'", "simulation_catalogueentry", "44136fa"),
+    fault("setups of runs", "UPDATE simulation_run SET setup = '{\"cast\": 1}'", "simulation_run", "no digest"),
+    fault("texts of prompt sets", "UPDATE simulation_promptset SET files = '{}'", "simulation_promptset", "44136fa"),
+    fault("texts on the shelf", "UPDATE simulation_calltext SET text = 'other'", "simulation_calltext", ""),
+    fault("pieces of files", "DELETE FROM simulation_jobchunk WHERE number = 0", "simulation_jobfile", "piece 1 in place 0"),
+    fault("pieces of files", "UPDATE simulation_jobfile SET size = size + 1", "simulation_jobfile", "307201 bytes"),
+)  # fmt: skip
+
+BROKEN_TABLES = {
+    "sqlite": ("PRAGMA ignore_check_constraints = ON", "UPDATE ratings_rating SET seconds = -1",
+               "PRAGMA ignore_check_constraints = OFF"),
+    "postgresql": ("ALTER TABLE ratings_machinerating DROP CONSTRAINT machine_rating_confidence_1_to_5",
+                   """ALTER TABLE ratings_machinerating ADD CONSTRAINT machine_rating_confidence_1_to_5
+                      CHECK (confidence < 6) NOT VALID"""),
+}  # fmt: skip

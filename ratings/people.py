@@ -1,18 +1,18 @@
 """Who sits in a study and how far they are. A line bears a code; only admins are shown the address that they invited."""
 
-from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime
-from statistics import median
 from typing import Any, NamedTuple
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Max, Q
 from django.utils import timezone
 
-from ratings.models import Invitation, PracticeAnswer, Rating, Study
+from ratings import tallies
+from ratings.models import Invitation, PracticeAnswer, Study
 from ratings.protocols import stored
+from ratings.tallies import Seat
 
-_LIVE = Q(assignments__released_at__isnull=True)
+NOTHING = Seat(0, 0, 0, 0, None, None)  # of a seat that came after the count
 
 
 class Person(NamedTuple):
@@ -44,39 +44,37 @@ class Person(NamedTuple):
 def people(study: Study) -> list[Person]:
     """Every seat in order, in as many queries for two hundred as for two."""
     pool = stored(study.protocol).design == "pool"
-    practice, paces, invited = _practice(study), _paces(study), _last_invitations(study)
+    practice, counted, invited = _practice(study), tallies.of(study).seats, _last_invitations(study)
     return [
-        Person(
-            label=seat.label,
-            simulated=seat.simulated,
-            imported=bool(seat.imported_as),
-            state=_state(seat, invited.get(seat.pk), pool),
-            done=seat.done,
-            total=None if pool else seat.total,
-            practice=practice.get(seat.pk),
-            median_seconds=paces.get(seat.pk),
-            last_seen=max((t for t in (seat.last_seen_at, seat.last_shown, seat.last_rated) if t), default=None),
-            invitation=invited.get(seat.pk),
-            taken=seat.user_id is not None,
-            withdrawn=seat.withdrawn_at is not None,
-        )
-        for seat in _seats(study)
+        _person(seat, counted.get(seat.pk, NOTHING), practice.get(seat.pk), invited.get(seat.pk), pool)
+        for seat in study.raters.annotate(last_shown=Max("assignments__opened_at")).order_by("number")
     ]
+
+
+def _person(
+    seat: Any, counted: Seat, practice: tuple[int, int] | None, invited: Invitation | None, pool: bool
+) -> Person:
+    return Person(
+        label=seat.label,
+        simulated=seat.simulated,
+        imported=bool(seat.imported_as),
+        state=_state(seat, counted, invited, pool),
+        done=counted.live_rated,
+        total=None if pool else counted.live,
+        practice=practice,
+        median_seconds=None if seat.imported_as else counted.median_seconds,
+        last_seen=max((t for t in (seat.last_seen_at, seat.last_shown, counted.last_rated) if t), default=None),
+        invitation=invited,
+        taken=seat.user_id is not None,
+        withdrawn=seat.withdrawn_at is not None,
+    )
 
 
 def left_to_rate(study: Study) -> dict[int, int | None]:
     """For each seat how many items are left; None where nobody knows: a pool, or nobody has come yet."""
-    pool = stored(study.protocol).design == "pool"
-    return {seat.pk: None if pool or not seat.user_id else seat.total - seat.done for seat in _seats(study)}
-
-
-def _seats(study: Study) -> QuerySet[Any]:
-    return study.raters.annotate(
-        total=Count("assignments", filter=_LIVE),
-        done=Count("assignments__rating", filter=_LIVE),
-        last_shown=Max("assignments__opened_at"),
-        last_rated=Max("assignments__rating__submitted_at"),
-    ).order_by("number")
+    pool, counted = stored(study.protocol).design == "pool", tallies.of(study).seats
+    found = ((seat, counted.get(seat.pk, NOTHING)) for seat in study.raters.order_by("number"))
+    return {seat.pk: None if pool or not seat.user_id else own.live - own.live_rated for seat, own in found}
 
 
 def _practice(study: Study) -> Mapping[int, tuple[int, int]]:
@@ -85,30 +83,21 @@ def _practice(study: Study) -> Mapping[int, tuple[int, int]]:
     return {row["rater"]: (row["good"], row["n"]) for row in counted}
 
 
-def _paces(study: Study) -> Mapping[int, float]:
-    """Median seconds an item: active ones as the browser counted them, else by the server's clock."""
-    seconds: defaultdict[int, list[float]] = defaultdict(list)
-    given = Rating.objects.filter(assignment__rater__study=study, imported=False).order_by()
-    for rater, active, whole in given.values_list("assignment__rater", "active_seconds", "seconds"):
-        seconds[rater].append(whole if active is None else active)
-    return {rater: median(values) for rater, values in seconds.items()}
-
-
 def _last_invitations(study: Study) -> Mapping[int, Invitation]:
     oldest_first = Invitation.objects.filter(seat__study=study).order_by("created_at", "pk")
     return {invitation.seat_id: invitation for invitation in oldest_first}
 
 
-def _state(seat: Any, invitation: Invitation | None, pool: bool) -> str:
+def _state(seat: Any, counted: Seat, invitation: Invitation | None, pool: bool) -> str:
     """One word or two for how far somebody is."""
     if seat.withdrawn_at:
         return "withdrawn, ratings dropped" if seat.dropped else "withdrawn"
     if seat.imported_as:
         return "imported"
-    if seat.finished_at or (not pool and seat.total and seat.done == seat.total):
+    if seat.finished_at or (not pool and counted.live and counted.live_rated == counted.live):
         return "finished"
-    if seat.done or seat.simulated:
-        return "rating" if seat.done else "not begun"
+    if counted.live_rated or seat.simulated:
+        return "rating" if counted.live_rated else "not begun"
     if seat.started_at:
         return "ready"
     if seat.user_id:

@@ -6,26 +6,47 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from axes.backends import AxesBackend
 from django.contrib.auth.backends import ModelBackend
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
+from ratings import throttling
 from ratings.models import SignInLink
+from ratings.statements import Statement
 
 LIFETIME = timedelta(hours=24)
 
 
-class NameOrEmail(ModelBackend):
-    """Django's own, for whom an e-mail address will do for a user name where exactly one person has it."""
+class NameOrEmail(AxesBackend):  # type: ignore[misc]  # it has no types
+    """Django's own, for whom an e-mail address will do for a user name where exactly one person has it.
+
+    A name that is unknown, locked or of a deactivated account costs the same time as a wrong password: one hash.
+    """
 
     def authenticate(
         self, request: HttpRequest | None, username: str | None = None, password: str | None = None, **kwargs: Any
     ) -> Any:
         if username and "@" in username and (user := by_email(username)):
             username = user.get_username()
-        return super().authenticate(request, username, password, **kwargs)
+        if request is not None and username:
+            throttling.names(request, username)
+            if throttling.is_locked(request, username):
+                make_password(password)
+                raise PermissionDenied
+        return ModelBackend.authenticate(self, request, username, password, **kwargs)
+
+    def get_user(self, user_id: Any) -> User | None:
+        """As Django's own, whose rule for who is active it keeps."""
+        user = _BY_KEY.first(user_id)
+        return user if user and self.user_can_authenticate(user) else None
+
+
+_BY_KEY = Statement(lambda key: User.objects.filter(pk=key).order_by(), "number")
 
 
 def by_email(address: str) -> User | None:

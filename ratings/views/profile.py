@@ -4,8 +4,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.auth import logout, update_session_auth_hash
-from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
+from django.contrib.auth import logout
 from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
@@ -18,6 +17,7 @@ from ratings.models import RaterProfile
 from ratings.studies import StudyError
 from ratings.views.consent_form import ProfileForm
 from ratings.views.guards import RaterRequest, rater_page
+from ratings.views.password_form import ChangeForm, FirstForm, change, password_form
 
 
 @rater_page
@@ -26,7 +26,7 @@ def profile(request: RaterRequest) -> HttpResponse:
     """One page with three forms: about you, password, erasure. `save` names the one that was sent."""
     sent = request.POST.get("save", "") if request.method == "POST" else ""
     about = _about_form(request.user, request.POST if sent == "about" else None)
-    password = _password_form(request.user, request.POST if sent == "password" else None)
+    password = password_form(request, request.POST if sent == "password" else None)
     for name, form in (("about", about), ("password", password)):
         if sent == name and form.is_valid():
             return _saved(request, form)
@@ -38,8 +38,8 @@ def _saved(request: RaterRequest, form: forms.Form) -> HttpResponse:
         said = {**form.profile(), "answered_at": timezone.now()}
         RaterProfile.objects.update_or_create(user=request.user, defaults=said)
         messages.success(request, "Your profile is saved.")
-    elif isinstance(form, SetPasswordForm):
-        update_session_auth_hash(request, form.save())
+    elif isinstance(form, ChangeForm | FirstForm):
+        change(request, form)
         messages.success(request, "Your password is saved.")
     return _back()
 
@@ -61,7 +61,7 @@ def keys(request: RaterRequest) -> HttpResponse:
 def erase(request: RaterRequest) -> HttpResponse:
     """Erase everything that says who this person is; codes and answers stay. The tick is the second thought."""
     if request.POST.get("sure") != "on":
-        return _shown(request, _about_form(request.user), _password_form(request.user), 422, unsure=True)
+        return _shown(request, _about_form(request.user), password_form(request), 422, unsure=True)
     try:
         erasing.erase(request.user, by=request.user)
     except StudyError as error:
@@ -89,13 +89,6 @@ def _shown(request: RaterRequest, about: forms.Form, password: forms.Form, statu
 def _about_form(user: User, data: Any = None) -> ProfileForm:
     profile = RaterProfile.objects.filter(user=user).first() or RaterProfile()
     return ProfileForm(data, initial={"degree": profile.degree, "field": profile.field, "years": profile.years})
-
-
-def _password_form(user: User, data: Any = None) -> "SetPasswordForm[User]":
-    form = PasswordChangeForm(user, data) if user.has_usable_password() else SetPasswordForm(user, data)
-    form.fields["new_password1"].help_text = "At least 12 characters: not your name, and none that everybody uses."
-    form.fields["new_password2"].label, form.fields["new_password2"].help_text = "The same again", ""
-    return form
 
 
 def _back() -> HttpResponse:

@@ -1,20 +1,24 @@
-"""Signing in: on its own page, and inside a page whose session has ended."""
+"""Signing in: on its own page with its second step, and inside a page whose session has ended."""
 
 from typing import Any
 
-from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
-from django.core.validators import validate_email
-from django.forms import EmailField, Form
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
-from django.urls import URLPattern, path
+from django.contrib.auth.models import User
+from django.contrib.auth.views import LoginView
+from django.core.validators import MaxLengthValidator, validate_email
+from django.forms import CharField, EmailField, Form
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
+from django_otp.models import Device
 
-from ratings import renewing, signing_in
+from ratings import entering, passwords, renewing, second_step, signing_in
+from ratings.second_step import Checked
+from wetbench_site.audit_log import security_event
 
 
 class AddressForm(Form):
@@ -30,20 +34,82 @@ class SignInForm(AuthenticationForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["username"].label = "User name or e-mail address"
+        self.fields["password"].validators.append(MaxLengthValidator(passwords.LONGEST))
+
+    def get_invalid_login_error(self) -> Any:
+        security_event("sign-in failed", self.request, name=str(self.cleaned_data.get("username"))[:150])
+        return super().get_invalid_login_error()
+
+
+class CodeForm(Form):
+    """A code of the app or a backup code, for the user who has taken the first step."""
+
+    code = CharField(label="Code", max_length=40, help_text="Six digits from your authenticator app, or a backup code.")
+    code.widget.attrs |= {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
+
+    def check(self, request: HttpRequest, user: User) -> Device | None:
+        """The device that accepted the code; None, with an error to show, if none did."""
+        return self.judged(request, user, second_step.check(user, self.cleaned_data["code"]))
+
+    def judged(self, request: HttpRequest, user: User, checked: Checked) -> Device | None:
+        """What became of a guess, told to its maker and the log."""
+        if checked.device is None:
+            security_event("second step failed", request, user=user.pk, wait=checked.wait)
+            wait = f"Too many wrong codes: wait {checked.wait} s, then try again." if checked.wait else ""
+            self.add_error("code", wait or "That code is not right. Wait for the next one and try again.")
+        return checked.device
+
+
+class SignIn(LoginView):
+    """The sign-in page."""
+
+    authentication_form = SignInForm
+    redirect_authenticated_user = True
+
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        where = self.get_success_url()
+        entered = entering.enter(self.request, form.get_user(), where)
+        return HttpResponseRedirect(where if entered else reverse("ratings:sign_in_code"))
 
 
 @login_not_required
-@sensitive_post_parameters("password")
+@sensitive_post_parameters("code")
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def sign_in_code(request: HttpRequest) -> HttpResponse:
+    """The second step, for whoever has just taken the first in this browser; everybody else begins there."""
+    user = entering.waiting(request)
+    if user is None:
+        return redirect("home" if request.user.is_authenticated else "login")
+    form = CodeForm(request.POST if request.method == "POST" else None)
+    if form.is_valid() and (device := form.check(request, user)):
+        return redirect(entering.finish(request, user, device))
+    return render(request, "registration/code.html", {"form": form}, status=422 if form.errors else 200)
+
+
+@login_not_required
+@sensitive_post_parameters("password", "code")
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_here(request: HttpRequest) -> HttpResponse:
     """A fragment for a dialog. 204 once signed in: the page goes on with what it was doing; 422 with the form if not."""
+    if "code" in request.POST and (user := entering.waiting(request)):
+        return _code_here(request, user)
     form = SignInForm(request, request.POST or None)
     if request.method == "POST" and form.is_valid():
-        login(request, form.get_user())
-        return HttpResponse(status=204)
+        if entering.enter(request, form.get_user(), reverse("home")):
+            return HttpResponse(status=204)
+        return render(request, "registration/_code_here.html", {"form": CodeForm()}, status=422)
     status = 422 if request.method == "POST" else 200
     return render(request, "registration/_sign_in_here.html", {"form": form}, status=status)
+
+
+def _code_here(request: HttpRequest, user: User) -> HttpResponse:
+    form = CodeForm(request.POST)
+    if form.is_valid() and (device := form.check(request, user)):
+        entering.finish(request, user, device)
+        return HttpResponse(status=204)
+    return render(request, "registration/_code_here.html", {"form": form}, status=422)
 
 
 @login_not_required
@@ -60,6 +126,7 @@ def mail_link(request: HttpRequest) -> HttpResponse:
 
 
 urls: list[URLPattern] = [
+    path("login/code/", sign_in_code, name="sign_in_code"),
     path("sign-in-here/", sign_in_here, name="sign_in_here"),
     path("send-me-a-link/", mail_link, name="mail_link"),
 ]

@@ -1,0 +1,23 @@
+"""Sessions of browsers, with whose they are."""
+
+from importlib import import_module
+from typing import Any
+
+from django.conf import settings
+from django.contrib.sessions.base_session import AbstractBaseSession
+from django.db import models
+
+
+class BrowserSession(AbstractBaseSession):
+    """Django's own with a column for its user, so that all of a person's can be ended at once. Empty: nobody signed in."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="browser_sessions"
+    )
+
+    class Meta(AbstractBaseSession.Meta):  # type: ignore[name-defined,misc]  # missing in the stubs
+        abstract = False
+
+    @classmethod
+    def get_session_store_class(cls) -> Any:
+        return import_module(settings.SESSION_ENGINE).SessionStore

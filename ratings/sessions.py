@@ -1,0 +1,96 @@
+"""Sessions in the database: over after 12 hours without a visit, and after 7 days whatever happens.
+
+A visit is written down once in ten minutes, so that a page costs a read and no write.
+"""
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, cast
+
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends import db
+from django.http import HttpRequest
+from django.utils import timezone
+
+from ratings import reauth
+from ratings.models import BrowserSession
+from ratings.statements import Statement
+from wetbench_site.audit_log import security_event
+
+LONGEST = timedelta(days=7)
+WRITTEN_EVERY = timedelta(minutes=10)
+_BEGUN = "signed_in_at"  # seconds since 1970
+
+
+class SessionStore(db.SessionStore):
+    """The session engine of the settings."""
+
+    @classmethod
+    def get_model_class(cls) -> type[BrowserSession]:
+        return BrowserSession
+
+    def load(self) -> dict[str, Any]:
+        row = _LIVE.first(self.session_key, timezone.now()) if self.session_key else None
+        if row is None:
+            self._session_key = None  # as Django's own: who comes with a key that is over is given another
+            return {}
+        data: dict[str, Any] = self.decode(row.session_data)
+        if _ends(data) - row.expire_date > WRITTEN_EVERY:
+            self.modified = True
+        return data
+
+    def create_model_instance(self, data: dict[str, Any]) -> BrowserSession:
+        row = cast(BrowserSession, super().create_model_instance(data))
+        row.expire_date, row.user_id = _ends(data), _user_of(data)
+        return row
+
+
+_LIVE = Statement(
+    lambda key, now: BrowserSession.objects.filter(session_key=key, expire_date__gt=now).order_by(), "text", "time"
+)
+
+
+class Open(NamedTuple):
+    """A session that has not ended. `seen_at` is true to ten minutes."""
+
+    key: str
+    begun_at: datetime
+    seen_at: datetime
+
+
+def _ends(data: dict[str, Any]) -> datetime:
+    idle = datetime.now(UTC) + timedelta(seconds=settings.SESSION_COOKIE_AGE)
+    begun = data.get(_BEGUN)
+    return min(idle, datetime.fromtimestamp(begun, UTC) + LONGEST) if isinstance(begun, int) else idle
+
+
+def _user_of(data: dict[str, Any]) -> int | None:
+    key = data.get(SESSION_KEY)
+    return int(key) if key else None
+
+
+def begun(sender: Any, request: HttpRequest, user: User, **_signal: Any) -> None:
+    """Somebody has signed in, by whatever door: Django tells."""
+    request.session[_BEGUN] = int(time.time())
+    reauth.stamp(request)
+    security_event("signed in", request, user=user.pk)
+
+
+def of(user: User) -> list[Open]:
+    """The sessions of this user, in any browser, the one used last first."""
+    found = []
+    for row in user.browser_sessions.filter(expire_date__gt=datetime.now(UTC)):
+        begun_at = datetime.fromtimestamp(row.get_decoded().get(_BEGUN, 0), UTC)
+        seen_at = row.expire_date - timedelta(seconds=settings.SESSION_COOKIE_AGE)
+        found.append(Open(row.session_key, begun_at, max(seen_at, begun_at)))
+    return sorted(found, key=lambda one: one.seen_at, reverse=True)
+
+
+def end_all(user: User, why: str, request: HttpRequest | None = None, but: str | None = None) -> int:
+    """Sign this user out everywhere at once, `but` in the session of that key. How many sessions ended."""
+    ended, _ = BrowserSession.objects.filter(user_id=user.pk).exclude(session_key=but or "").delete()
+    if ended:
+        security_event("sessions ended", request, user=user.pk, why=why, sessions=ended)
+    return ended

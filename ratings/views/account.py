@@ -1,0 +1,170 @@
+"""One's own account: password, second step, and where one is signed in."""
+
+import io
+import re
+from typing import Any
+
+import segno
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import URLPattern, path
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from ratings import reauth, second_step, sessions
+from ratings.confirming import confirm, fresh_sign_in
+from ratings.views.password_form import change, password_form
+from ratings.views.signing_in import CodeForm
+from wetbench_site.audit_log import security_event
+
+
+class AccountRequest(HttpRequest):
+    """A request that the sign-in middleware let through."""
+
+    user: User
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def account(request: AccountRequest) -> HttpResponse:
+    """Everything about the account on one page; the form it takes is the password's."""
+    form = password_form(request, request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        change(request, form)
+        messages.success(request, "Your password is saved. You are signed out everywhere else.")
+        return redirect("ratings:account")
+    context = {
+        "form": form,
+        "device": second_step.device_of(request.user),
+        "codes_left": second_step.backup_codes_left(request.user),
+        "required": second_step.is_required_anywhere(request.user),
+        "sessions": sessions.of(request.user),
+        "this": request.session.session_key,
+    }
+    return render(request, "ratings/account.html", context, status=422 if form.errors else 200)
+
+
+@sensitive_post_parameters()
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@fresh_sign_in
+def set_up(request: AccountRequest) -> HttpResponse:
+    """The second step, on and off: `do` is "begin", "turn on" or "turn off"."""
+    doing = request.POST.get("do", "")
+    if doing == "begin" and not second_step.device_of(request.user):
+        second_step.begin(request.user)
+        return redirect("ratings:second_step")
+    form = CodeForm(request.POST if doing in ("turn on", "turn off") else None)
+    if second_step.begun(request.user):
+        form.fields["code"].help_text = "Six digits."
+    if form.is_valid():
+        act = _turn_on if doing == "turn on" else _turn_off
+        if done := act(request, form):
+            return done
+    return _step_page(request, form)
+
+
+def _step_page(request: AccountRequest, form: CodeForm) -> HttpResponse:
+    begun = second_step.begun(request.user)
+    context = {
+        "form": form,
+        "device": second_step.device_of(request.user),
+        "begun": begun,
+        "secret": second_step.secret_of(begun) if begun else "",
+        "required": second_step.is_required_anywhere(request.user),
+        "needs_password": reauth.needs_password(request),
+    }
+    return render(request, "ratings/second_step.html", context, status=422 if form.errors else 200)
+
+
+def _turn_on(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
+    device = form.judged(request, request.user, second_step.turn_on(request.user, form.cleaned_data["code"]))
+    if device is None:
+        return None
+    sessions.end_all(request.user, "second step on", request, but=request.session.session_key)
+    request.session.cycle_key()
+    second_step.take(request, device)
+    security_event("second step on", request)
+    return _codes_page(request)
+
+
+def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
+    """By password and code both: neither a stolen session nor a borrowed telephone is enough."""
+    if second_step.is_required_anywhere(request.user):
+        form.add_error(None, "Your account must have a second step. Ask another superuser if you have lost yours.")
+    elif not reauth.confirmed(request, request.POST.get("password", "")):
+        form.add_error(None, "That is not your password.")
+    elif form.check(request, request.user):
+        second_step.forget(request.user)
+        second_step.untake(request)
+        sessions.end_all(request.user, "second step off", request, but=request.session.session_key)
+        security_event("second step off", request)
+        messages.success(request, "Your second step is off.")
+        return redirect("ratings:account")
+    return None
+
+
+@never_cache
+@require_POST
+@fresh_sign_in
+def backup_codes(request: AccountRequest) -> HttpResponse:
+    """Ten new backup codes in place of the old ones."""
+    if second_step.device_of(request.user) is None:
+        return redirect("ratings:second_step")
+    security_event("backup codes made", request)
+    return _codes_page(request)
+
+
+def _codes_page(request: AccountRequest) -> HttpResponse:
+    codes = second_step.new_backup_codes(request.user)
+    return render(request, "ratings/backup_codes.html", {"codes": codes, "text": "\n".join(codes)})
+
+
+@never_cache
+@require_POST
+def backup_file(request: AccountRequest) -> HttpResponse:
+    """The codes of the page that shows them, as a file: the server has kept none to send."""
+    codes = re.findall(r"\b[a-z2-9]{4}-[a-z2-9]{4}-[a-z2-9]{4}\b", request.POST.get("codes", "")[:500])
+    text = "".join(f"{code}\n" for code in codes)
+    headers = {"Content-Disposition": 'attachment; filename="wetbench-backup-codes.txt"'}
+    return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+@never_cache
+@require_safe
+def qr_code(request: AccountRequest) -> HttpResponse:
+    """The secret that waits for its first code, as a picture for the app; only for who may see it as text."""
+    begun = second_step.begun(request.user)
+    if begun is None or not reauth.is_fresh(request):
+        raise Http404
+    drawn: Any = io.BytesIO()
+    segno.make(begun.config_url, error="m", micro=False).save(drawn, kind="svg", scale=5, border=4, light="#fff")
+    return HttpResponse(drawn.getvalue(), content_type="image/svg+xml")
+
+
+@require_POST
+def end_sessions(request: AccountRequest) -> HttpResponse:
+    """Sign out everywhere else."""
+    ended = sessions.end_all(request.user, "asked for", request, but=request.session.session_key)
+    said = (
+        f"Signed out in {ended} other {'place' if ended == 1 else 'places'}."
+        if ended
+        else "You are signed in here alone."
+    )
+    messages.success(request, said)
+    return redirect("ratings:account")
+
+
+urls: list[URLPattern] = [
+    path("account/", account, name="account"),
+    path("account/confirm/", confirm, name="confirm"),
+    path("account/second-step/", set_up, name="second_step"),
+    path("account/second-step/qr.svg", qr_code, name="second_step_qr"),
+    path("account/backup-codes/", backup_codes, name="backup_codes"),
+    path("account/backup-codes/file/", backup_file, name="backup_file"),
+    path("account/end-sessions/", end_sessions, name="end_sessions"),
+]

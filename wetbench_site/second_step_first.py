@@ -1,0 +1,49 @@
+"""Nothing before the second step, for those who must have one; ratings/second_step.py says who and why."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django_otp import DEVICE_ID_SESSION_KEY
+
+WAY_THERE = "ratings:second_step"
+OPEN = frozenset({WAY_THERE, "ratings:second_step_qr", "ratings:backup_file", "ratings:confirm", "logout", "login"})
+
+
+class SecondStepMissing(Exception):  # noqa: N818  # a state of a session, not a fault
+    """Raised by views that have found out what the account alone does not tell: a role in a study, say."""
+
+
+class SecondStepFirst:
+    """Staff and superusers reach the page that sets it up, and no other. It asks the database nothing."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> HttpResponseBase | None:
+        if not settings.SECOND_STEP_REQUIRED:
+            return None
+        user, match = request.user, request.resolver_match
+        if not user.is_authenticated or not (user.is_staff or user.is_superuser):
+            return None
+        if DEVICE_ID_SESSION_KEY in request.session or match is None or match.view_name in OPEN:
+            return None
+        return led(request, match.view_name)
+
+    def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponseBase | None:
+        return led(request, "") if isinstance(exception, SecondStepMissing) else None
+
+
+def led(request: HttpRequest, view_name: str) -> HttpResponseBase:
+    """To the page that sets it up; the back office is not even there before."""
+    if view_name.startswith("admin:"):
+        raise Http404
+    if request.headers.get("HX-Request") == "true":
+        return HttpResponse(headers={"HX-Redirect": reverse(WAY_THERE)})
+    return redirect(WAY_THERE)

@@ -1,0 +1,54 @@
+"""Studies that the token's user has a role in."""
+
+from typing import Any
+
+from django.http import Http404
+from ninja import Query, Router
+
+from ratings import stopping
+from ratings.api import cursors, forms, tokens
+from ratings.api.bearer import ApiRequest, reads
+from ratings.api.cursors import GONE, CursorError, Window
+from ratings.models import Study
+
+router = Router(tags=["studies"])
+
+
+@reads(router, "/studies", "studies", ["studies:read"], forms.Studies, 400)
+def studies(request: ApiRequest, window: Query[Window]) -> forms.Studies:
+    """Studies you have a role in, newest first."""
+    own = tokens.studies(request.auth).order_by("-pk").defer("protocol", "guide")
+    if at := cursors.read("studies", window.cursor):
+        own = own.filter(pk__lt=_key(at[0]))
+    rows, more = cursors.cut(list(own[: window.limit + 1]), window.limit)
+    following = cursors.following(request, "studies", window, [str(rows[-1].code)]) if more else None
+    return forms.Studies(data=[forms.Study(**_columns(row)) for row in rows], next=following)
+
+
+@reads(router, "/studies/{slug:slug}", "study", ["studies:read"], forms.WholeStudy, 404)
+def study(request: ApiRequest, slug: str) -> forms.WholeStudy:
+    """One study with its document, and how far it is."""
+    row = own_study(request, slug)
+    stop = stopping.look(row)
+    progress = forms.Progress(
+        items=row.items.count(), ratings=stop.given, wanted=stop.wanted, complete=stop.met, said=stop.said
+    )
+    return forms.WholeStudy(**_columns(row), guide=row.guide, progress=progress, protocol=row.protocol)
+
+
+def own_study(request: ApiRequest, slug: str) -> Study:
+    """The study of that slug, if its user has a role in it and the token reaches it; else Http404."""
+    if (found := tokens.studies(request.auth).filter(slug=slug).first()) is None:
+        raise Http404
+    return found
+
+
+def _columns(row: Study) -> dict[str, Any]:
+    names = [name for name in forms.Study.model_fields if name != "unblinded"]
+    return {"unblinded": row.is_unblinded, **{name: getattr(row, name) for name in names}}
+
+
+def _key(code: str) -> int:
+    if (found := Study.objects.filter(code=code).values_list("pk", flat=True).first()) is None:
+        raise CursorError(GONE)
+    return found

@@ -1,0 +1,66 @@
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from ratings import studies
+from ratings.api import tokens
+from ratings.api.scopes import SCOPES
+from ratings.api.tokens import TokenError
+from ratings.models import ApiToken
+from ratings.studies import StudyError
+from wetbench_site.audit_log import security_event
+
+
+class Command(BaseCommand):
+    help = "Make, list or revoke tokens of the read API: `create USER`, `list [USER]`, `revoke CODE`."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("do", choices=("create", "list", "revoke"))
+        parser.add_argument("which", nargs="?", default="", metavar="USER|CODE")
+        parser.add_argument("--name", default="", help="what the token is for")
+        parser.add_argument("--scope", action="append", default=[], help=f"may be given again: {', '.join(SCOPES)}")
+        parser.add_argument(
+            "--study", action="append", help="slug; may be given again. Without: all that USER may read"
+        )
+        parser.add_argument("--days", type=int, default=tokens.DAYS, help=f"at most {tokens.MOST_DAYS}")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        {"create": self._create, "list": self._list, "revoke": self._revoke}[options["do"]](options)
+
+    def _create(self, options: dict[str, Any]) -> None:
+        try:
+            limit = [studies.find(name) for name in options["study"]] if options["study"] else None
+            token, text = tokens.make(
+                self._user(options["which"]), options["name"], options["scope"], options["days"], limit
+            )
+        except (TokenError, StudyError) as error:
+            raise CommandError(str(error), returncode=2) from error
+        security_event("api token made", None, token=str(token.code))
+        self.stdout.write(text)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        found = ApiToken.objects.select_related("user").order_by("user__username", "-pk")
+        for token in found.filter(user=self._user(options["which"])) if options["which"] else found:
+            used = f"{token.last_used_at:%Y-%m-%d %H:%M}" if token.last_used_at else "never"
+            facts = (
+                str(token.code),
+                token.user.username,
+                token.name,
+                token.state,
+                f"expires {token.expires_at:%Y-%m-%d}",
+            )
+            self.stdout.write("  ".join((*facts, f"used {used}", ",".join(token.scopes))))
+
+    def _revoke(self, options: dict[str, Any]) -> None:
+        token = next((one for one in ApiToken.objects.all() if str(one.code) == options["which"]), None)
+        if token is None:
+            raise CommandError(f"There is no token {options['which']!r}; `api_token list` names all", returncode=2)
+        said = "revoked" if tokens.revoke(token) else "was revoked before"
+        security_event("api token revoked", None, token=str(token.code))
+        self.stdout.write(f"{token.name} of {token.user.get_username()} {said}")
+
+    def _user(self, name: str) -> User:
+        if user := User.objects.filter(username=name).first():
+            return user
+        raise CommandError(f"There is no user {name!r}", returncode=2)

@@ -1,0 +1,47 @@
+"""A program that reads the API with a token."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.test import Client
+
+from ratings.api import tokens
+from ratings.api.scopes import LABORATORY, SCOPES
+from ratings.models import ApiToken
+
+ROOT = "/api/v1"
+
+
+class Program:
+    """Asks with the token it was given."""
+
+    def __init__(self, text: str) -> None:
+        self.client, self.headers = Client(), {"Authorization": f"Bearer {text}"}
+
+    def get(self, path: str, method: str = "GET", **headers: str) -> Any:
+        address = path if path.startswith(ROOT) else f"{ROOT}{path}"
+        return self.client.generic(method, address, headers={**self.headers, **headers})
+
+    def pages(self, path: str) -> Iterator[dict[str, Any]]:
+        """Every page of a list, by its `next`."""
+        following: str | None = path
+        while following:
+            answer = self.get(following)
+            assert answer.status_code == 200, answer.content
+            yield answer.json()
+            following = answer.json()["next"]
+
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        return [row for page in self.pages(path) for row in page["data"]]
+
+
+def program(user: User, *scopes: str, **terms: Any) -> Program:
+    """With these scopes, or with all that this user can have."""
+    own = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
+    return Program(tokens.make(user, "notebook", scopes or own, **terms)[1])
+
+
+def token() -> ApiToken:
+    """The last one made."""
+    return ApiToken.objects.order_by("-pk")[0]

@@ -4,12 +4,14 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
+from django.db.models import Q
 from django.utils import timezone
 
-from ratings import claiming
-from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
+from ratings import claiming, designs, serving
+from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
+from ratings.statements import Statement
 from ratings.studies import StudyClosed, StudyError
 
 
@@ -34,12 +36,13 @@ class Timing(NamedTuple):
 class RateResult(NamedTuple):
     """The rating that stands. `created`: this submission made a version of it just now. `same`: what was sent was
     taken down, now or before. `reused`: the form's id had been used for another answer. Neither created nor same:
-    another answer stands, and the rater has to be asked."""
+    another answer stands, and the rater has to be asked. `following`: the next item, opened with this answer."""
 
     rating: Rating
     created: bool
     same: bool
     reused: bool = False
+    following: Assignment | None = None
 
 
 class FirstResult(NamedTuple):
@@ -55,6 +58,16 @@ class _Shown(NamedTuple):
     viewport: str
     layout_shown: str
     interface: str
+
+
+# Whether a place has an answer, or a submission was taken down anywhere.
+_KNOWN = Statement(
+    lambda place, submission: (
+        RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=submission)).order_by().values_list("pk")[:1]
+    ),
+    "number",
+    "uuid",
+)
 
 
 def said(version: Rating | RatingEvent) -> Answer:
@@ -79,14 +92,17 @@ def rate(
     viewport: str = "",
     layout_shown: str = "",
     interface: str = "",
+    go_on: bool = False,
 ) -> RateResult:
-    """Write the answer, or a new version of it if the form showed the one that stands (`revision`)."""
+    """Write the answer, or a new version of it if the form showed the one that stands (`revision`). With `go_on` the
+    next item is opened in the same transaction, for who is shown it at once."""
     answer = _whole(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
     place = _locked(assignment)
-    if standing := Rating.objects.filter(assignment=place).first():
+    known = bool(_KNOWN.rows(place.pk, submission_id))
+    if standing := Rating.objects.filter(assignment=place).first() if known else None:
         if result := _settled(place, standing, answer, submission_id, revision):
             return result
-    elif RatingEvent.objects.filter(submission_id=submission_id).exists():
+    elif known:
         raise _used_elsewhere()
     _refuse_if_closed(place)
     timing, now = timing or Timing(), now or timezone.now()
@@ -95,8 +111,9 @@ def rate(
     else:
         made = _answer(place, answer, submission_id, now, timing, _Shown(hand, viewport, layout_shown, interface))
     _log(made, answer, now, timing)
-    Draft.objects.filter(assignment=place).delete()
-    return RateResult(made, created=True, same=True)
+    _drop_draft(place)
+    may_go_on = go_on and place.rater.guide_seen >= place.rater.study.guide_version
+    return RateResult(made, created=True, same=True, following=serving.open_next(place.rater) if may_go_on else None)
 
 
 @transaction.atomic
@@ -170,11 +187,43 @@ def _settled(
 
 
 def _locked(assignment: Assignment) -> Assignment:
-    """The assignment, locked after its study: closing waits for answers under way, and they for closing."""
-    study = Study.objects.select_for_update(of=("self",)).get(raters__assignments=assignment.pk)
-    found = Assignment.objects.select_for_update(of=("self",)).select_related("rater").get(pk=assignment.pk)
+    """The assignment and its seat, locked after their study: closing waits for answers under way, and they for closing.
+
+    Raters do not wait for each other, but where a slot may have to be found: in a pool, and for an item taken back.
+    """
+    study = assignment.rater.study
+    if designs.is_pool(study) or assignment.released_at:
+        study = claiming.lock(study.pk)
+    else:
+        claiming.share(study)
+        if _lock_rows(assignment.pk) == _state(assignment):
+            return assignment
+    rows = Assignment.objects.select_for_update(of=("self", "rater"), no_key=True)
+    found = rows.select_related("rater").get(pk=assignment.pk)
     found.rater.study = study
     return found
+
+
+def _lock_rows(assignment: int) -> tuple[bool | int, ...]:
+    """Lock the assignment and its seat, and tell the `_state` they are in now. Ten times as quick as reading them."""
+    place, seat = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
+    clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
+    columns = ["place.opened_at", "place.lease_until", "place.released_at", "seat.withdrawn_at", "seat.finished_at"]
+    told = ", ".join(f"{column} IS NULL" for column in columns)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {told}, seat.guide_seen FROM {place} place JOIN {seat} seat ON seat.id = place.rater_id "
+            f"WHERE place.id = %s{clause}",
+            [assignment],
+        )
+        return tuple(cursor.fetchone())
+
+
+def _state(place: Assignment) -> tuple[bool | int, ...]:
+    """What an answer depends on, of an assignment and its seat, besides the answers there are."""
+    seat = place.rater
+    dates = (place.opened_at, place.lease_until, place.released_at, seat.withdrawn_at, seat.finished_at)
+    return (*(date is None for date in dates), seat.guide_seen)
 
 
 def _whole(answer: Answer) -> Answer:
@@ -206,7 +255,6 @@ def _answer(
 ) -> Rating:
     _hold(place)
     opened = min(place.opened_at or now, now)
-    Rater.objects.filter(pk=place.rater_id).update(last_seen_at=now)
     return Rating.objects.create(
         assignment=place,
         **_fields(answer),
@@ -250,6 +298,13 @@ def _log(rating: Rating, answer: Answer, now: datetime, timing: Timing) -> None:
     )
 
 
+def _drop_draft(place: Assignment) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"DELETE FROM {connection.ops.quote_name(Draft._meta.db_table)} WHERE assignment_id = %s", [place.pk]
+        )
+
+
 def _keep(place: Assignment, answer: Answer) -> None:
     kept = {name: value for name, value in _fields(answer).items() if name != "cannot_judge"}
     Draft.objects.update_or_create(assignment=place, defaults={**kept, "updated_at": timezone.now()})
@@ -263,6 +318,7 @@ def _hold(place: Assignment) -> None:
         return
     place.released_at = place.lease_until = None
     if late and place.occasion == FIRST:
+        claiming.lock(place.rater.study_id)
         place.slot = claiming.free_slot(place.item_id, place.rater.study.ratings_per_item)
         place.surplus = place.slot is None
     place.save(update_fields=["released_at", "lease_until", "slot", "surplus"])

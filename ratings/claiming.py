@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Count, Max, Min, Q, QuerySet
 
 from ratings import designs
@@ -79,6 +79,16 @@ def _claim(seat: Rater, now: datetime) -> Assignment | None:
 def lock(study: int) -> Study:
     """The study's row, which everybody who deals out or answers holds while they do."""
     return Study.objects.select_for_update().get(pk=study)
+
+
+def share(study: Study) -> None:
+    """Holds the study's row for who answers in a planned design, and reads again what may have changed: any number of them
+    at once, and while they do nobody locks it. SQLite needs no clause: it has one writer at a time."""
+    clause = " FOR SHARE" if connection.features.has_select_for_update else ""
+    table = connection.ops.quote_name(Study._meta.db_table)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT status, guide_version FROM {table} WHERE id = %s{clause}", [study.pk])
+        study.status, study.guide_version = cursor.fetchone()
 
 
 def _held(seat: Rater) -> QuerySet[Assignment]:

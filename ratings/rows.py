@@ -1,7 +1,7 @@
 """Ratings as rows, each one read once: what reports and files know of them, and of where their items came from.
 
-Four others join ratings to sources, each behind a door of its own: `interim` for a logged look at rates before unblinding,
-and after it `item_lines` for counts by item, `results` for a rater's own answers, `archive.study_files` for the items' table.
+Five others join ratings to sources, each behind a door of its own: `interim` for a logged look at rates before unblinding,
+and after it `item_lines` for counts by item, `results` for a rater's own answers, `archive.study_files` and `api.items` for the items' table.
 
 A rating counts if it is of the first occasion, its place was not taken back, it is no surplus, and its rater has not
 been dropped; into rates and agreement only if the rater could judge. Those of dropped raters are in no row at all.
@@ -18,6 +18,8 @@ from uuid import UUID
 from django.db.models import Case, Count, F, Max, Q, Sum, When
 
 from ratings.models import Assignment, ItemSource, PracticeAnswer, Rating, RatingEvent, Study
+
+EVERY = Q()
 
 
 def source_name(label: str, perturbation: str) -> str:
@@ -120,25 +122,36 @@ class RatingRow(BlindRow):
         return self.verdict is False and not set(self.target).isdisjoint(self.marked)
 
 
-def rating_rows(study: Study, *items: UUID) -> Iterator[RatingRow]:
+def rating_rows(study: Study, *items: UUID, within: Q = EVERY, most: int | None = None) -> Iterator[RatingRow]:
     """Every rating with its source, unblinded, one query, constant memory. SealedError before the study is unblinded.
 
-    With codes of items, the ratings of those alone.
+    With codes of items, the ratings of those alone; `within` and `most`: of a page, as for `blind_rows`.
     """
     if not study.is_unblinded:
         raise SealedError(f"{study.name} is {study.status}; where its items came from is sealed until it is unblinded")
-    return _unblinded_rows(study, items)
+    return _unblinded_rows(study, items, within, most)
 
 
-def blind_rows(study: Study) -> Iterator[BlindRow]:
+def blind_rows(study: Study, within: Q = EVERY, most: int | None = None) -> Iterator[BlindRow]:
     """Every rating without its source, in an order that tells nothing, one query: by random item code, imported ones last.
 
-    An importer knows what their own rows are of, and must not find them beside the item's other ratings.
+    An importer knows what their own rows are of, and must not find them beside the item's other ratings. Those `within` a
+    condition alone, and the first `most` of them.
     """
     item = Case(When(imported=False, then=F(f"{_PLACE}item__code")))
     order = "imported", item, f"{_PLACE}rater__number", f"{_PLACE}rater", f"{_PLACE}occasion", f"{_PLACE}position"
-    rows = _ratings(study).order_by(*order).values_list(*_BLIND)
+    rows = _ratings(study).filter(within).order_by(*order).values_list(*_BLIND)[:most]
     return (BlindRow(*row) for row in rows.iterator(chunk_size=500))
+
+
+def blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
+    """(item, rater, verdict) of the ratings that rates have, without their sources: the least that a precision is of."""
+    judged = _ratings(study).filter(
+        verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
+    )
+    columns = f"{_PLACE}item__code", f"{_PLACE}rater__label", "verdict"
+    found: Iterator[tuple[UUID, str, bool]] = judged.order_by().values_list(*columns).iterator(chunk_size=2000)
+    return found
 
 
 def mark(study: Study) -> str:
@@ -147,17 +160,29 @@ def mark(study: Study) -> str:
     It is another one after any answer, correction, import, withdrawal, dropped rater, place taken back or given out,
     rating by a machine, or other verdict of the checker on what was rated: what was computed at one mark is stale at another.
     """
-    seen = [
-        [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
-        _counts(RatingEvent.objects.filter(assignment__item__study=study), n=Count("pk"), last=Max("pk")),
-        _counts(Assignment.objects.filter(item__study=study), **_PLACES),
-        _counts(study.raters, n=Count("pk"), **_keys("out", dropped=True), **_keys("left", withdrawn_at__isnull=False)),
-        _counts(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
-        list(study.machine_raters.order_by("pk").values_list("pk", "changes")),
-    ]
+    seen = [*_progress(study), list(study.machine_raters.order_by("pk").values_list("pk", "changes"))]
     if study.is_unblinded:
         seen.append(_checked(study))
+    return _digest(seen)
+
+
+def progress_mark(study: Study) -> str:
+    """The same of what raters did and are to do alone, in five queries: no source is read, nor what machines said."""
+    return _digest(["progress", study.items.count(), *_progress(study)])
+
+
+def _digest(seen: list[Any]) -> str:
     return hashlib.sha256(json.dumps(seen, default=str).encode()).hexdigest()
+
+
+def _progress(study: Study) -> list[Any]:
+    return [
+        [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
+        _counts(RatingEvent.objects.filter(assignment__rater__study=study), n=Count("pk"), last=Max("pk")),
+        _counts(Assignment.objects.filter(rater__study=study), **_PLACES),
+        _counts(study.raters, n=Count("pk"), **_keys("out", dropped=True), **_keys("left", withdrawn_at__isnull=False)),
+        _counts(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
+    ]
 
 
 def _checked(study: Study) -> list[str]:
@@ -205,7 +230,8 @@ def _ratings(study: Study) -> Any:
     return rows.order_by(f"{_PLACE}item__code", f"{_PLACE}rater__number", f"{_PLACE}rater", f"{_PLACE}occasion")
 
 
-def _unblinded_rows(study: Study, items: Collection[UUID]) -> Iterator[RatingRow]:
+def _unblinded_rows(study: Study, items: Collection[UUID], within: Q, most: int | None) -> Iterator[RatingRow]:
     ratings = _ratings(study).filter(assignment__item__code__in=items) if items else _ratings(study)
-    rows = ratings.values_list(*_BLIND, *(f"{_PLACE}item__source__{name}" for name in _SOURCE))
+    columns = (*_BLIND, *(f"{_PLACE}item__source__{name}" for name in _SOURCE))
+    rows = ratings.filter(within).values_list(*columns)[:most]
     return (RatingRow(*row) for row in rows.iterator(chunk_size=500))

@@ -43,7 +43,7 @@ def view(
     stage: str = "final",
 ) -> dict[str, Any]:
     """The template context of ratings/_item.html; `layout_shown` and `two_stage` (is there a first look?) besides."""
-    shown = _layout_shown(payload, layout)
+    shown = layout_shown(payload, layout)
     return {
         "payload": payload,
         "layout_shown": shown,
@@ -55,7 +55,8 @@ def view(
     }
 
 
-def _layout_shown(payload: Payload, layout: str) -> str:
+def layout_shown(payload: Payload, layout: str) -> str:
+    """The layout that this item really gets: plain where nobody knows what became of what."""
     if payload["kind"] == "evidence":
         return ALIGNED
     return layout if is_certain(payload) else PLAIN

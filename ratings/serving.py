@@ -10,8 +10,27 @@ from django.utils import timezone
 from ratings import claiming, designs
 from ratings.designs import arm as arm  # how a seat is shown things, for pages that serve it
 from ratings.models import Assignment, Rater
+from ratings.statements import Statement
 
 _WAITING = Q(rating__isnull=True, released_at__isnull=True)
+
+
+_FOLLOWING = Statement(
+    lambda seat: (
+        Assignment.objects.filter(_WAITING, rater=seat).select_related("item", "draft").order_by("position")[:1]
+    ),
+    "number",
+)
+_COUNTED = Statement(
+    lambda seat: (
+        Assignment.objects.filter(rater=seat)
+        .order_by()
+        .values("rater")
+        .annotate(done=Count("pk", filter=Q(rating__isnull=False)), waiting=Count("pk", filter=_WAITING))
+        .values_list("done", "waiting")
+    ),
+    "number",
+)
 
 
 class Progress(NamedTuple):
@@ -23,7 +42,21 @@ def next_assignment(seat: Rater, now: datetime | None = None) -> Assignment | No
     """The item this rater is to rate now; None when there is none (see `waiting` for pool studies)."""
     if designs.is_pool(seat.study) and not _is_over(seat):
         return claiming.claim(seat, now or timezone.now())
-    return open_work(seat).select_related("item").order_by("position").first()
+    return _first(seat, "item")
+
+
+def open_next(seat: Rater) -> Assignment | None:
+    """The next item of a planned design, opened in the caller's transaction. In a pool nothing is: a claim has a
+    transaction of its own, whose failure must not undo an answer."""
+    if designs.is_pool(seat.study):
+        return None
+    if following := _FOLLOWING.first(seat.pk):
+        following.rater = seat
+    return following if following and mark_opened(following) else None
+
+
+def _first(seat: Rater, *also: str) -> Assignment | None:
+    return open_work(seat).select_related(*also).order_by("position").first()
 
 
 def open_work(seat: Rater) -> QuerySet[Assignment]:
@@ -33,21 +66,26 @@ def open_work(seat: Rater) -> QuerySet[Assignment]:
 
 def previous_assignment(seat: Rater) -> Assignment | None:
     """What this rater answered last."""
-    answered = seat.assignments.filter(rating__isnull=False).select_related("item", "rating")
-    return answered.order_by("-rating__submitted_at", "-position").first()
+    answered = seat.assignments.filter(rating__isnull=False).select_related("rating")
+    few = answered.only("code", "rater", "rating__submitted_at", "rating__revised_at")
+    return few.order_by("-rating__submitted_at", "-position").first()
 
 
 def progress(seat: Rater) -> Progress:
     """Answered, and in all. In a pool study what is still open to this rater counts, up to what one rater may have."""
-    done = Count("pk", filter=Q(rating__isnull=False))
-    counted = seat.assignments.aggregate(done=done, waiting=Count("pk", filter=_WAITING))
+    done, waiting = next(iter(_COUNTED.rows(seat.pk)), (0, 0))
     claimable = claiming.still_open(seat) if designs.is_pool(seat.study) and not _is_over(seat) else 0
-    return Progress(counted["done"], counted["done"] + counted["waiting"] + claimable)
+    return Progress(done, done + waiting + claimable)
 
 
 def waiting(seat: Rater) -> datetime | None:
     """Pool studies: when to come back, if others hold all that this rater could still have; else None."""
     return claiming.next_expiry(seat) if designs.is_pool(seat.study) and seat.study.is_open else None
+
+
+def is_shown(assignment: Assignment) -> bool:
+    """Whether it was opened, and is still this rater's, as far as the row read tells."""
+    return assignment.opened_at is not None and assignment.released_at is None
 
 
 def mark_opened(assignment: Assignment) -> bool:

@@ -4,7 +4,7 @@
 const $ = (selector, root = document) => root.querySelector(selector);
 const KEYS_OFF = "wetbench-keys-off"; // only where the server could not keep the choice
 const stored = (action) => { try { return action(localStorage); } catch { return null; } }; // storage may be forbidden
-const cookie = (name) => (document.cookie.match(new RegExp(`(?:^|; )${name}=([^;]+)`)) || [])[1] || "";
+const cookie = (name) => (document.cookie.match(new RegExp(`(?:^|; )(?:__Host-)?${name}=([^;]+)`)) || [])[1] || "";
 const keysSwitch = $("#keys-on");
 if (keysSwitch && stored((s) => s.getItem(KEYS_OFF)) === "yes") keysSwitch.checked = false;
 const keysOn = () => !keysSwitch || keysSwitch.checked;

@@ -3,7 +3,7 @@
 "use strict";
 
 const WAITS = [1, 2, 4, 8, 16, 30]; // seconds between tries; the last one from then on
-const TIMES_UP = 429, UNAVAILABLE = 500;
+const TOO_MANY = 429, UNAVAILABLE = 500;
 let pending = false; // an answer was sent and the server has not confirmed it
 let pressed = null; // the button it was sent with
 let tries = 0, timer = 0, tokenRenewed = false;
@@ -22,13 +22,14 @@ function resend() {
   if (!form || form.classList.contains("htmx-request")) return;
   (pressed && form.contains(pressed) ? pressed : $(".verdict__save", form)).click();
 }
-function later(why) {
-  const wait = WAITS[Math.min(tries, WAITS.length - 1)];
+function later(why, least = 0) { // `least`: seconds the server asked for
+  const wait = Math.max(WAITS[Math.min(tries, WAITS.length - 1)], least);
   tries += 1;
   unsaved(`${why} Your answer is kept here and sent again in ${wait} s.`);
   clearTimeout(timer);
   timer = setTimeout(resend, wait * 1000);
 }
+const askedFor = (xhr) => Math.ceil(Number(xhr.getResponseHeader("Retry-After"))) || 0; // a date is none of ours
 function settled() {
   pending = false; tries = 0; tokenRenewed = false;
   clearTimeout(timer);
@@ -56,12 +57,17 @@ document.addEventListener("htmx:beforeOnLoad", (event) => {
   const status = event.detail.xhr.status;
   if (mine(event) && (status < 400 || status === 409 || status === 422)) settled(); // taken, or asked about
 });
+document.addEventListener("htmx:beforeSwap", (event) => {
+  // Whoever asks for patience, this site or a proxy before it: the form stays where it is.
+  const { requestConfig, xhr } = event.detail;
+  if (requestConfig.elt.id === "verdict" && xhr.status === TOO_MANY) event.detail.shouldSwap = false;
+});
 document.addEventListener("htmx:responseError", (event) => {
   if (!mine(event)) return;
   const status = event.detail.xhr.status;
   if (status === 401) askToSignIn();
   else if (status === 403 && !tokenRenewed) { tokenRenewed = true; askToSignIn(); }
-  else if (status >= UNAVAILABLE || status === TIMES_UP) later(`The server could not take it (error ${status}).`);
+  else if (status >= UNAVAILABLE || status === TOO_MANY) later(`The server could not take it (error ${status}).`, askedFor(event.detail.xhr));
   else if (status === 404) unsaved("This item is not yours: you may be signed in as somebody else. Sign in as yourself in another tab, then try again.");
   else unsaved(`The server refused it (error ${status}). Reload the page; what you chose is kept.`);
 });

@@ -4,15 +4,19 @@ from ratings.models.analyses import Analysis, Benchmark, Drawing, MachineRater, 
 from ratings.models.answers import Assignment, Draft, FirstLook, PracticeAnswer, Rating, RatingEvent
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
 from ratings.models.people import Invitation, Membership, Rater, RaterProfile, SignInLink
+from ratings.models.sessions import BrowserSession
 from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVersion, Study, StudyEvent
+from ratings.models.tokens import ApiToken
 
 __all__ = [
     "EVIDENCE",
     "TRANSITION",
     "Analysis",
+    "ApiToken",
     "Assignment",
     "Benchmark",
     "BlindingAudit",
+    "BrowserSession",
     "Draft",
     "Drawing",
     "FirstLook",

@@ -11,6 +11,8 @@ from django.utils import timezone
 from ratings.models.studies import Study
 from simulation.models import PERTURBATIONS, EvidenceReview, Transition, Twin
 
+NO_CONTEXT_SHA256 = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"  # of {}
+
 
 class Item(models.Model):
     """One blinded thing to rate: `payload` and `context` hold all that a rater may ever see of it."""
@@ -22,6 +24,7 @@ class Item(models.Model):
     context: "models.JSONField[Any, Any]" = models.JSONField(
         default=dict, help_text="goal and earlier steps, made by ratings.blinding; empty where no arm shows them"
     )
+    context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)
     created_at = models.DateTimeField()
 
     class Meta:
@@ -42,6 +45,7 @@ class ImportedItem(models.Model):
     payload = models.JSONField(help_text="made by ratings.blinding")
     payload_sha256 = models.CharField(max_length=64)
     context: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
+    context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)
     target: "models.JSONField[Any, Any]" = models.JSONField(
         default=list, help_text="mark keys of the rows that hold the error; empty: not known"
     )

@@ -1,7 +1,6 @@
 """The rater's journey: where to go on, item after item, each answer saved before the next one shows."""
 
 from typing import Any
-from uuid import UUID
 
 from django.http import HttpResponse
 from django.shortcuts import redirect
@@ -10,11 +9,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
-from ratings import access, answering, practice, serving, studies
-from ratings.models import Assignment, Draft, FirstLook, Rater, Rating
+from ratings import answering, practice, serving, studies
+from ratings.models import Assignment, FirstLook, Rater, Rating
 from ratings.views import rating_page
-from ratings.views.guards import RaterRequest, rater_page, seat_page
+from ratings.views.guards import RaterRequest, item_page, seat_page
 from ratings.views.rating_form import FIRST_STAGE, DraftForm, RatingForm, shown_again
+from ratings.views.rating_page import Previous
 
 
 @seat_page
@@ -50,46 +50,50 @@ def _may_rate(seat: Rater) -> bool:
     return seat.consented_at is not None and seat.guide_seen > 0 and not practice.pending(seat)
 
 
-@rater_page
+@item_page
 @require_http_methods(["GET", "HEAD", "POST"])
-def rate(request: RaterRequest, code: UUID) -> HttpResponse:
+def rate(request: RaterRequest) -> HttpResponse:
     """One item: shown to be answered, answered, or shown with the answer that stands."""
-    place = access.assignment_for(request.user, code)
-    request.rater = place.rater
     if request.method == "POST":
-        return _save(request, place)
+        return _save(request, request.place)
     if not request.rater.study.is_open or _before_rating(request.rater):
         return _elsewhere(request, "ratings:next")
-    return _show(request, place)
+    return _show(request, request.place)
 
 
 def _show(request: RaterRequest, place: Assignment) -> HttpResponse:
-    standing = Rating.objects.filter(assignment=place).first()
+    standing: Rating | None = getattr(place, "rating", None)
     if standing and not answering.may_correct(place):
         return rating_page.stands(request, place, standing)
-    if not standing and not serving.mark_opened(place):
+    if not (standing or serving.is_shown(place) or serving.mark_opened(place)):
         return _elsewhere(request, "ratings:next")
-    kept = standing or Draft.objects.filter(assignment=place).first()
-    form = RatingForm(request.rater.study, None, place, initial=shown_again(kept))
-    return rating_page.card(request, place, form, standing=standing)
+    return _card(request, place, standing)
+
+
+def _card(
+    request: RaterRequest, place: Assignment, standing: Rating | None = None, previous: Previous | None = None
+) -> HttpResponse:
+    form = RatingForm(request.rater.study, None, place, initial=shown_again(standing or getattr(place, "draft", None)))
+    return rating_page.card(request, place, form, standing=standing, previous=previous)
 
 
 def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
     if not _may_rate(place.rater):
         return _elsewhere(request, "ratings:next")
     form = RatingForm(request.rater.study, request.POST, place)
-    standing = Rating.objects.filter(assignment=place).first()
     if not form.is_valid():
-        return rating_page.card(request, place, form, 422, standing=standing)
+        return rating_page.card(request, place, form, 422, standing=_standing(place))
     try:
-        if not (form.answer.cannot_judge or standing) and _is_first(place, form):
+        if rating_page.is_two_stage(place) and _is_first(place, form):
             return _save_first(request, place, form)
-        result = _rate(place, form)
+        result = _rate(place, form, go_on=bool(request.htmx))
     except studies.StudyClosed:
         answering.save_draft(place, form.answer)
         return _elsewhere(request, "ratings:next")
     except studies.StudyError as error:
         return _refused(request, place, form, str(error))
+    if result.following:
+        return _pushed(request, result.following, previous=_previous(place, result))
     if result.created or result.same:
         return _onward(request)
     return rating_page.stands(request, place, result.rating, form.answer, 422 if result.reused else 409)
@@ -97,11 +101,21 @@ def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
 
 def _is_first(place: Assignment, form: RatingForm) -> bool:
     """Whether this is the answer before the balance sheet. Nothing is final before that, whatever the form says."""
-    looked = FirstLook.objects.filter(assignment=place).exists()
-    return rating_page.is_two_stage(place) and (form.cleaned_data["stage"] == FIRST_STAGE or not looked)
+    if form.answer.cannot_judge or _standing(place):
+        return False
+    return form.cleaned_data["stage"] == FIRST_STAGE or not FirstLook.objects.filter(assignment=place).exists()
 
 
-def _rate(place: Assignment, form: RatingForm) -> answering.RateResult:
+def _standing(place: Assignment) -> Rating | None:
+    return Rating.objects.filter(assignment=place).first()
+
+
+def _previous(place: Assignment, result: answering.RateResult) -> Previous | None:
+    """What was answered just now, if that was new: then it is the last answer."""
+    return Previous(place.code, result.rating.submitted_at) if result.rating.revision == 1 else None
+
+
+def _rate(place: Assignment, form: RatingForm, go_on: bool) -> answering.RateResult:
     answer, now = form.answer, timezone.now()
     return answering.rate(
         place,
@@ -115,6 +129,7 @@ def _rate(place: Assignment, form: RatingForm) -> answering.RateResult:
         revision=form.cleaned_data["revision"] or 0,
         timing=form.timing(_out_for(place, now)),
         layout_shown=rating_page.layout_shown(place),
+        go_on=go_on,
         **form.how,
     )
 
@@ -139,7 +154,7 @@ def _save_first(request: RaterRequest, place: Assignment, form: RatingForm) -> H
 
 def _refused(request: RaterRequest, place: Assignment, form: RatingForm, why: str) -> HttpResponse:
     """What was sent cannot be taken: where an answer stands it is shown beside what was sent, else the form is."""
-    if standing := Rating.objects.filter(assignment=place).first():
+    if standing := _standing(place):
         return rating_page.stands(request, place, standing, form.answer, 409)
     form.add_error(None, why)
     return rating_page.card(request, place, form, 422)
@@ -153,7 +168,14 @@ def _onward(request: RaterRequest) -> HttpResponse:
         return _elsewhere(request, "ratings:next")
     if not request.htmx:
         return _elsewhere(request, "ratings:rate", following.code)
-    return push_url(_show(request, following), reverse("ratings:rate", args=[following.code]))
+    if not (serving.is_shown(following) or serving.mark_opened(following)):
+        return _elsewhere(request, "ratings:next")
+    return _pushed(request, following)
+
+
+def _pushed(request: RaterRequest, following: Assignment, previous: Previous | None = None) -> HttpResponse:
+    shown = _card(request, following, previous=previous)
+    return push_url(shown, reverse("ratings:rate", args=[following.code]))
 
 
 def _elsewhere(request: RaterRequest, name: str, *args: Any) -> HttpResponse:
@@ -166,11 +188,11 @@ def _elsewhere(request: RaterRequest, name: str, *args: Any) -> HttpResponse:
     return response
 
 
-@rater_page
+@item_page
 @require_POST
-def draft(request: RaterRequest, code: UUID) -> HttpResponse:
+def draft(request: RaterRequest) -> HttpResponse:
     """Keep what is chosen so far, for after a crash or on another computer. Nothing is said back."""
-    place = access.assignment_for(request.user, code)
+    place = request.place
     if _may_rate(place.rater) and answering.save_draft(place, DraftForm(request.POST, place).answer):
         serving.extend_lease(place)
     return HttpResponse(status=204)

@@ -55,7 +55,8 @@ class RatingForm(forms.Form):
         self.fields["verdict"].error_messages["invalid_choice"] = self.missing_verdict
         marks = self.fields["marks"]
         assert isinstance(marks, forms.MultipleChoiceField)
-        keys = blinding.mark_keys(place.item.payload) if place and place.marks != "off" else []
+        asked = self.is_bound and place is not None and place.marks != "off"
+        keys = blinding.mark_keys(place.item.payload) if place and asked else []
         marks.choices = [(key, key) for key in keys]
 
     def clean_marks(self) -> tuple[str, ...]:
@@ -69,6 +70,8 @@ class RatingForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         given = self.cleaned_data
+        if twice := [name for name in self.fields if name != "marks" and len(_several(self.data, name)) > 1]:
+            raise forms.ValidationError(f"The form says two things at once: {', '.join(twice)}. Choose again and save.")
         if given.get("cannot_judge"):
             given.update(verdict=None, confidence=None, marks=())
             for name in ("verdict", "confidence", "marks"):

@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -11,18 +11,33 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ratings import answering, screen, serving
 from ratings.answering import Answer
-from ratings.models import Assignment, FirstLook, RaterProfile, Rating
+from ratings.models import Assignment, FirstLook, Rater, RaterProfile, Rating
+from ratings.views import drawn_items
 from ratings.views.guards import RaterRequest
 from ratings.views.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
 
 
+class Previous(NamedTuple):
+    """What a rater answered last, and when that was saved."""
+
+    code: uuid.UUID
+    saved_at: datetime
+
+
 def card(
-    request: RaterRequest, place: Assignment, form: RatingForm, status: int = 200, standing: Rating | None = None
+    request: RaterRequest,
+    place: Assignment,
+    form: RatingForm,
+    status: int = 200,
+    *,
+    standing: Rating | None = None,
+    previous: Previous | None = None,
 ) -> HttpResponse:
-    """The item with its form. In the confirm arm first without the balance sheet, then with it and the first answer."""
-    shown = _item(place, FINAL_STAGE, form.marked)
-    look = FirstLook.objects.filter(assignment=place).first() if shown["two_stage"] else None
-    stage = FIRST_STAGE if shown["two_stage"] and not (look or standing) else FINAL_STAGE
+    """The item with its form. In the confirm arm first without the balance sheet, then with it and the first answer.
+    `previous` is looked up unless the caller knows it."""
+    two_stage = is_two_stage(place)
+    look = FirstLook.objects.filter(assignment=place).first() if two_stage else None
+    stage = FIRST_STAGE if two_stage and not (look or standing) else FINAL_STAGE
     context = {
         "code": place.code,
         "form": form,
@@ -31,9 +46,10 @@ def card(
         "look": look,
         "standing": standing,
         "interface": INTERFACE,
-        **(shown if stage == FINAL_STAGE else _item(place, stage, form.marked)),
+        "marks": place.marks,
+        "item": drawn_items.drawn(place, stage, form.marked),
     }
-    return page(request, "ratings/rate.html", context, status, fragment="ratings/_rating_card.html")
+    return page(request, "ratings/rate.html", context, status, "ratings/_rating_card.html", previous)
 
 
 def stands(
@@ -52,13 +68,18 @@ def stands(
 
 
 def page(
-    request: RaterRequest, name: str, context: dict[str, Any] | None = None, status: int = 200, fragment: str = ""
+    request: RaterRequest,
+    name: str,
+    context: dict[str, Any] | None = None,
+    status: int = 200,
+    fragment: str = "",
+    previous: Previous | None = None,
 ) -> HttpResponse:
     """The page, or for htmx its fragment (a page without one is loaded whole), with what every rater page shows."""
     partial = bool(request.htmx) and not request.htmx.history_restore_request
     if partial and not fragment:
         return HttpResponseClientRedirect(request.path)
-    shared = _shared(request, partial)
+    shared = _shared(request.rater, partial, previous or _previous(request.rater))
     if not partial:
         shared["single_keys"] = _single_keys(request)
     return render(request, fragment if partial else name, {**shared, **(context or {})}, status=status)
@@ -66,35 +87,28 @@ def page(
 
 def layout_shown(place: Assignment) -> str:
     """The layout this item really gets: plain where nobody knows what became of what."""
-    return str(_item(place, FINAL_STAGE, [])["layout_shown"])
+    return screen.layout_shown(place.item.payload, place.layout)
 
 
 def is_two_stage(place: Assignment) -> bool:
     """Whether this item is answered twice: before and after the balance sheet is shown."""
-    return bool(_item(place, FINAL_STAGE, [])["two_stage"])
+    return layout_shown(place) == screen.CONFIRM
 
 
-def _item(place: Assignment, stage: str, marked: list[str]) -> dict[str, Any]:
-    item = place.item
-    arm: dict[str, Any] = {"layout": place.layout, "with_context": place.with_context, "marks": place.marks}
-    return dict(screen.view(item.payload, item.context, **arm, marked=marked, stage=stage))
-
-
-def _shared(request: RaterRequest, partial: bool) -> dict[str, Any]:
-    seat = request.rater
-    previous = serving.previous_assignment(seat)
+def _shared(seat: Rater, partial: bool, previous: Previous | None) -> dict[str, Any]:
     return {
         "seat": seat,
         "study": seat.study,
         "progress": serving.progress(seat),
         "partial": partial,
         "previous": previous,
-        "saved_at": _saved_at(previous),
+        "saved_at": previous.saved_at if previous else None,
     }
 
 
-def _saved_at(previous: Assignment | None) -> datetime | None:
-    return (previous.rating.revised_at or previous.rating.submitted_at) if previous else None
+def _previous(seat: Rater) -> Previous | None:
+    last = serving.previous_assignment(seat)
+    return Previous(last.code, last.rating.revised_at or last.rating.submitted_at) if last else None
 
 
 def _single_keys(request: RaterRequest) -> bool:

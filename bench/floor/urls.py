@@ -1,0 +1,67 @@
+"""Two floors with the same requests as a rating: `floor` renders the rater's own templates, `bare` sends the payload as it is.
+
+After an answer htmx is given the next item at once; who has no script is sent there.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import include, path
+from django.utils import timezone
+
+from bench.floor.models import Given
+from ratings import screen
+from ratings.models import Item, Study
+from ratings.models.studies import TRANSITION
+from ratings.views.rating_form import RatingForm
+
+_STUDY = Study(name="floor", kind=TRANSITION, question="Is the outcome plausible?")
+Drawn = Callable[[HttpRequest, Item], HttpResponse]
+
+
+def answered(draw: Drawn, name: str) -> Callable[[HttpRequest, int], HttpResponse]:
+    """The view of one item: GET shows it, POST inserts the answer and goes on to the next."""
+
+    def view(request: HttpRequest, number: int) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return HttpResponseForbidden()
+        if request.method == "GET":
+            return draw(request, Item.objects.get(pk=number))
+        Given.objects.create(
+            item=number, user=request.user.pk, verdict=request.POST["verdict"] == "yes", confidence=request.POST["confidence"],
+            submission_id=request.POST["submission_id"], at=timezone.now(),
+        )  # fmt: skip
+        where = f"/{name}/{number + 1}/"
+        if "HX-Request" not in request.headers:
+            return redirect(where)
+        response = draw(request, Item.objects.get(pk=number + 1))
+        response["HX-Push-Url"] = where
+        return response
+
+    return view
+
+
+def page(request: HttpRequest, item: Item) -> HttpResponse:
+    """The rater's page, or for htmx its card, from the same templates; nothing of it is kept for the next time."""
+    partial = "HX-Request" in request.headers
+    shown: dict[str, Any] = {
+        "study": _STUDY, "seat": {"code": uuid4()}, "progress": {"done": 1, "total": 60}, "partial": partial, "code": uuid4(),
+        "form": RatingForm(_STUDY), "action": request.path, "stage": "final", "interface": "2", "single_keys": True,
+        "saved_at": timezone.now(), "previous": {"code": uuid4()}, "marks": "off",
+    }  # fmt: skip
+    shown["item"] = render(request, "ratings/_item.html", screen.view(item.payload)).content.decode()
+    return render(request, "ratings/_rating_card.html" if partial else "ratings/rate.html", shown)
+
+
+def bare(request: HttpRequest, item: Item) -> HttpResponse:
+    return JsonResponse({"payload": item.payload, "submission": f'name="submission_id" value="{uuid4()}"'})
+
+
+urlpatterns = [
+    path("floor/<int:number>/", answered(page, "floor")),
+    path("bare/<int:number>/", answered(bare, "bare")),
+    path("", include("wetbench_site.urls")),  # for the addresses in the templates; nobody asks for them
+]

@@ -1,0 +1,77 @@
+"""Queries that are written once and asked again: they give what Django's own give, whoever asks and with whatever values."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+from rating_room import open_study
+
+from ratings import access, answering, serving, sessions
+from ratings.models import Assignment, BrowserSession, RatingEvent
+from ratings.statements import Statement
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def test_a_statement_gives_the_rows_of_its_query_for_each_value_anew() -> None:
+    study = open_study(items=4, raters=2)
+    answering.rate(study.raters.get(number=1).assignments.get(position=1), True, 4, submission := uuid4())
+
+    def events(place: int, of: UUID) -> QuerySet[RatingEvent, tuple[int]]:
+        return RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=of)).order_by("pk").values_list("pk")
+
+    asked = Statement(events, "number", "uuid")
+
+    for place in (*Assignment.objects.values_list("pk", flat=True), -1):
+        for sent in (submission, uuid4()):
+            assert list(asked.rows(place, sent)) == list(events(place, sent))
+
+
+def test_an_assignment_comes_with_all_that_was_selected_beside_it() -> None:
+    seat = open_study(items=4, raters=2).raters.get(number=2)
+    place = seat.assignments.get(position=2)
+    answering.rate(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
+    assert seat.user
+
+    found = access.assignment_for(seat.user, place.code, "rating", "draft")
+
+    fields = [field.attname for field in Assignment._meta.concrete_fields]
+    known = Assignment.objects.get(pk=place.pk)
+    assert [getattr(found, name) for name in fields] == [getattr(known, name) for name in fields]
+    assert (found.item.payload, found.item.payload_sha256) == (known.item.payload, known.item.payload_sha256)
+    assert (found.rater, found.rater.study, found.rater.study.protocol) == (seat, seat.study, seat.study.protocol)
+    assert (found.rating.note, found.rating.submitted_at) == (known.rating.note, known.rating.submitted_at)
+    assert not hasattr(found, "draft")
+
+
+def test_a_session_is_found_until_it_ends_and_not_after() -> None:
+    user, now = User.objects.create_user("ada"), datetime.now(UTC)
+    BrowserSession.objects.create(session_key="k" * 32, session_data="x", expire_date=now, user=user)
+
+    assert sessions._LIVE.first("k" * 32, now - timedelta(seconds=1)) == BrowserSession.objects.get()
+    assert sessions._LIVE.first("k" * 32, now) is None
+    assert sessions._LIVE.first("k" * 31, now - timedelta(seconds=1)) is None
+
+
+def test_counts_are_those_of_the_seat_asked_for() -> None:
+    study = open_study(items=6, raters=3)
+    first, second = study.raters.order_by("number")[:2]
+    total = first.assignments.count()
+
+    answering.rate(first.assignments.get(position=1), True, 4, uuid4())
+
+    assert serving.progress(first) == (1, total)
+    assert serving.progress(second) == (0, second.assignments.count())
+
+
+def test_an_answer_heeds_what_happened_after_its_assignment_was_read() -> None:
+    """The rows are locked by a short statement, and read anew where it tells of a change."""
+    seat = open_study(items=4, raters=1).raters.get()
+    stale = Assignment.objects.select_related("item", "rater__study").get(rater=seat, position=1)
+    seat.finished_at = datetime.now(UTC)
+    seat.save()
+
+    with pytest.raises(answering.StudyClosed, match="You have finished"):
+        answering.rate(stale, True, 4, uuid4())

@@ -2,8 +2,10 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -32,7 +34,12 @@ def rows(study: Study, blinded: bool, filters: Filters = ALL) -> Iterator[Cells]
     Sealed columns can filter only what is unblinded.
     """
     found: Iterable[BlindRow] = filters.kept(blind_rows(study) if blinded else rating_rows(study))
-    return ({**_cells(study, row), **(_withheld(row.imported) if blinded else {})} for row in found)
+    return (told(study, row, blinded) for row in found)
+
+
+def told(study: Study, row: BlindRow, blinded: bool) -> Cells:
+    """One rating under COLUMNS."""
+    return {**_cells(study, row), **(_withheld(row.imported) if blinded else {})}
 
 
 def csv_lines(study: Study, blinded: bool, by: User | None = None, filters: Filters = ALL) -> Iterator[str]:
@@ -50,15 +57,29 @@ class _Echo:
 
 
 def table_lines(columns: Sequence[str], cells: Iterable[Iterable[Any]], *, exact: bool = False) -> Iterator[str]:
-    """Any table line by line, header first, in the same writing: text made safe, truths as 1 and 0.
+    """Any table line by line, header first: every cell quoted, text made safe, truths as 1 and 0.
 
-    Numbers have three decimals, or with `exact` as many as give the same number again.
+    Numbers have three decimals, or with `exact` as many as give the same number again; none is taken for a formula.
     """
-    writer = csv.writer(_Echo())
+    writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL)
     yield writer.writerow(columns)
     for row in cells:
-        told = (cell if exact and isinstance(cell, float) else _cell(cell) for cell in row)
-        yield writer.writerow([plain(cell) if isinstance(cell, str) else cell for cell in told])
+        yield writer.writerow([
+            (plain(cell) if cell else "") if (kind := type(cell)) is str else cell if kind is int else _said(cell, exact)
+            for cell in row
+        ])  # fmt: skip
+
+
+def for_spreadsheets(lines: Iterable[str]) -> Iterator[str]:
+    """The lines behind the mark by which spreadsheets know UTF-8, for files that pages hand out."""
+    yield "\ufeff"
+    yield from lines
+
+
+def _said(value: Any, exact: bool) -> object:
+    if exact and isinstance(value, float):
+        return value
+    return plain(json.dumps(value, ensure_ascii=False)) if isinstance(value, list) else _cell(value)
 
 
 def _lines(cells: Iterable[Cells]) -> Iterator[str]:
@@ -66,10 +87,22 @@ def _lines(cells: Iterable[Cells]) -> Iterator[str]:
 
 
 def _cells(study: Study, row: BlindRow) -> Cells:
-    plain_ones = {name: _cell(getattr(row, name, "")) for name in COLUMNS if name != "study"}
-    elsewhere = dict.fromkeys(_UNKNOWN_ELSEWHERE, "") if row.imported else {}
-    seconds = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
-    return {"study": study.slug, **plain_ones, **elsewhere, "seconds": seconds}
+    cells: dict[str, object] = {**dict.fromkeys(COLUMNS, ""), "study": study.slug}
+    known, read = _reading(type(row))  # type: ignore[arg-type]  # mypy takes a class for one of its rows
+    for name, value in zip(known, read(row), strict=True):
+        tell = _TOLD.get(type(value))
+        cells[name] = tell(value) if tell else value
+    if row.imported:
+        cells |= dict.fromkeys(_UNKNOWN_ELSEWHERE, "")
+    cells["seconds"] = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
+    return cells
+
+
+@cache
+def _reading(kind: type[BlindRow]) -> tuple[tuple[str, ...], Callable[[BlindRow], tuple[Any, ...]]]:
+    """The columns that rows of this kind have, and how all of them are read at once."""
+    known = tuple(name for name in COLUMNS if hasattr(kind, name))
+    return known, attrgetter(*known)
 
 
 def _withheld(imported: bool) -> Cells:
@@ -82,16 +115,14 @@ _UNKNOWN_ELSEWHERE = ("layout", "layout_shown", "context", "marks", "changes", "
 
 def _cell(value: Any) -> object:
     """A value as a cell holds it: truths as 1 and 0, unknown as nothing, a list in JSON."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return int(value)
-        case float():
-            return f"{value:.3f}"
-        case datetime():
-            return value.isoformat()
-        case list():
-            return json.dumps(value, ensure_ascii=False)
-        case _:
-            return value
+    tell = _TOLD.get(type(value))
+    return tell(value) if tell else value
+
+
+_TOLD: Mapping[type, Callable[[Any], object]] = {
+    type(None): lambda _: "",
+    bool: int,
+    float: "{:.3f}".format,
+    datetime: datetime.isoformat,
+    list: lambda value: json.dumps(value, ensure_ascii=False) if value else "[]",
+}

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, NamedTuple
 
+from ratings import import_lines
 from ratings.import_lines import MOST_BYTES, Note, Problem, hides, noting, shown
 from ratings.naming import visible
 from ratings.stats.cells import as_written
@@ -117,7 +118,10 @@ def _text(stream: BinaryIO) -> str:
     if len(raw) > MOST_BYTES:
         raise _Unreadable(0, f"larger than {MOST_BYTES // 1024**2} MiB")
     try:
+        import_lines.refuse_unless_text(raw)
         return raw.decode("utf-8-sig")
+    except import_lines.FileError as problem:
+        raise _Unreadable(0, str(problem)) from problem
     except UnicodeDecodeError as problem:
         raise _Unreadable(raw.count(b"\n", 0, problem.start) + 1, "not UTF-8") from problem
 

@@ -1,12 +1,12 @@
 """What more raters or items would give, from the ratings there are."""
 
 from collections.abc import Iterable
+from uuid import UUID
 
 from ratings.analyses.reading import Reading
 from ratings.analyses.tables import Cells, Json, table
 from ratings.figures.names import POOLED
 from ratings.models import TRANSITION
-from ratings.rows import BlindRow
 from ratings.stats import precision
 from ratings.stats.precision import Step
 from ratings.stats.table import Row, build
@@ -19,10 +19,10 @@ def tables(read: Reading) -> dict[str, Json]:
     return {"precision": table("precision", map(_line, precision.next_steps(read.table)))}
 
 
-def blind(rows: Iterable[BlindRow], kind: str, planted: float | None) -> Json:
-    """The same table while the study is sealed: all sources together, and the AUC from planning values with the share of
+def blind(verdicts: Iterable[tuple[UUID, str, bool]], kind: str, planted: float | None) -> Json:
+    """The same table of (item, rater, verdict) while the study is sealed: all sources together, and the AUC from planning values with the share of
     `planted` errors that the document asks for. Nothing in it depends on where an item came from."""
-    judged = [Row(str(row.item), row.rater, int(row.verdict)) for row in rows if row.judged and row.verdict is not None]
+    judged = [Row(str(item), rater, int(verdict)) for item, rater, verdict in verdicts]
     if not judged:
         return table("precision", ())
     ratings = build(judged)

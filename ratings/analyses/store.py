@@ -27,6 +27,7 @@ from simulation.models import Job
 
 SEED, RESAMPLES = 0, 2000
 INLINE = 5_000  # ratings up to which a page computes by itself what needs no resampling
+AT_ONCE = 500  # ratings up to which a page computes anew each time what more of them would give
 KEPT, KEPT_FILTERED = 3, 60  # analyses of one and the same request; filtered ones of a study in all
 _TRIES = 3
 _at_work = threading.Lock()  # two requests for the same at once compute once
@@ -236,18 +237,18 @@ def _clear(study: Study, filters: Filters, kept: Analysis) -> None:
 def blind_precision(study: Study) -> dict[str, Any]:
     """What more ratings would give, while the study is sealed: the table `precision`, all sources together.
 
-    Of large studies it is kept until a fiftieth more ratings have come.
+    From a few hundred ratings on it is kept until a fiftieth more have come.
     """
     from ratings.analyses import sections_planning  # as in compute
 
     planted = protocols.stored(study.protocol).prevalence
     count = stopping.counted(study)
-    if count <= INLINE:
-        return sections_planning.blind(rows.blind_rows(study), study.kind, planted)
+    if count <= AT_ONCE:
+        return sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
     key = f"blind-precision/{study.code}/{math.floor(math.log(count, 1.02))}"
     found: dict[str, Any] | None = cache.get(key)
     if found is None:
-        found = sections_planning.blind(rows.blind_rows(study), study.kind, planted)
+        found = sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
         cache.set(key, found, _KEPT_SECONDS)
     return found
 

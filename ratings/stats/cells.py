@@ -1,8 +1,13 @@
 """Cells of a CSV file that a spreadsheet may open: what it would take for a formula has one apostrophe before it."""
 
+import re
 import unicodedata
 
-_RISKY = ("=", "+", "-", "@", "|", "\0", "\t", "\r", "\n", "'")
+_RISKY = frozenset("=+-@|'\0\t\r\n")
+# Before the sign that counts a spreadsheet may skip blanks, and what shows nothing.
+_SKIPPED = re.compile(
+    "[\x01-\x08\x0b\x0c\x0e-\x20\x7f-\xa0\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3000\ufeff]*"
+)
 
 
 def plain(text: str) -> str:
@@ -16,4 +21,6 @@ def as_written(text: str) -> str:
 
 
 def _is_risky(text: str) -> bool:
-    return unicodedata.normalize("NFKC", text).lstrip(" ")[:1] in _RISKY
+    if text[:1].isascii() and text[:1].isalnum():  # nearly all there are
+        return False
+    return _SKIPPED.sub("", unicodedata.normalize("NFKC", text), count=1)[:1] in _RISKY

@@ -1,0 +1,188 @@
+"""The pages that bench/million.py asks for, asked for in the process that holds the site."""
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
+
+
+class Page(NamedTuple):
+    """`status` is that of the study while it is asked for; `promised`: whether the ratio has a limit."""
+
+    name: str
+    status: str
+    promised: bool = True
+
+
+class Asked(NamedTuple):
+    seconds: float
+    queries: int
+
+
+PAGES = (
+    Page("next item", "open"),
+    Page("rating, answered with the next", "open"),
+    Page("study, open", "open"),
+    Page("raters", "open"),
+    Page("rater's desk", "open"),
+    Page("list of studies", "open", promised=False),
+    Page("study, closed", "closed"),
+    Page("study, unblinded", "unblinded"),
+    Page("items, unblinded", "unblinded", promised=False),
+)
+
+
+def serve(url: str, studies: list[tuple[str, int, int]], pipe: Connection, folder: str) -> None:
+    """Make the site unless it is there, then answer (page, study) with how long it took, until the process is ended."""
+    os.environ.update(DATABASE_URL=url, DJANGO_SETTINGS_MODULE="wetbench_site.settings", WETBENCH_VAR_DIR=folder)
+    import django
+
+    django.setup()
+    pipe.send(_made(studies))
+    browsers: dict[str, Any] = {}
+    while True:
+        pipe.send(_answer(*pipe.recv(), browsers))
+
+
+def create_beside(url: str, name: str) -> None:
+    """Another database in the same cluster."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+
+
+def _made(studies: list[tuple[str, int, int]]) -> str:
+    from django.core.management import call_command
+
+    from bench import bulk_site
+    from ratings.models import Rating, Study
+
+    call_command("migrate", verbosity=0)
+    started = time.monotonic()
+    if not Study.objects.exists():
+        bulk_site.make([bulk_site.Plan(*study) for study in studies])
+    return f"{Rating.objects.count():,} ratings in {len(studies)} studies, made in {time.monotonic() - started:.0f} s"
+
+
+def _answer(name: str, slug: str, browsers: dict[str, Any]) -> Asked:
+    from ratings.models import Study
+
+    page = next(one for one in PAGES if one.name == name)
+    study = Study.objects.get(slug=slug)
+    if study.status != page.status:
+        Study.objects.filter(pk=study.pk).update(status=page.status)
+        study.refresh_from_db()
+        if page.status == "unblinded":
+            _analysed(study)
+    return _REQUESTS[name](study, browsers)
+
+
+def _analysed(study: Any) -> None:
+    """The analysis is there, as it is after the first look at the page; how long that takes bench.statistics tells."""
+    from ratings.analyses import playing, store
+    from ratings.analyses.filters import Filters
+
+    playing.draw(store.compute(study, Filters()))
+
+
+def _browser(user: Any, browsers: dict[str, Any]) -> Any:
+    """One that this user is signed in with."""
+    from django.test import Client
+
+    if user.username not in browsers:
+        browsers[user.username] = Client(SERVER_NAME="localhost")
+        browsers[user.username].force_login(user)
+    return browsers[user.username]
+
+
+@contextmanager
+def _timed(found: list[Asked]) -> Iterator[None]:
+    from django.db import connection
+
+    count = 0
+
+    def counting(execute: Callable[..., Any], *args: Any) -> Any:
+        nonlocal count
+        count += 1
+        return execute(*args)
+
+    with connection.execute_wrapper(counting):
+        started = time.perf_counter()
+        yield
+        found.append(Asked(time.perf_counter() - started, count))
+
+
+def _of_admin(path: str) -> Callable[[Any, dict[str, Any]], Asked]:
+    def ask(study: Any, browsers: dict[str, Any]) -> Asked:
+        from django.contrib.auth.models import User
+
+        browser, found = _browser(User.objects.get(username="admin"), browsers), []
+        with _timed(found):
+            response = browser.get(path.format(study.slug))
+        assert response.status_code == 200, f"{path}: {response.status_code}"
+        return found[0]
+
+    return ask
+
+
+def _desk(study: Any, browsers: dict[str, Any]) -> Asked:
+    browser, found = _browser(_rater(study).user, browsers), []
+    with _timed(found):
+        assert browser.get("/rate/?all").status_code == 200
+    return found[0]
+
+
+def _next_item(study: Any, browsers: dict[str, Any]) -> Asked:
+    """The address that every link leads to, and the item that it sends on to."""
+    seat = _rater(study)
+    browser, found = _browser(seat.user, browsers), []
+    with _timed(found):
+        response = browser.get(f"/rate/study/{seat.code}/", follow=True)
+    assert b"submission_id" in response.content
+    return found[0]
+
+
+def _rating(study: Any, browsers: dict[str, Any]) -> Asked:
+    """As htmx sends it. Afterwards the rating is taken out again: each round finds the site as it was."""
+    from ratings import serving
+
+    seat = _rater(study)
+    place = serving.next_assignment(seat)
+    assert place is not None
+    serving.mark_opened(place)
+    browser, found = _browser(seat.user, browsers), []
+    given = {"verdict": "yes", "confidence": "3", "submission_id": str(uuid.uuid4()), "stage": "final", "revision": "0"}
+    with _timed(found):
+        response = browser.post(f"/rate/{place.code}/", given, headers={"HX-Request": "true"})
+    assert response.status_code == 200 and b"submission_id" in response.content, response.status_code
+    _take_back(place)
+    return found[0]
+
+
+def _take_back(place: Any) -> None:
+    from ratings.models import Assignment, Rating, RatingEvent
+
+    Rating.objects.get(assignment=place).delete()
+    RatingEvent.objects.filter(assignment=place).delete()
+    Assignment.objects.filter(rater=place.rater, rating=None).update(opened_at=None)
+
+
+def _rater(study: Any) -> Any:
+    return study.raters.select_related("user", "study").get(number=1)
+
+
+_REQUESTS: dict[str, Callable[[Any, dict[str, Any]], Asked]] = {
+    "next item": _next_item,
+    "rating, answered with the next": _rating,
+    "study, open": _of_admin("/studies/{}/"),
+    "study, closed": _of_admin("/studies/{}/"),
+    "study, unblinded": _of_admin("/studies/{}/"),
+    "raters": _of_admin("/studies/{}/raters/"),
+    "items, unblinded": _of_admin("/studies/{}/items/"),
+    "list of studies": _of_admin("/studies/"),
+    "rater's desk": _desk,
+}

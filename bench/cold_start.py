@@ -1,0 +1,153 @@
+"""python -m bench.cold_start: seconds from `make demo`, run again, to its first page, and the memory of its processes.
+
+Baseline in the same run: a Django site of one page behind the same gunicorn with one worker. Memory is the proportional set size (a page
+that several processes share is divided among them), a second after the first page has been asked for. --quick compares only how long both sites' code takes
+to load.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from bench.services import ROOT, free_port, process
+
+ONE_PAGE = """
+import django
+from django.conf import settings
+from django.core.wsgi import get_wsgi_application
+from django.http import HttpResponse
+from django.urls import path
+settings.configure(ROOT_URLCONF=__name__, SECRET_KEY="bench", ALLOWED_HOSTS=["127.0.0.1"], INSTALLED_APPS=[
+    "django.contrib.auth", "django.contrib.contenttypes", "django.contrib.sessions"])
+urlpatterns = [path("", lambda request: HttpResponse("a page"))]
+application = get_wsgi_application()
+"""
+OURS_LOADED = "import wetbench_site.wsgi; from django.urls import resolve; resolve('/')"
+MOST_SECONDS = 120
+
+
+class Process(NamedTuple):
+    """`megabytes` is its proportional set size."""
+
+    what: str
+    megabytes: float
+
+
+class Start(NamedTuple):
+    seconds: float
+    processes: list[Process]
+
+
+def started(command: Sequence[str], port: int, path: str, environ: dict[str, str], folder: str) -> Start:
+    """From the command to the first answer."""
+    began = time.perf_counter()
+    with process(command, cwd=folder, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        _first_page(f"http://127.0.0.1:{port}{path}")
+        seconds = time.perf_counter() - began
+        time.sleep(1)
+        return Start(seconds, list(_family(running.pid)))
+
+
+def _first_page(url: str) -> None:
+    ends = time.monotonic() + MOST_SECONDS
+    while time.monotonic() < ends:
+        try:
+            urllib.request.urlopen(url, timeout=30).close()
+            return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.02)
+    sys.exit(f"{url} did not answer within {MOST_SECONDS} s")
+
+
+def _family(pid: int) -> Iterator[Process]:
+    """The process and all that it started."""
+    arguments = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    what = next((word for word in arguments[1:] if word and not word.startswith("-")), arguments[0])
+    rest = arguments[arguments.index(what) + 1 :] if what in arguments else []
+    yield Process(" ".join([Path(what).name, *rest[:1]]).strip(), _share(pid))
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        yield from _family(int(child))
+
+
+def _share(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+
+
+def loaded(code: str, environ: dict[str, str], folder: str, rounds: int) -> float:
+    """Seconds of the processor that a new interpreter takes to run this, the median."""
+    found = []
+    for _ in range(rounds):
+        before = os.times()
+        subprocess.run([sys.executable, "-c", code], cwd=folder, env=environ, check=True)
+        after = os.times()
+        found.append(after.children_user + after.children_system - before.children_user - before.children_system)
+    return median(found)
+
+
+def _demo(environ: dict[str, str], rounds: int) -> list[Start]:
+    subprocess.run([sys.executable, "manage.py", "demo", "--make-only"], cwd=ROOT, env=environ, check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+    found = []
+    for _ in range(rounds):
+        port = free_port()
+        command = [sys.executable, "manage.py", "demo", "--port", str(port)]
+        found.append(started(command, port, "/login/", environ, str(ROOT)))
+    return found
+
+
+def _one_page(environ: dict[str, str], folder: str, rounds: int) -> list[Start]:
+    Path(folder, "one_page.py").write_text(ONE_PAGE)
+    found = []
+    for _ in range(rounds):
+        port = free_port()
+        command = [sys.executable, "-m", "gunicorn", "-w", "1", "-b", f"127.0.0.1:{port}", "one_page:application"]
+        found.append(started(command, port, "/", environ, folder))
+    return found
+
+
+def _told(name: str, starts: list[Start], baseline: float) -> float:
+    seconds = median(start.seconds for start in starts)
+    print(
+        f"{name:28} {seconds:6.2f} s  {seconds / (baseline or seconds):6.2f}   {sum(one.megabytes for one in starts[-1].processes):6.0f} MB"
+    )
+    for one in starts[-1].processes:
+        print(f"    {one.what:60} {one.megabytes:6.0f} MB")
+    return seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.cold_start", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="only how long the code takes to load")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="wetbench-bench-") as folder:
+        environ = {**os.environ, "WETBENCH_VAR_DIR": folder, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}
+        environ.pop("DATABASE_URL", None)
+        Path(folder, "one_page.py").write_text(ONE_PAGE)
+        rounds = 1 if args.quick else args.rounds
+        base = loaded("import one_page", {**environ, "DJANGO_SETTINGS_MODULE": ""}, folder, rounds)
+        migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        subprocess.run(migrate, cwd=ROOT, env=environ, check=True)
+        ours = loaded(OURS_LOADED, {**environ, "PYTHONPATH": str(ROOT)}, str(ROOT), rounds)
+        print("Baseline: a Django site of one page, behind the same server.")
+        print(f"code loaded: one page {base:.2f} s, WetBench {ours:.2f} s of the processor, ratio {ours / base:.2f}")
+        if args.quick:
+            return 0
+        print(f"{'':28} {'to the first page':>8}  {'ratio':>6}   {'memory':>9}")
+        seconds = _told("one page", _one_page(environ, folder, args.rounds), 0)
+        _told("make demo, run again", _demo(environ, args.rounds), seconds)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

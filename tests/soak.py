@@ -1,63 +1,108 @@
-"""python tests/soak.py: language models play for as long as told, at full size, while their workers are killed.
+"""python tests/soak.py: a site in use, at full size, while all its parts are killed and restarted.
 
-Twenty episodes at a time on PostgreSQL and Redis of its own, models that take two seconds, leases of a minute. A line a
-minute; at the end, and whenever all episodes have ended, everything that must hold is looked at. Ends with 1 if anything
-does not.
+Twenty raters over HTTP and twenty episodes of language models at a time, on PostgreSQL, Redis, gunicorn and Celery workers of
+its own. A line a minute; at the end everything that must hold is looked at, the report is written, and the soak ends with 1
+if anything does not hold, or if too little happened for that to say anything.
 """
 
 import argparse
+import json
 import os
 import random
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import disturbed
-from disturbed import CAPPED, ORDER, House, Killed
+from disturbed import CAPPED, ORDER, House
 from model_server import spawned
 from services import PostgresCluster, RedisServer
+from soaking import confirmed, report, rooms
+from soaking.rater import Rater
+from soaking.striking import Strikes
+from soaking.web import Web
 from warm_processes import Warm
 
 HUNDRED = 100  # steps: the models end an attempt by themselves long before
+LONG = 25  # calls of an episode, one after the other
+# A minute for CI: the clockwork at a twentieth, quick models and hasty raters.
+SHORT = {
+    "minutes": 1.0, "pace": 0.05, "latency": 0.5, "think": 1.0, "strike_every": 3.0, "workers": 2, "play_out": 120.0,
+}  # fmt: skip
 
 
-def options() -> argparse.Namespace:
+def options(given: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="soak", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--minutes", type=float, default=15, help="of killing; what is then left is played out")
+    parser.add_argument("--short", action="store_true", help="a minute, at the pace of the tests")
+    parser.add_argument("--minutes", type=float, default=10, help="of disturbance; what is then left is played out")
+    parser.add_argument("--raters", type=int, default=20)
+    parser.add_argument("--think", type=float, default=2.0, help="seconds a rater thinks, on average")
     parser.add_argument("--pace", type=float, default=1.0, help="WETBENCH_PACE: 0.05 is what the tests run at")
     parser.add_argument("--latency", type=float, default=2.0, help="seconds before each answer of a model")
     parser.add_argument("--episodes", type=int, default=20, help="at a time")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--threads", type=int, default=32, help="of each worker")
-    parser.add_argument("--kill-every", type=float, default=20.0, help="seconds between two kills, on average")
+    parser.add_argument("--strike-every", type=float, default=8.0, help="seconds between two strikes, on average")
+    parser.add_argument("--play-out", type=float, default=1800.0, help="seconds that episodes have to end in, at most")
     parser.add_argument("--seed", type=int, default=4, help="of the moments and victims")
-    return parser.parse_args()
+    parser.add_argument("--report", type=Path, default=Path("var/soak"), help="folder for soak-report.md and .json")
+    if parser.parse_args(given).short:
+        parser.set_defaults(**SHORT)
+    return parser.parse_args(given)
+
+
+class Site(NamedTuple):
+    """All that runs, and who is at work on it."""
+
+    house: House
+    raters: list[Rater]
+    strikes: Strikes
+    stop: threading.Event
+
+
+class Verified(NamedTuple):
+    """What `manage.py verify` says of the database."""
+
+    checks: int
+    rows: int
+    findings: list[Any]
 
 
 def main() -> int:
     told = options()
-    with laboratory(told) as house:
-        house.dispatcher()
-        workers = [house.worker(told.threads) for _ in range(told.workers)]
-        killed, found = soak(house, workers, told)
-        print(f"{told.minutes:g} minutes are over; playing out what is left", flush=True)
-        house.until_ended(seconds=3600)
-        found |= disturbed.wrong(house)
-        if house.calls()["lost"] != killed.calls:
-            found["lost calls are not those that were under way when a worker was killed"] = house.calls(), killed
-        print(line(house, killed), flush=True)
-    for name, shown in found.items():
-        print(f"WRONG: {name}\n    {shown}")
-    print("something is wrong" if found else "nothing lost, nothing doubled")
+    with laboratory(told) as site:
+        soak(site, told)
+        print(f"{told.minutes:g} minutes are over; bringing home what is left", flush=True)
+        found = end(site, told)
+        seen = verified(site.house)
+        if seen.findings:
+            found["manage.py verify found something"] = seen.findings
+        whole = report.document(asked(told), site.raters, site.strikes.counts, played(site, seen), found)
+    page = report.write(told.report, whole)
+    print(f"{report.text(whole)}\nThis report is in {page}.")
     return bool(found)
 
 
+def asked(told: argparse.Namespace) -> dict[str, Any]:
+    return {name: value for name, value in vars(told).items() if name not in ("short", "report")}
+
+
+def played(site: Site, seen: Verified) -> dict[str, Any]:
+    return {
+        "episodes": played_out(site.house),
+        "calls of models": dict(site.house.calls()),
+        "web server started again": site.strikes.web.restarts,
+        "verified": f"{seen.checks} checks of `manage.py verify` over {seen.rows:,} rows",
+    }
+
+
 @contextmanager
-def laboratory(told: argparse.Namespace) -> Iterator[House]:
+def laboratory(told: argparse.Namespace) -> Iterator[Site]:
     with (
         tempfile.TemporaryDirectory(prefix="wetbench-soak-") as folder,
         PostgresCluster.started() as cluster,
@@ -70,6 +115,7 @@ def laboratory(told: argparse.Namespace) -> Iterator[House]:
             "DATABASE_URL": f"postgres://postgres@127.0.0.1:{cluster.port}/soak",
             "CELERY_BROKER_URL": broker.url,
             "WETBENCH_VAR_DIR": folder,
+            "TMPDIR": folder,  # what is killed leaves its temporary files
             "WETBENCH_PACE": str(told.pace),
         }
         with (
@@ -77,31 +123,99 @@ def laboratory(told: argparse.Namespace) -> Iterator[House]:
             disturbed.opened(warm, cluster, "soak", "", server, Path(folder)) as house,
         ):
             disturbed.furnish(house, HUNDRED)
-            yield house
+            web, stop = Web(warm, "soak", Path(folder)), threading.Event()
+            try:
+                web.until_answers()
+                yield at_work(house, web, cluster, broker, told, stop)
+            finally:
+                stop.set()
+                web.stop()
 
 
-def soak(house: House, workers: list[Any], told: argparse.Namespace) -> tuple[Killed, dict[str, Any]]:
-    """Order, kill and look until the time is over or something is wrong."""
-    chance, killed, began, minutes = random.Random(told.seed), Killed(), time.monotonic(), 0
+def at_work(
+    house: House,
+    web: Web,
+    cluster: PostgresCluster,
+    broker: RedisServer,
+    told: argparse.Namespace,
+    stop: threading.Event,
+) -> Site:
+    """Workers, dispatcher and raters, each rater in a thread of their own."""
+    items = int(told.minutes * 60 / told.think) + 10
+    raters = rooms.taken(house, web.site, told.raters, items, (told.think / 2, told.think * 1.5), told.seed, stop)
+    workers = [house.worker(told.threads) for _ in range(told.workers)]
+    strikes = Strikes(house, web, cluster, broker, workers, house.dispatcher(), random.Random(told.seed))
+    for rater in raters:
+        threading.Thread(target=rater.work, name=rater.seat, daemon=True).start()
+    return Site(house, raters, strikes, stop)
+
+
+def soak(site: Site, told: argparse.Namespace) -> None:
+    """Strike until the time is over. There are always about as many episodes under way as were asked for, but for the
+    last of the time: what was ordered then would only have to be played out."""
+    house, chance, began, minutes = site.house, random.Random(told.seed), time.monotonic(), 0
     while (passed := time.monotonic() - began) < told.minutes * 60:
-        if not house.unended():
-            house.until_ended()
-            if house.steps() and (found := disturbed.wrong(house)):
-                return killed, found
-            house.manage(*ORDER, *CAPPED, "--attempts", str(told.episodes))
+        in_time = told.minutes * 60 - passed > LONG * told.latency
+        if in_time and (missing := max(told.episodes - house.unended(), 0)):
+            house.manage(*ORDER, *CAPPED, "--attempts", str(missing))
         if passed >= 60 * (minutes + 1):
             minutes += 1
-            print(f"minute {minutes}: {line(house, killed)}", flush=True)
-        time.sleep(chance.uniform(0, min(2 * told.kill_every, 60)))
-        killed = disturbed.kill_one(house, workers, chance, killed)
-    return killed, {}
+            print(f"minute {minutes}: {line(site)}", flush=True)
+        time.sleep(chance.uniform(0, 2 * told.strike_every))
+        site.strikes.strike()
 
 
-def line(house: House, killed: Killed) -> str:
-    steps = sum(len(steps) for steps in house.steps().values())
-    calls = ", ".join(f"{number} {state}" for state, number in sorted(house.calls().items()))
-    ended = house.number("select count(*) from simulation_episode where ended_at is not null")
-    return f"{ended} episodes ended, {steps} steps, {killed.workers} workers killed, calls: {calls or 'none yet'}"
+def end(site: Site, told: argparse.Namespace) -> dict[str, Any]:
+    """Raters bring home what they sent, episodes are played out; then everything that is wrong."""
+    house = site.house
+    site.stop.set()
+    for thread in [t for t in threading.enumerate() if t.name in {rater.seat for rater in site.raters}]:
+        thread.join()
+    found = too_little(site)
+    try:
+        house.until_ended(told.play_out)
+    except AssertionError as late:
+        found["episodes did not end in time"] = str(late)
+    found |= disturbed.wrong(house)
+    events, ratings = (confirmed.rows(house.rows, sql) for sql in (confirmed.EVENTS, confirmed.RATINGS))
+    found |= confirmed.wrong(list(site.raters[0].journal.entries()), events, ratings)
+    if errors := report.gathered(site.raters).errors:
+        found["a rater saw an error"] = dict(errors)
+    if lost := site.strikes.calls_lost_otherwise():
+        found["lost calls are not those that were under way when a worker was killed"] = lost
+    return found
+
+
+def too_little(site: Site) -> dict[str, Any]:
+    """Why this soak says nothing even if all is well: who did nothing, and what was never struck."""
+    idle = [rater.seat for rater in site.raters if not rater.counts.confirmed]
+    still = [] if site.house.steps() else ["all of them"]
+    found = {
+        "raters never had an answer confirmed": idle,
+        "the time was too short to strike": site.strikes.never(),
+        "episodes made no step": still,
+    }
+    return {name: shown for name, shown in found.items() if shown}
+
+
+def verified(house: House) -> Verified:
+    process = house.start("manage.py", "verify", "--json", log="verify")
+    status, said = process.wait(600), process.log.read_text()
+    checks = json.loads(said[said.index("{\n") :])["checks"]
+    findings = [(check["name"], check["findings"]) for check in checks if check["findings"]]
+    assert bool(findings) == bool(status), said
+    return Verified(len(checks), sum(check["rows"] for check in checks), findings)
+
+
+def played_out(house: House) -> int:
+    return house.number("select count(*) from simulation_episode where ended_at is not null")
+
+
+def line(site: Site) -> str:
+    every, calls = report.gathered(site.raters), sorted(site.house.calls().items())
+    shown = ", ".join(f"{number} {state}" for state, number in calls)
+    strikes = sum(site.strikes.counts.values())
+    return f"{every.confirmed} answers confirmed, {every.retries} retries, {played_out(site.house)} episodes ended, {strikes} strikes, calls: {shown or 'none yet'}"
 
 
 if __name__ == "__main__":

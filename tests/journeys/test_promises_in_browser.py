@@ -1,0 +1,116 @@
+"""What a rater has chosen survives an ended session, a sign-in elsewhere and a server that asks for patience."""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import pytest
+from django.conf import settings
+from playwright.sync_api import BrowserContext, Page, Route, expect
+from rating_room import open_study, sign_in
+
+from ratings.models import Rater, Rating, RatingEvent
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+NewContext = Callable[..., BrowserContext]
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def site(live_server: Any) -> str:
+    return str(live_server.url)
+
+
+@pytest.fixture
+def rater() -> Rater:
+    seat = open_study(items=5).raters.get(label="R01")
+    assert seat.user is not None
+    seat.user.set_password(PASSWORD)
+    seat.user.save()
+    return seat
+
+
+def chosen(browser: BrowserContext, site: str, rater: Rater) -> Page:
+    """The first item with verdict and confidence chosen and nothing sent."""
+    sign_in(browser, site, rater)
+    page = browser.new_page()
+    page.goto(f"{site}/rate/study/{rater.code}/")
+    with page.expect_response("**/draft/"):
+        page.keyboard.press("n")
+        page.keyboard.press("3")
+    return page
+
+
+def kept(page: Page, rater: Rater, complaints: list[str], *provoked: str) -> None:
+    """The answer was saved, once, as it was chosen."""
+    expect(page.locator("#saved")).to_contain_text("1 saved")
+    standing = Rating.objects.get(assignment__rater=rater)
+    assert (standing.verdict, standing.confidence) == (False, 3)
+    assert RatingEvent.objects.count() == 1
+    complaints[:] = [line for line in complaints if not any(sign in line for sign in (*provoked, "htmx:"))]
+
+
+def log_in(page: Page, rater: Rater) -> None:
+    assert rater.user is not None
+    page.locator("input[name=username]").fill(rater.user.username)
+    page.locator("input[name=password]").fill(PASSWORD)
+    page.keyboard.press("Enter")
+
+
+def test_a_session_that_ends_under_a_form_is_renewed_in_place_and_the_same_form_sent_again(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    page = chosen(new_context(), site, rater)
+    submission = page.locator("#verdict [name=submission_id]").input_value()
+    import_module(settings.SESSION_ENGINE).SessionStore.get_model_class().objects.all().delete()
+
+    page.keyboard.press("Enter")
+    expect(page.locator("#sign-in")).to_be_visible()
+    expect(page.locator("#unsaved")).to_contain_text("Not saved yet.")
+    assert not Rating.objects.exists()
+    log_in(page, rater)
+
+    kept(page, rater, complaints, "401")
+    assert str(Rating.objects.get().submission_id) == submission
+
+
+def test_after_signing_in_again_in_a_second_tab_the_first_one_saves(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    """Every sign-in makes a new token, and the first tab's form holds the old one."""
+    browser = new_context()
+    page = chosen(browser, site, rater)
+    before = page.locator("#verdict [name=csrfmiddlewaretoken]").input_value()
+    browser.clear_cookies(name="wb_session")
+    other = browser.new_page()
+    other.goto(f"{site}/login/")
+    log_in(other, rater)
+    other.wait_for_url(lambda url: "/login/" not in url)
+
+    page.keyboard.press("Enter")
+
+    kept(page, rater, complaints)
+    assert page.locator("#verdict [name=csrfmiddlewaretoken]").input_value() != before
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_names_a_time_is_asked_again_no_sooner(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater, status: int
+) -> None:
+    page = chosen(new_context(), site, rater)
+    refused: list[int] = []
+
+    def refuse_once(route: Route) -> None:
+        if route.request.method == "POST" and not route.request.url.endswith("/draft/") and not refused:
+            refused.append(status)
+            route.fulfill(status=status, headers={"Retry-After": "2"})
+        else:
+            route.continue_()
+
+    page.route("**/rate/**", refuse_once)
+    page.keyboard.press("Enter")
+
+    expect(page.locator("#unsaved")).to_contain_text("sent again in 2 s.")
+    kept(page, rater, complaints, str(status))
+    assert refused == [status]

@@ -1,0 +1,40 @@
+"""What raters sent and what they were told was saved, written to disk before anything else happens."""
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+SENT, CONFIRMED = "sent", "confirmed"
+
+
+class Entry(NamedTuple):
+    """An answer to one place: as it was sent, or as the server's 2xx confirmed it."""
+
+    state: str
+    place: str
+    submission: str
+    verdict: bool
+    confidence: int
+
+
+class Journal:
+    """A line an entry, each on the disk before the call returns: whatever is killed, what was confirmed is known."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = path.open("a", encoding="utf-8")
+        self._lock = threading.Lock()
+
+    def write(self, entry: Entry) -> None:
+        with self._lock:
+            self._file.write(json.dumps(entry) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+    def entries(self) -> Iterator[Entry]:
+        with self.path.open(encoding="utf-8") as file:
+            for line in file:
+                yield Entry(*json.loads(line))

@@ -1,5 +1,6 @@
 """Who may have what: every view fetches through here. What is not yours does not exist (404)."""
 
+from functools import cache
 from uuid import UUID
 
 from django.contrib.auth.models import AnonymousUser, User
@@ -8,6 +9,7 @@ from django.http import Http404
 
 from ratings.models import Assignment, Rater, Study
 from ratings.signing_in import Door, Opened, look_at_link, make_link, mark_used, open_link, revoke_links
+from ratings.statements import Statement
 
 __all__ = [
     "Door", "Opened", "Visitor", "assignment_for", "look_at_link", "make_link", "mark_used", "open_link", "revoke_links", "role_in",
@@ -61,13 +63,20 @@ def seat_for(user: Visitor, code: UUID) -> Rater:
     return seat
 
 
-def assignment_for(user: Visitor, code: UUID) -> Assignment:
-    """The user's own assignment with its item, never anyone else's, and none of a study withdrawn from."""
-    found = None
-    if user.is_authenticated:
-        own = Assignment.objects.select_related("item", "rater__study")
-        own = own.filter(rater__user_id=user.pk, rater__withdrawn_at__isnull=True, rater__study__status__in=_RATED)
-        found = own.filter(code=code).first()
+def assignment_for(user: Visitor, code: UUID, *also: str) -> Assignment:
+    """The user's own assignment with its item, never anyone else's, and none of a study withdrawn from. `also` names
+    what else is read with it: "rating", "draft"."""
+    found = _own(*also).first(code, user.pk) if user.is_authenticated else None
     if found is None:
         raise Http404
     return found
+
+
+@cache
+def _own(*also: str) -> Statement[Assignment]:
+    def own(code: UUID, user: int) -> QuerySet[Assignment]:
+        rows = Assignment.objects.select_related("item", "rater__study", *also).order_by()
+        rows = rows.filter(rater__user_id=user, rater__withdrawn_at__isnull=True, rater__study__status__in=_RATED)
+        return rows.filter(code=code)
+
+    return Statement(own, "uuid", "number")

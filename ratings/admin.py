@@ -11,11 +11,14 @@ from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
+from django_otp.plugins.otp_static.models import StaticDevice
+from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings import erasing
+from ratings import confirming, erasing, second_step, sessions
 from ratings.models import Rater, Study, StudyEvent
 from ratings.studies import StudyError
+from wetbench_site.audit_log import security_event
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by all models here
@@ -51,21 +54,60 @@ class StudyEventAdmin(ReadOnlyAdmin):
     list_select_related = ["study", "by"]
 
 
+def _own(request: HttpRequest, user: User) -> str | None:
+    """The session that asks, if it is this user's own."""
+    return request.session.session_key if user.pk == request.user.pk else None
+
+
 admin.site.unregister(User)
+admin.site.unregister([TOTPDevice, StaticDevice])  # their pages would show the secrets
 
 
 @admin.register(User)
 class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     """Django's own, and the erasure of a rater's personal data; deleting an account would take its seats' holder away."""
 
-    actions = ["erase_personal_data"]
+    actions = ["erase_personal_data", "reset_second_step"]
 
-    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:
+    def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        return confirming.ask(request) or super().changeform_view(request, *args, **kwargs)
+
+    def changelist_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        asked = confirming.ask(request) if request.method == "POST" else None
+        return asked or super().changelist_view(request, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """Rights that are taken away, and an account that is closed, end every session of theirs at once."""
+        super().save_model(request, obj, form, change)
+        changed = set(form.changed_data) & {"is_active", "is_staff", "is_superuser", "groups", "user_permissions"}
+        if changed:
+            security_event("rights changed", request, user=obj.pk, fields=", ".join(sorted(changed)))
+            sessions.end_all(obj, "rights changed", request, but=_own(request, obj))
+
+    @admin.action(description="Reset the second step: for somebody who has lost their telephone and backup codes")
+    def reset_second_step(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
+        """Not one's own: that would do without the code."""
+        own = request.user.pk or 0
+        for user in queryset.exclude(pk=own):
+            if second_step.forget(user):
+                sessions.end_all(user, "second step reset", request)
+                security_event("second step reset", request, user=user.pk)
+                self.message_user(request, f"{user.get_username()} signs in without a second step now.")
+        if queryset.filter(pk=own).exists():
+            self.message_user(request, "Your own can be reset by another superuser.", messages.ERROR)
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> Any:
         """Not one's own: this page does not ask for the old password, and unblinding asks for the one there is."""
         user = self.get_object(request, unquote(id))
         if user is not None and user.pk == request.user.pk:
             raise PermissionDenied
-        return super().user_change_password(request, id, form_url)
+        if asked := confirming.ask(request):
+            return asked
+        response = super().user_change_password(request, id, form_url)
+        if user is not None and request.method == "POST" and response.status_code == 302:
+            sessions.end_all(user, "password changed", request)
+            security_event("password changed", request, user=user.pk)
+        return response
 
     def has_delete_permission(self, request: HttpRequest, *args: Any) -> bool:
         return False

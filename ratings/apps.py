@@ -8,9 +8,14 @@ class RatingsConfig(AppConfig):
     verbose_name = "Rating room"
 
     def ready(self) -> None:
-        from ratings import job_access  # models cannot be imported before this
-        from simulation import access
+        from django.contrib.auth.signals import user_logged_in
+
+        from ratings import job_access, sessions, throttling  # models cannot be imported before this
+        from simulation import access, tidying
 
         jobs.declare()
         access.seal(job_access.sealed)
         access.door(job_access.open_to)
+        tidying.also(throttling.purge)
+        tidying.also(sessions.SessionStore.clear_expired)
+        user_logged_in.connect(sessions.begun, dispatch_uid="session begun")

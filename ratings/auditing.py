@@ -56,7 +56,7 @@ def inspect(study: Study, progress: Callable[[int, int], None] | None = None) ->
             f"{study.name} was changed while it was being audited, so nothing can be said: audit it again, best while it "
             "is paused"
         ) from error
-    return _report(study, checks)
+    return report(study, checks)
 
 
 def _checks(study: Study, progress: Callable[[int, int], None] | None) -> list[Check]:
@@ -73,7 +73,8 @@ def _checks(study: Study, progress: Callable[[int, int], None] | None) -> list[C
     return [*found, *seen.checks()]
 
 
-def _report(study: Study, checks: list[Check]) -> dict[str, Any]:
+def report(study: Study, checks: list[Check]) -> dict[str, Any]:
+    """What these checks found, as it is stored."""
     told = [check.to_json() for check in checks]
     return {
         "version": VERSION,

@@ -5,12 +5,11 @@ import uuid
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.contrib.contenttypes.models import ContentType
-from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import former, seating
+from ratings import former, seating, second_step, sessions
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink
 from ratings.studies import Actor, StudyError, log
 
@@ -55,12 +54,11 @@ def _forget_person(user: User) -> None:
 
 
 def _forget_ways_in(user: User, seats: list[Rater]) -> None:
-    """Links, invitations' addresses, and every session in any browser."""
+    """Links, invitations' addresses, the second step, and every session in any browser."""
     _forget_addresses(user, seats)
     SignInLink.objects.filter(user=user).delete()
-    for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator():
-        if session.get_decoded().get("_auth_user_id") == str(user.pk):
-            session.delete()
+    second_step.forget(user)
+    sessions.end_all(user, "erased")
 
 
 def _forget_addresses(user: User, seats: list[Rater]) -> None:

@@ -54,6 +54,7 @@ def read(data: Mapping[str, Any], study: Study, protocol: StudyProtocol, note: N
         payload=blinded.payload,
         payload_sha256=payload_digest(blinded.payload),
         context=blinded.context,
+        context_sha256=payload_digest(blinded.context),
         target=blinded.target,
         label=label,
         perturbation=perturbation,

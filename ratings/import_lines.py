@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from codecs import BOM_UTF8
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
@@ -60,8 +60,7 @@ def raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Problem]]:
     while raw := stream.readline(LONGEST_LINE + 1):
         number, read = number + 1, read + len(raw)
         if number == 1:
-            if raw.startswith(_PACKED):
-                raise FileError("this is a packed file; unpack it first")
+            refuse_unless_text(raw)
             raw = raw.removeprefix(BOM_UTF8)
         if number > MOST_LINES:
             raise FileError(f"more than {MOST_LINES:,} lines")
@@ -75,6 +74,14 @@ def raw_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes | Problem]]:
             raise FileError(f"larger than {MOST_BYTES // 1024**2} MiB")
     if not number:
         raise FileError("the file is empty")
+
+
+def refuse_unless_text(begin: bytes) -> None:
+    """FileError for what by its first bytes is no text in UTF-8: those of packed files, or every other one NUL."""
+    if begin.startswith(_PACKED):
+        raise FileError("this is a packed file; unpack it first")
+    if begin.startswith((BOM_UTF16_BE, BOM_UTF16_LE)) or begin[:1] == b"\0" or begin[1:2] == b"\0":
+        raise FileError("not UTF-8 but UTF-16 or UTF-32; save it in UTF-8")
 
 
 _TOO_LONG = f"longer than {LONGEST_LINE // 1024} KiB"
@@ -96,6 +103,8 @@ def objects(stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
 
 
 def _object(number: int, raw: bytes) -> dict[str, Any] | Problem:
+    if b"\0" in raw:
+        return Problem(number, "", _unfit_text("\0"))
     try:
         text = raw.decode("utf-8")
         data = json.loads(

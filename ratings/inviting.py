@@ -10,7 +10,7 @@ from ratings import signing_in
 from ratings.models import Invitation, Rater, Study
 from ratings.studies import Actor, StudyClosed, StudyError, log
 
-LIFETIME = timedelta(days=30)
+LIFETIME = timedelta(days=7)
 
 
 @transaction.atomic

@@ -1,22 +1,17 @@
 """The items of an unblinded study, each with what was said of it: counted by the database, a page at a time."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Value, When
 
-from ratings.models import Item, Study
+from ratings.models import Assignment, Study
 from ratings.models.answers import FIRST
 from ratings.rows import SealedError
 
-_LIVE = Q(
-    assignments__rating__isnull=False,
-    assignments__occasion=FIRST,
-    assignments__released_at__isnull=True,
-    assignments__surplus=False,
-    assignments__rater__dropped=False,
-)
-_JUDGED = _LIVE & Q(assignments__rating__verdict__isnull=False)
+_COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
+_JUDGED = Q(rating__verdict__isnull=False)
+_SHOWN = ("code", "source__label", "source__perturbation", "source__truth", "source__experiment", "source__action")
 
 
 class ItemLine(NamedTuple):
@@ -34,24 +29,42 @@ class ItemLine(NamedTuple):
     disputed: bool
 
 
-Lines = QuerySet[Item, dict[str, object]]
+class Totals(NamedTuple):
+    """How many items somebody rated, and how many of them raters dispute."""
+
+    rated: int
+    disputed: int
+
+
+Lines = QuerySet[Assignment, dict[str, Any]]
 
 
 def item_lines(study: Study, *, disputed: bool = False) -> Lines:
     """Every rated item as a mapping for `line`, those that raters dispute first. SealedError before unblinding."""
+    rows = _counted(study, *(f"item__{name}" for name in _SHOWN))
+    found: Lines = (rows.filter(is_disputed=True) if disputed else rows).order_by("-is_disputed", "item__code")
+    return found
+
+
+def totals(study: Study) -> Totals:
+    """Of the whole study, in one query. SealedError before unblinding."""
+    found = _counted(study, "item", "item__source__truth").aggregate(
+        rated=Count("given"), disputed=Count("given", filter=Q(is_disputed=True))
+    )
+    return Totals(**found)
+
+
+def _counted(study: Study, *columns: str) -> Any:
+    """Each rated item, from the ratings that count: those of the study's own raters, found by their seats."""
     if not study.is_unblinded:
         raise SealedError(f"{study.name} is {study.status}; where its items came from is sealed until it is unblinded")
-    counted = Item.objects.filter(study=study).annotate(
-        given=Count("assignments__rating", filter=_LIVE),
-        judged=Count("assignments__rating", filter=_JUDGED),
-        yes=Count("assignments__rating", filter=_JUDGED & Q(assignments__rating__verdict=True)),
+    rows = Assignment.objects.filter(_COUNTS, rater__study=study).order_by().values(*columns)
+    counted = rows.annotate(
+        yes=Count("rating", filter=Q(rating__verdict=True)),
+        judged=Count("rating", filter=_JUDGED),
+        given=Count("rating"),
     )
-    rated = counted.filter(given__gt=0).annotate(is_disputed=_disputed())
-    rows = rated.filter(is_disputed=True) if disputed else rated
-    return rows.order_by("-is_disputed", "code").values(
-        "code", "source__label", "source__perturbation", "source__truth", "source__experiment", "source__action",
-        "yes", "judged", "given", "is_disputed",
-    )  # fmt: skip
+    return counted.annotate(is_disputed=_disputed())
 
 
 def line(row: dict[str, object]) -> ItemLine:
@@ -69,5 +82,5 @@ def is_disputed(truth: bool | None, yes: int, judged: int) -> bool:
 def _disputed() -> Case:
     """The same for the database."""
     says_no, says_yes = Q(judged__gt=2 * F("yes")), Q(judged__lt=2 * F("yes"))
-    against = Q(source__truth=True) & says_no | Q(source__truth=False) & says_yes
+    against = Q(item__source__truth=True) & says_no | Q(item__source__truth=False) & says_yes
     return Case(When(against & Q(judged__gte=2), then=Value(True)), default=Value(False), output_field=BooleanField())

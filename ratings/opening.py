@@ -100,6 +100,7 @@ def freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
             payload=f.payload,
             payload_sha256=payload_digest(f.payload),
             context=f.context,
+            context_sha256=payload_digest(f.context),
             created_at=now,
         )
         for f in order

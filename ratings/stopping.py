@@ -3,12 +3,15 @@
 from datetime import date
 from typing import NamedTuple
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Q, Sum
+from django.db.models.functions import Coalesce, Least
 from django.utils import timezone
 
 from ratings import protocols
 from ratings.models import Rating, Study
 from ratings.models.answers import FIRST
+
+_COUNTS = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
 
 
 class Stop(NamedTuple):
@@ -20,10 +23,23 @@ class Stop(NamedTuple):
     said: str
 
 
-def look(study: Study, today: date | None = None) -> Stop:
-    """Where the study stands by its own rule: complete, a number of ratings, or the end of its deadline's day."""
-    protocol = protocols.stored(study.protocol)
-    given, planned = counted(study), study.items.count() * study.ratings_per_item
+class Tally(NamedTuple):
+    """Items of a study, ratings that count and what items lack: one with more than it wants makes up for none that has
+    too few. Of those that count, `imported` and `cannot_judge`; beside them `surplus`."""
+
+    items: int
+    given: int
+    missing: int
+    imported: int
+    cannot_judge: int
+    surplus: int
+
+
+def look(study: Study, today: date | None = None, tally: Tally | None = None) -> Stop:
+    """Where the study stands by its own rule: complete, a number of ratings, or the end of its deadline's day. Who has
+    counted already hands over the `tally`."""
+    protocol, seen = protocols.stored(study.protocol), tally or count(study)
+    given, planned = seen.given, seen.items * study.ratings_per_item
     if protocol.stop == "deadline" and study.deadline:
         met = (today or timezone.localdate()) > study.deadline
         return Stop(met, given, planned, _by_date(study.deadline, met))
@@ -32,31 +48,29 @@ def look(study: Study, today: date | None = None) -> Stop:
         return Stop(missing <= 0, given, protocol.stop_ratings, _by_number(missing))
     if not planned:
         return Stop(False, given, planned, "It has no items to rate yet.")
-    missing = still_wanted(study)
-    return Stop(missing == 0, given, planned, _by_number(missing))
+    return Stop(seen.missing == 0, given, planned, _by_number(seen.missing))
+
+
+def count(study: Study) -> Tally:
+    """Counted by the database in one pass over the study's ratings."""
+    every = Rating.objects.filter(assignment__rater__study=study, assignment__rater__dropped=False)
+    per_item = every.order_by().values("assignment__item").annotate(
+        n=Count("pk", filter=_COUNTS),
+        n_imported=Count("pk", filter=_COUNTS & Q(imported=True)),
+        n_cannot_judge=Count("pk", filter=_COUNTS & Q(cannot_judge=True)),
+        n_surplus=Count("pk", filter=Q(assignment__surplus=True)),
+    )  # fmt: skip
+    sums = {name: Coalesce(Sum(f"n_{name}"), 0) for name in ("imported", "cannot_judge", "surplus")}
+    filled = Coalesce(Sum(Least("n", study.ratings_per_item)), 0)
+    found = per_item.aggregate(given=Coalesce(Sum("n"), 0), filled=filled, **sums)
+    items = study.items.count()
+    missing = items * study.ratings_per_item - found.pop("filled")
+    return Tally(items=items, missing=missing, **found)
 
 
 def counted(study: Study) -> int:
     """Ratings that count: first occasion, not released, not surplus, of raters whose ratings were not dropped."""
-    return _counting(study).count()
-
-
-def still_wanted(study: Study) -> int:
-    """Ratings that items lack. One with more than it wants makes up for none that has too few."""
-    each = study.ratings_per_item
-    per_item = dict(_counting(study).values_list("assignment__item").annotate(n=Count("pk")))
-    filled: int = sum(min(n, each) for n in per_item.values())
-    return study.items.count() * each - filled
-
-
-def _counting(study: Study) -> QuerySet[Rating]:
-    return Rating.objects.filter(
-        assignment__item__study=study,
-        assignment__occasion=FIRST,
-        assignment__released_at__isnull=True,
-        assignment__surplus=False,
-        assignment__rater__dropped=False,
-    )
+    return Rating.objects.filter(_COUNTS, assignment__rater__study=study, assignment__rater__dropped=False).count()
 
 
 def _by_date(deadline: date, met: bool) -> str:

@@ -17,6 +17,7 @@ from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
 from ratings.stats.nouns import counted
 from simulation.models import CatalogueEntry
+from wetbench_site.audit_log import security_event
 
 Actor = User | None
 
@@ -192,8 +193,13 @@ def stop_met(study: Study) -> bool:
 
 
 def log(study: Study, kind: str, by: Actor = None, detail: str = "") -> None:
-    """One line in the study's log."""
+    """One line in the study's log; what touches the seal or the way in, in the security log too, without names of seats."""
     StudyEvent.objects.create(study=study, kind=kind, by=by, detail=detail[:300])
+    if kind in _SECURITY:
+        security_event(kind, None, study=study.slug, user=by.pk if by else None)
+
+
+_SECURITY = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
 
 
 def _columns(protocol: StudyProtocol) -> dict[str, Any]:

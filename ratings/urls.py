@@ -3,6 +3,7 @@
 from django.urls import URLPattern
 
 from ratings.views import (
+    account,
     auditing,
     benchmarks,
     building,
@@ -18,18 +19,19 @@ from ratings.views import (
     rating,
     results,
     study,
+    tokens,
     vetting,
 )
 
 app_name = "ratings"
 
 # Raters' pages, and the way to them.
-rater_urls: list[URLPattern] = [*links.urls, *desk.urls, *rating.urls]
+rater_urls: list[URLPattern] = [*links.urls, *account.urls, *desk.urls, *rating.urls]
 
 # The studies' pages, for those with a role in them.
 study_urls: list[URLPattern] = [
     *building.urls, *study.urls, *dashboard.urls, *people.urls, *importing.urls, *export.urls, *vetting.urls,
-    *auditing.urls, *jobs.urls, *results.urls, *figures.urls, *benchmarks.urls, *machines.urls,
+    *auditing.urls, *jobs.urls, *results.urls, *figures.urls, *benchmarks.urls, *machines.urls, *tokens.urls,
 ]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

@@ -11,6 +11,8 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 
+from wetbench_site.audit_log import security_event
+
 ROLES = ("stranger", "account", "rater", "analyst", "admin", "staff", "superuser")
 # stranger: not signed in.  account: anybody signed in.  staff: sees the laboratory, may make studies.
 # rater: in their own seat.  analyst, admin: in that study, or in some study where the address names none.
@@ -52,6 +54,21 @@ TABLE: dict[str, Row] = {
     "ratings:admin_link": _all(READ),
     "ratings:sign_in_here": _all(BOTH),
     "ratings:mail_link": _all(BOTH),
+    "ratings:sign_in_code": _all(BOTH),
+    # One's own account
+    "ratings:account": _row(**dict.fromkeys(ROLES[1:], BOTH)),
+    "ratings:confirm": _row(**dict.fromkeys(ROLES[1:], BOTH)),
+    "ratings:second_step": _row(**dict.fromkeys(ROLES[1:], BOTH)),
+    "ratings:second_step_qr": _row(**dict.fromkeys(ROLES[1:], READ)),
+    "ratings:backup_codes": _row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:backup_file": _row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:end_sessions": _row(**dict.fromkeys(ROLES[1:], POST)),
+    "ratings:tokens": _row(analyst=BOTH, admin=BOTH, staff=BOTH, superuser=BOTH),
+    "ratings:revoke_token": _row(analyst=POST, admin=POST, staff=POST, superuser=POST),
+    # Machines: by token, or from this machine (wetbench_site/health.py)
+    "healthz": _all(READ),
+    "readyz": _all(READ),
+    "metrics": _all(READ),
     # A rater's own pages
     "ratings:desk": _rater(READ),
     "ratings:profile": _rater(BOTH),
@@ -153,6 +170,17 @@ TABLE: dict[str, Row] = {
     "simulation:twins": _laboratory(BOTH),
     "simulation:twin": _laboratory(READ),
     "simulation:retry_twin": _laboratory(POST),
+    # The API asks every request for a token and no session: what a token opens is found out in ratings.api
+    "api:openapi": _all(READ),
+    "api:studies": _all(READ),
+    "api:study": _all(READ),
+    "api:items": _all(READ),
+    "api:item": _all(READ),
+    "api:ratings": _all(READ),
+    "api:statistics": _all(READ),
+    "api:episodes": _all(READ),
+    "api:episode": _all(READ),
+    "api:transcript": _all(READ),
 }
 BACK_OFFICE: Row = _row(superuser=BOTH)  # everything of Django's admin
 
@@ -189,5 +217,7 @@ class AccessTable:
         if not granted and not request.user.is_authenticated and row is not BACK_OFFICE:
             return None  # to the sign-in page, by the next middleware
         if not granted:
+            if row is BACK_OFFICE:
+                security_event("back office refused", request)
             raise Http404
         return None if request.method in granted else HttpResponseNotAllowed(sorted(granted))

@@ -16,7 +16,7 @@ from simulation.models import Job
 KIND: Final = "export"
 BLINDED: Final = "blinded"
 WITH_SOURCES: Final = "with sources"
-VERSION = 3  # raised with every change of what an archive holds
+VERSION = 4  # raised with every change of what an archive holds
 
 
 def refuse(study: Study, blinded: bool) -> None:

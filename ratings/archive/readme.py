@@ -38,7 +38,7 @@ _SHORT = "How the study was made and carried out is in `methods.txt`, what every
 _HOW = (
     "`sha256sum -c SHA256SUMS` checks every file. `datapackage.json` describes them by the Data Package standard 2.0. "
     "The same study exported again with the same version of WetBench gives the same bytes.",
-    "Tables are CSV in UTF-8 with a header. A text that a spreadsheet would take for a formula has one apostrophe before "
+    "Tables are CSV in UTF-8 with a header, every cell quoted. A text that a spreadsheet would take for a formula has one apostrophe before "
     "it; `manage.py import_ratings` takes it off, and other readers should. Flags are 1 and 0, an empty cell is none or "
     "not known, times are UTC.",
 )

@@ -1,5 +1,6 @@
 """What each rater's browser is sent: every page, fragment, refusal and file, fetched inside a transaction that is undone."""
 
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import BigIntegerField, Count, Exists, F, Max, OuterRef, Sum
@@ -21,6 +23,7 @@ from django.test.client import ClientHandler
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
+from ratings import sessions
 from ratings.audit.pages import Page
 from ratings.models import (
     Assignment,
@@ -31,6 +34,7 @@ from ratings.models import (
     RatingEvent,
     Study,
 )
+from wetbench_site.request_facts import REHEARSED
 
 CHUNK = 3  # assignments visited in one transaction: on SQLite all writers wait for it
 MOST_CRAWLED = 40  # pages of one rater that are followed from link to link
@@ -85,10 +89,11 @@ class Browser:
     """A rater's, or a stranger's. An error of the site is an answer like any other."""
 
     def __init__(self, user: User | None = None, strict: bool = False) -> None:
-        self.client = Client(enforce_csrf_checks=strict, raise_request_exception=False, SERVER_NAME=_host())
+        own: dict[str, Any] = {"SERVER_NAME": _host(), REHEARSED: True}
+        self.client = Client(enforce_csrf_checks=strict, raise_request_exception=False, **own)
         self.client.handler = _handler(strict, tuple(settings.MIDDLEWARE))
         if user is not None:
-            self.client.force_login(user, backend=settings.AUTHENTICATION_BACKENDS[0])
+            self.client.cookies[settings.SESSION_COOKIE_NAME] = _session(user)
 
     def send(self, label: str, method: str, url: str, place: Assignment | None = None, **sent: Any) -> Page:
         begin = perf_counter()
@@ -96,7 +101,7 @@ class Browser:
         text = _text(response)
         took = perf_counter() - begin
         item, assignment = (place.item_id, place.pk) if place else (0, 0)
-        headers = dict(response.items())
+        headers = {name: "(random)" if _is_random(name, value) else value for name, value in response.items()}
         return Page(
             label, url, response.status_code, headers, text, item, assignment, took,
             asked_item=item, asked=assignment, cookies=_cookies(response),
@@ -110,6 +115,20 @@ class Browser:
             yield
         finally:
             self.client.cookies = kept
+
+
+def _is_random(name: str, value: str) -> bool:
+    """The id of a request is drawn anew for every answer (wetbench_site/tracing.py); one of another form is looked at."""
+    return name == "X-Request-ID" and re.fullmatch("[0-9a-f]{32}", value) is not None
+
+
+def _session(user: User) -> str:
+    """The key of a session of theirs, as their sign-in would make one; nobody has signed in, and nothing says so."""
+    session = sessions.SessionStore()
+    session[SESSION_KEY], session[HASH_SESSION_KEY] = str(user.pk), user.get_session_auth_hash()
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    session.create()
+    return str(session.session_key)
 
 
 def _host() -> str:

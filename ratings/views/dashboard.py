@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings import drawings, protocol_words, reports, stopping
+from ratings import drawings, protocol_words, reports, stopping, tallies
 from ratings.analyses import filters, store
 from ratings.analyses.filters import TITLES, Choices, Filters
 from ratings.benchmarks import freezing
@@ -59,7 +59,8 @@ def study(request: StudyRequest) -> HttpResponse:
     }
     if row.is_draft:
         return render(request, "ratings/study_draft.html", {**context, **_draft(request)})
-    context |= {"report": reports.study_report(row), "stop": stopping.look(row)}
+    counted = tallies.of(row)
+    context |= {"report": reports.study_report(row, counted), "stop": stopping.look(row, tally=counted.study)}
     context |= _results(request) if row.is_unblinded else {"precision": store.blind_precision(row)}
     return render(request, "ratings/study.html", context)
 

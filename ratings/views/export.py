@@ -3,14 +3,15 @@
 import json
 from typing import NamedTuple
 
+from django.conf import settings
 from django.contrib import messages
-from django.http import Http404, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import exports
+from ratings import confirming, export_limit, exports
 from ratings.analyses import filters
 from ratings.archive import design, orders
 from ratings.models import Study
@@ -25,7 +26,7 @@ from simulation.models import Job
 @study_page("admin", "analyst")
 @never_cache
 @require_safe
-def ratings_csv(request: StudyRequest) -> HttpResponse | StreamingHttpResponse:
+def ratings_csv(request: StudyRequest) -> HttpResponseBase:
     """One row per rating, streamed. Until the study is unblinded the sealed columns are empty and filter nothing."""
     chosen = filters.from_query(request.GET, filters.choices(request.study))
     if chosen.unknown:
@@ -33,8 +34,12 @@ def ratings_csv(request: StudyRequest) -> HttpResponse | StreamingHttpResponse:
     name = _named(request, "ratings-part" if chosen else "ratings", "csv")
     if request.method == "HEAD":
         return attached(HttpResponse(content_type="text/csv; charset=utf-8"), name)
+    if wait := _wait(request):
+        return wait
     lines = exports.csv_lines(request.study, not request.study.is_unblinded, request.user, chosen)
-    return attached(StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8"), name)
+    return attached(
+        StreamingHttpResponse(exports.for_spreadsheets(lines), content_type="text/csv; charset=utf-8"), name
+    )
 
 
 class Variant(NamedTuple):
@@ -48,7 +53,7 @@ class Variant(NamedTuple):
 @study_page("admin", "analyst")
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
-def export(request: StudyRequest) -> HttpResponse:
+def export(request: StudyRequest) -> HttpResponseBase:
     """The study as one archive: asked for by a POST, made by a worker, found here while its file is kept."""
     study = request.study
     if request.method == "POST":
@@ -59,7 +64,21 @@ def export(request: StudyRequest) -> HttpResponse:
     return render(request, "ratings/export.html", context)
 
 
-def _ask(request: StudyRequest, study: Study) -> HttpResponse:
+def _wait(request: StudyRequest) -> HttpResponseBase | None:
+    """Asks who they are where sources go out, and to come later who has had many exports; else None."""
+    if request.study.is_unblinded and (asked := confirming.ask(request, "ratings:export")):
+        return asked
+    if not (seconds := export_limit.seconds_left(request.user)):
+        return None
+    context = {"study": request.study, "minutes": -(-seconds // 60), "most": settings.EXPORTS_PER_HOUR}
+    response = render(request, "ratings/export_wait.html", context, status=429)
+    response["Retry-After"] = str(seconds)
+    return response
+
+
+def _ask(request: StudyRequest, study: Study) -> HttpResponseBase:
+    if wait := _wait(request):
+        return wait
     variant = request.POST.get("variant")
     try:
         if variant not in ("blinded", "full"):

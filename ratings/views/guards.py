@@ -12,16 +12,17 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
-from ratings import access
-from ratings.models import Rater, Study
+from ratings import access, second_step
+from ratings.models import Assignment, Rater, Study
 
 
 class RaterRequest(HttpRequest):
-    """A request that `rater_page` or `seat_page` let through; `rater` is set by `seat_page` alone."""
+    """A request that a guard of raters let through. `rater` is set by `seat_page` and `item_page`, `place` by the latter."""
 
     user: User
     htmx: HtmxDetails
     rater: Rater
+    place: Assignment
 
 
 class StudyRequest(HttpRequest):
@@ -69,6 +70,23 @@ def seat_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) ->
     return guarded
 
 
+def item_page(view: Callable[Concatenate[RaterRequest, P], HttpResponseBase]) -> Guarded:
+    """Like `seat_page`, for addresses with `<uuid:code>`: the user's own assignment is `request.place`. Whoever asks to
+    see it gets its answer and draft with it; who sends something finds the answer under a lock."""
+
+    @login_not_required
+    @wraps(view)
+    def guarded(request: RaterRequest, *args: Any, code: UUID, **kwargs: Any) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return _private(_stranger(request))
+        also = () if request.method == "POST" else ("rating", "draft")
+        request.place = access.assignment_for(request.user, code, *also)
+        request.rater = request.place.rater
+        return _private(view(request, *args, **kwargs))
+
+    return guarded
+
+
 def study_page(*roles: str) -> Callable[[Callable[Concatenate[StudyRequest, P], HttpResponseBase]], Guarded]:
     """For those with one of these roles in the study of `<slug:slug>`: it is `request.study`. Superusers always are."""
 
@@ -77,6 +95,7 @@ def study_page(*roles: str) -> Callable[[Callable[Concatenate[StudyRequest, P], 
         def guarded(request: StudyRequest, *args: Any, slug: str, **kwargs: Any) -> HttpResponseBase:
             request.study = access.study_for(request.user, slug, *roles)
             request.role = access.role_in(request.user, request.study)
+            second_step.require(request, request.role)
             return view(request, *args, **kwargs)
 
         return guarded
@@ -91,6 +110,8 @@ def staff_or_member(view: Callable[Concatenate[StudyRequest, P], HttpResponseBas
     def guarded(request: StudyRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if not (request.user.is_staff or access.studies_of(request.user).exists()):
             raise Http404
+        if second_step.is_required_anywhere(request.user):
+            second_step.require(request, "admin")
         request.role = "staff" if request.user.is_staff else "member"
         return view(request, *args, **kwargs)
 

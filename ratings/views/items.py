@@ -9,6 +9,7 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import URLPattern, path
+from django.utils.functional import cached_property
 from django.views.decorators.http import require_safe
 
 from ratings import comparing, item_lines, rows, screen
@@ -38,6 +39,18 @@ class Ticked(NamedTuple):
     could: int
 
 
+class _Counted(Paginator):  # type: ignore[type-arg]  # of mappings
+    """Pages of rows whose number is known already."""
+
+    def __init__(self, rows: Any, number: int) -> None:
+        super().__init__(rows, PER_PAGE)
+        self.number = number
+
+    @cached_property
+    def count(self) -> int:
+        return self.number
+
+
 @study_page("admin", "analyst")
 @require_safe
 def item_list(request: StudyRequest) -> HttpResponse:
@@ -46,10 +59,9 @@ def item_list(request: StudyRequest) -> HttpResponse:
     context: dict[str, Any] = {"study": study, "may_run": request.role != "analyst", "sealed": not study.is_unblinded}
     if study.is_unblinded:
         only = request.GET.get("show") == "disputed"
-        every, disputed = item_lines.item_lines(study), item_lines.item_lines(study, disputed=True)
-        page = Paginator(disputed if only else every, PER_PAGE).get_page(request.GET.get("page"))
-        n_disputed = page.paginator.count if only else disputed.count()
-        n_unrated = study.items.count() - (every.count() if only else page.paginator.count)
+        totals, wanted = item_lines.totals(study), item_lines.item_lines(study, disputed=only)
+        page = _Counted(wanted, totals.disputed if only else totals.rated).get_page(request.GET.get("page"))
+        n_disputed, n_unrated = totals.disputed, study.items.count() - totals.rated
         lines = [item_lines.line(row) for row in page]
         context |= {"page": page, "lines": lines, "only": only, "n_disputed": n_disputed, "n_unrated": n_unrated}
     return render(request, "ratings/items.html", context)

@@ -10,7 +10,7 @@ from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST, require_safe
 
-from ratings import job_access, machines
+from ratings import confirming, job_access, machines, second_step
 from ratings.archive import orders
 from ratings.job_access import Seen
 from ratings.studies import StudyError
@@ -23,7 +23,7 @@ from simulation.models import Job
 @require_safe
 def job(request: StudyRequest, job: UUID) -> HttpResponse:
     """The job's page; for htmx the fragment alone, which asks again until the job has ended."""
-    seen = job_access.seen(request.user, job)
+    seen = _seen(request, job)
     partial = request.htmx and not request.htmx.history_restore_request
     context = {"job": seen.job, "study": seen.study, "role": seen.role, "may_run": seen.role in ("superuser", "admin")}
     if not partial:
@@ -37,7 +37,7 @@ def job(request: StudyRequest, job: UUID) -> HttpResponse:
 @require_safe
 def job_file(request: StudyRequest, job: UUID, file: int) -> HttpResponseBase:
     """A file that came out of the job, sent piece by piece. Of a study's archive the study's log says who took it."""
-    seen = job_access.seen(request.user, job)
+    seen = _seen(request, job)
     found = next((one for one in job_files.whole(seen.job) if one.pk == file), None)
     if found is None or seen.job.status != "done":
         raise Http404
@@ -46,6 +46,12 @@ def job_file(request: StudyRequest, job: UUID, file: int) -> HttpResponseBase:
         "Content-Disposition": content_disposition_header(True, found.name) or "attachment",
         "Cache-Control": "private, no-store",
     }
+    if (
+        seen.job.kind == orders.KIND
+        and seen.job.params["variant"] != orders.BLINDED
+        and (asked := confirming.ask(request))
+    ):
+        return asked
     if request.method == "GET" and seen.study and seen.job.kind == orders.KIND:
         orders.taken(seen.study, seen.job, request.user, found.sha256)
     pieces = job_files.read(found) if request.method == "GET" else iter(())
@@ -80,8 +86,14 @@ def retry_job(request: StudyRequest, job: UUID) -> HttpResponse:
     return redirect("ratings:job", (again or seen.job).code)
 
 
-def _steered(request: StudyRequest, code: UUID) -> Seen:
+def _seen(request: StudyRequest, code: UUID) -> Seen:
     seen = job_access.seen(request.user, code)
+    second_step.require(request, seen.role)
+    return seen
+
+
+def _steered(request: StudyRequest, code: UUID) -> Seen:
+    seen = _seen(request, code)
     if not seen.may_steer:
         raise Http404
     return seen

@@ -2,15 +2,15 @@
 
 from typing import Any
 
-from django.contrib.auth import login, logout
+from django.contrib.auth import logout
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import access, joining, protocols, reauth, renewing, workload
+from ratings import access, entering, joining, protocols, renewing, workload
 from ratings.access import Door, Opened
 from ratings.models import Invitation, RaterProfile
 from ratings.views import signing_in
@@ -47,9 +47,7 @@ def _consent(request: HttpRequest, token: str, invitation: Invitation) -> HttpRe
             seat = joining.accept(invitation, request.user, form.joining(profile))
         except joining.Gone as gone:
             return _gone(request, token, str(gone))
-        if seat.user is not None:
-            _sign_in(request, seat.user)
-        return redirect("ratings:next", seat.code)
+        return _sign_in(request, seat.user, reverse("ratings:next", args=[seat.code]))
     name = user.get_username() if user else joining.user_name(invitation)
     context = {**_asked(invitation), "form": form, "profile": profile, "user_name": name}
     return render(request, "ratings/consent.html", context, status=422 if sent else 200)
@@ -92,8 +90,7 @@ def _way_back(request: HttpRequest, token: str, seen: Opened) -> HttpResponse:
     opened = access.open_link(token, request.user, "rater")
     if opened.user is None:
         return _gone(request, token, opened.why)
-    _sign_in(request, opened.user)
-    return redirect("ratings:desk")
+    return _sign_in(request, opened.user, reverse("ratings:desk"))
 
 
 def _gone(request: HttpRequest, token: str, why: str) -> HttpResponse:
@@ -113,16 +110,14 @@ def admin_link(request: HttpRequest, token: str) -> HttpResponse:
     if opened.door == Door.GONE or opened.user is None:
         context = {"why": opened.why, "purpose": "admin"}
         return _private(render(request, "ratings/link_gone.html", context, status=410))
-    _sign_in(request, opened.user, fresh=opened.first)
-    return _private(redirect("home"))
+    return _private(_sign_in(request, opened.user, reverse("home"), fresh=opened.first))
 
 
-def _sign_in(request: HttpRequest, user: User, fresh: bool = True) -> None:
-    """This browser is theirs now, under a new session key. Only a `fresh` link says that they are here themselves."""
-    if request.user.pk != user.pk:
-        login(request, user)
-    if fresh:
-        reauth.came_by_link(request)
+def _sign_in(request: HttpRequest, user: User | None, then: str, fresh: bool = True) -> HttpResponse:
+    """This browser is theirs now, after the second step of who has one. Only a `fresh` link says that they are here."""
+    if user is not None and not entering.enter(request, user, then, by_link=True, fresh=fresh):
+        return redirect("ratings:sign_in_code")
+    return redirect(then)
 
 
 def _private(response: HttpResponse) -> HttpResponse:

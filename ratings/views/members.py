@@ -9,6 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ratings import members
+from ratings.confirming import fresh_to_change
 from ratings.models import Membership
 from ratings.studies import StudyError
 from ratings.views.guards import StudyRequest, study_page
@@ -31,6 +32,7 @@ class MemberForm(forms.Form):
 @study_page("admin")
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
+@fresh_to_change
 def roles(request: StudyRequest) -> HttpResponse:
     form = MemberForm(request.POST if request.method == "POST" else None)
     if form.is_valid():
@@ -48,6 +50,7 @@ def roles(request: StudyRequest) -> HttpResponse:
 
 @study_page("admin")
 @require_POST
+@fresh_to_change
 def remove(request: StudyRequest, number: int) -> HttpResponse:
     member = Membership.objects.select_related("user").filter(study=request.study, pk=number).first()
     if member is None:

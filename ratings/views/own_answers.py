@@ -11,7 +11,7 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
 from ratings import access
-from ratings.exports import table_lines
+from ratings.exports import for_spreadsheets, table_lines
 from ratings.models import Rater, Rating
 from ratings.views.guards import RaterRequest, rater_page
 
@@ -47,7 +47,7 @@ def _word(seat: Rater, rating: Rating) -> str:
 def my_ratings(request: RaterRequest) -> HttpResponseBase:
     """All own answers in all studies as CSV: nothing but what the rater saw and said."""
     lines = _lines(list(access.seats_of(request.user).order_by("study__opened_at", "pk")))
-    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    response = StreamingHttpResponse(for_spreadsheets(lines), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = 'attachment; filename="my-ratings.csv"'
     return response
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.http import Http404, HttpResponse
+from django.http import Http404, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST
@@ -39,7 +39,10 @@ def _take(request: RaterRequest, asked: list[PracticeItem], given: dict[str, Pra
     seat, item = request.rater, _item(asked, request.POST.get("item", ""))
     if item.key not in given:
         # Only these two count here: no marks, no note, and no way out of a practice item.
-        form = RatingForm(seat.study, {name: request.POST.get(name, "") for name in ("verdict", "confidence")})
+        only = QueryDict(mutable=True)
+        for name in ("verdict", "confidence"):
+            only.setlist(name, request.POST.getlist(name))
+        form = RatingForm(seat.study, only)
         form.is_valid()
         if form.errors.keys() & {"verdict", "confidence"}:
             return _question(request, asked, item, form, 422)

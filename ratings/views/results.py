@@ -78,7 +78,7 @@ def table(analysis: Analysis, name: str, stem: str) -> HttpResponse:
     """One of its tables, numbers in full."""
     found = analysis.document["tables"][name]
     lines = exports.table_lines([one["name"] for one in found["columns"]], found["rows"], exact=True)
-    response = HttpResponse("".join(lines), content_type="text/csv; charset=utf-8")
+    response = HttpResponse("".join(exports.for_spreadsheets(lines)), content_type="text/csv; charset=utf-8")
     return attached(response, f"{stem}-{name.replace('_', '-')}.csv")
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Count, F, Q, QuerySet
+from django.core.paginator import Paginator
+from django.db.models import Count, Q, QuerySet
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
@@ -12,39 +13,44 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ratings import access, reauth, stopping, studies
 from ratings.forms import GuideForm
-from ratings.models import Study
+from ratings.models import Item, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
 from ratings.views.guards import Guarded, StudyRequest, staff_or_member, study_page
 
+PER_PAGE = 25
+
 
 @staff_or_member
 @require_safe
 def study_list(request: StudyRequest) -> HttpResponse:
     """The studies this user has a role in. Staff may make new ones."""
-    own = counted(access.studies_of(request.user))
-    return render(request, "ratings/studies.html", {"studies": own, "may_make": request.user.is_staff})
+    own = access.studies_of(request.user).order_by("-created_at", "-pk")
+    page = Paginator(own, PER_PAGE).get_page(request.GET.get("page"))
+    shown = own[page.start_index() - 1 : page.end_index()] if page else own.none()
+    context = {"page": page, "studies": counted(shown), "may_make": request.user.is_staff}
+    return render(request, "ratings/studies.html", context)
 
 
-def counted(rows: QuerySet[Study] | None = None) -> QuerySet[Study]:
-    """Studies with the numbers that a list shows; only what counts is counted."""
-    live = Q(items__assignments__occasion=FIRST, items__assignments__released_at__isnull=True)
-    live &= Q(items__assignments__surplus=False, items__assignments__rater__dropped=False)
-    rows = Study.objects.all() if rows is None else Study.objects.filter(pk__in=rows.order_by().values("pk"))
-    return (
-        rows.defer("protocol")
-        .annotate(
-            n_items=Count("items", distinct=True),
-            wanted=F("n_items") * F("ratings_per_item"),
-            given=Count("items__assignments__rating", distinct=True, filter=live),
-            simulated=Count(
-                "items__assignments__rating", distinct=True, filter=live & Q(items__assignments__rater__simulated=True)
-            ),
-        )
-        .order_by("-created_at", "-pk")
-    )
+def counted(rows: QuerySet[Study]) -> list[Any]:
+    """These studies with the numbers that a list shows, in three queries; only what counts is counted."""
+    studies = list(rows.defer("protocol", "guide"))
+    keys = [study.pk for study in studies]
+    items = dict(Item.objects.filter(study__in=keys).values_list("study").annotate(n=Count("pk")))
+    live = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
+    ratings = Rating.objects.filter(
+        live, assignment__rater__study__in=keys, assignment__rater__dropped=False
+    ).order_by()
+    by_study = ratings.values_list("assignment__rater__study")
+    simulated = Count("pk", filter=Q(assignment__rater__simulated=True))
+    given = {key: numbers for key, *numbers in by_study.annotate(n=Count("pk"), simulated=simulated)}
+    for study in studies:
+        study.n_items = items.get(study.pk, 0)  # type: ignore[attr-defined]  # as an annotation would be
+        study.wanted = study.n_items * study.ratings_per_item  # type: ignore[attr-defined]
+        study.given, study.simulated = given.get(study.pk, (0, 0))  # type: ignore[attr-defined]
+    return studies
 
 
 def _mover(move: Callable[[Study, Any], object], said: str) -> Guarded:
@@ -81,7 +87,7 @@ def unblind_study(request: StudyRequest) -> HttpResponse:
         return redirect("ratings:study", slug=study.slug)
     refused = request.method == "POST"
     context = {
-        "study": counted().get(pk=study.pk),
+        "study": counted(Study.objects.filter(pk=study.pk))[0],
         "needs_password": reauth.needs_password(request),
         "refused": refused,
         "stop": stopping.look(study),

@@ -11,7 +11,7 @@ ALIAS = re.compile(r"\bS([1-9]\d{0,2})\b")
 _LONE = re.compile(rf"(?<![A-Za-z0-9]){_WRITTEN}(?![A-Za-z0-9])", re.IGNORECASE)
 # Where an alias stands alone or as one of several things, and not as part of a name such as "Standard S1" or "S1 nuclease".
 _BEFORE = re.compile(r"(?:^|[,;:(\[/+&]|\b(?:and|by|for|from|in|into|of|or|plus|to|with))\s*$", re.IGNORECASE)
-_AFTER = re.compile(r"\s*(?:$|[.,;:)\]/+&]|(?:and|in|into|or|plus|to|with)\b)", re.IGNORECASE)
+_AFTER = re.compile(r"\s{0,12}(?:$|[.,;:)\]/+&]|(?:and|in|into|or|plus|to|with)\b)", re.IGNORECASE)
 _NEAR = 12  # characters that are looked at on either side
 
 

@@ -1,6 +1,7 @@
 """One of everything, and one person of every role, for walking the access table."""
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from uuid import UUID
 
@@ -21,13 +22,18 @@ from simulation import fixtures
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
 
 
-def names(resolver: URLResolver | None = None, space: str = "") -> dict[str, URLPattern]:
+@cache
+def names() -> dict[str, URLPattern]:
     """Every address of ours by its name; Django's admin has one row for all of it."""
+    return _names(get_resolver(), "")
+
+
+def _names(resolver: URLResolver, space: str) -> dict[str, URLPattern]:
     found: dict[str, URLPattern] = {}
-    for entry in (resolver or get_resolver()).url_patterns:
+    for entry in resolver.url_patterns:
         if isinstance(entry, URLResolver):
             inner = f"{entry.namespace}:" if entry.namespace else space
-            found |= {} if entry.app_name == "admin" else names(entry, inner)
+            found |= {} if entry.app_name == "admin" else _names(entry, inner)
         else:
             found[f"{space}{entry.name}"] = entry
     return found
@@ -49,11 +55,13 @@ class World:
         wanted = names()[name].pattern.converters
         return reverse(name, kwargs={key: self._thing(name, key) for key in wanted})
 
-    def ask(self, person: str, method: str, path: str, **headers: str) -> Any:
+    def ask(
+        self, person: str, method: str, path: str, *, data: str = "", content_type: str = "", **headers: str
+    ) -> Any:
         client = Client(raise_request_exception=False)
         if person in self.cookies:
             client.cookies = SimpleCookie(self.cookies[person].output(header="", sep=";"))
-        return client.generic(method, path, headers=headers)
+        return client.generic(method, path, data, content_type or "application/octet-stream", headers=headers)
 
     def _thing(self, name: str, key: str) -> Any:
         return self.things.get(f"{name} {key}") or self.things[key]

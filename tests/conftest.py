@@ -19,8 +19,9 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
     from django.conf import settings
 
     database = settings.DATABASES["default"]
-    if database["ENGINE"] == "django.db.backends.sqlite3":
+    if database["ENGINE"] == "wetbench_site.sqlite":
         database.setdefault("TEST", {})["NAME"] = str(tmp_path_factory.mktemp("db") / "test.sqlite3")
+        database["CONN_MAX_AGE"] = 0  # threads of tests come and go, and some tests want the file for themselves
 
 
 PACED = (
@@ -41,6 +42,8 @@ def quick_clockwork() -> None:
     for name in PACED:
         setattr(settings, name, getattr(settings, name) / 20)
     settings.PRICE_SECONDS = 0  # each test has prices of its own
+    settings.TALLY_SECONDS = 0  # tests change rows behind the back of the log
+    settings.WRITES_PER_MINUTE = settings.EXPORTS_PER_HOUR = 10**6  # tests hurry, and their users share numbers
     settings.WHITENOISE_AUTOREFRESH = True  # else every test client reads all static files when it is made
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a good one takes half a second
 
@@ -72,8 +75,8 @@ def redis_server() -> Iterator[RedisServer]:
 LONG = (
     "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/test_audit_blinding.py",
     "journeys/test_rater_in_browser.py", "journeys/test_admin_in_browser.py", "journeys/test_services.py",
-    "journeys/test_language_models_survive.py", "journeys/test_demo.py", "journeys/test_three_raters.py",
-    "journeys/test_practice_in_browser.py", "journeys/test_studies_in_browser.py", "ratings/test_access.py",
+    "journeys/test_language_models_survive.py", "journeys/test_raters_survive.py", "journeys/test_demo.py",
+    "journeys/test_three_raters.py", "journeys/test_practice_in_browser.py", "journeys/test_studies_in_browser.py", "ratings/test_access.py",
     "simulation/test_workers.py",
 )  # fmt: skip
 

@@ -37,6 +37,7 @@ HOLDERS = """
 UNDER_WAY = """
     select count(*) from simulation_modelcall c join simulation_episode e on e.id = c.episode_id and e.fence = c.fence
     where c.state = 'started' and split_part(e.lease_owner, ':', 2)::int = %(pid)s"""
+WHICH_UNDER_WAY = UNDER_WAY.replace("count(*)", "c.id")
 
 
 class Killed(NamedTuple):
@@ -44,6 +45,7 @@ class Killed(NamedTuple):
 
     workers: int = 0
     calls: int = 0  # that they had under way
+    which: frozenset[int] = frozenset()  # these calls
 
 
 @dataclass
@@ -67,11 +69,11 @@ class House:
         self.processes.append(process)
         return process
 
-    def manage(self, *command: str) -> str:
+    def manage(self, *command: str, seconds: float = 120) -> str:
         """What the command said; it must succeed."""
         process = self.start("manage.py", *command, log=f"command{len(self.processes)}")
-        assert process.wait(120) == 0, process.said()
-        return process.said()
+        assert process.wait(seconds) == 0, process.said()
+        return process.log.read_text(errors="replace")
 
     def dispatcher(self) -> Forked:
         return self.start("manage.py", "dispatch", "--skip-checks")
@@ -198,7 +200,8 @@ def kill_one(house: House, workers: list[Forked], chance: random.Random, before:
     victim.signal(signal.SIGKILL)
     assert victim.wait(20) == -signal.SIGKILL
     workers[workers.index(victim)] = house.worker()
-    return Killed(before.workers + 1, before.calls + house.number(UNDER_WAY, pid=victim.pid))
+    calls = {call for (call,) in house.rows(WHICH_UNDER_WAY, pid=victim.pid)}
+    return Killed(before.workers + 1, before.calls + len(calls), before.which | calls)
 
 
 def most_lost(house: House, worker: Forked) -> int:

@@ -209,7 +209,12 @@ def _items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
     context = {"goal": "Find out how much caffeine there is in the coffee.", "steps": [], "time": ""}
     return [
         Item.objects.create(
-            study=study, payload=p, payload_sha256=blinding.payload_digest(p), context=context, created_at=now
+            study=study,
+            payload=p,
+            payload_sha256=blinding.payload_digest(p),
+            context=context,
+            context_sha256=blinding.payload_digest(context),
+            created_at=now,
         )
         for p in payloads
     ]

@@ -36,16 +36,17 @@ class PostgresCluster:
 
     folder: Path
     port: int
+    fsync: str = "off"
 
     @classmethod
     @contextmanager
-    def started(cls) -> Iterator["PostgresCluster"]:
+    def started(cls, fsync: str = "off") -> Iterator["PostgresCluster"]:
         initdb = program("initdb")
         folder = Path(tempfile.mkdtemp(prefix="wetbench-pg-"))
         if os.geteuid() == 0:
             owner = pwd.getpwnam("postgres")
             os.chown(folder, owner.pw_uid, owner.pw_gid)
-        cluster = cls(folder, free_port())
+        cluster = cls(folder, free_port(), fsync)
         cluster._run(initdb, "-D", str(folder / "data"), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
         cluster.start()
         try:
@@ -55,7 +56,7 @@ class PostgresCluster:
             shutil.rmtree(folder, ignore_errors=True)
 
     def start(self) -> None:
-        options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync=off"
+        options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync={self.fsync}"
         self._run(
             program("pg_ctl"),
             "-D",

@@ -61,6 +61,20 @@ ALLOWED = {
         "simulation.models",
         "simulation.pricing",
     ),
+    "ratings/api": (
+        "ratings.access",
+        "ratings.analyses",
+        "ratings.api",
+        "ratings.archive.fields",
+        "ratings.exports",
+        "ratings.models",
+        "ratings.rows",
+        "ratings.stopping",
+        "ratings.studies",
+        "simulation.lab.bench",
+        "simulation.models",
+        "wetbench_site",
+    ),
     "ratings/archive": (
         "ratings.analyses",
         "ratings.archive",
@@ -86,8 +100,8 @@ ALLOWED = {
     "ratings/machine_checker.py": ("ratings.lanes", "ratings.marking", "ratings.naming", "simulation.checker"),
     "simulation/gym.py": ("simulation.lab", "simulation.offline"),
     "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
-    "simulation": ("simulation",),
-    "wetbench_site": ("wetbench_site", "ratings.views"),
+    "simulation": ("simulation", "wetbench_site.starting"),
+    "wetbench_site": ("wetbench_site", "ratings.models", "ratings.views", "simulation.at_work", "simulation.models"),
 }
 WITHOUT_DJANGO = (
     "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",

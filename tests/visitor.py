@@ -52,8 +52,13 @@ class Visitor:
     site: str
     cookies: http.cookiejar.CookieJar = field(default_factory=http.cookiejar.CookieJar)
 
-    def get(self, path: str) -> Page:
-        return self._send(urllib.request.Request(urllib.parse.urljoin(self.site, path)))
+    def get(self, path: str, timeout: float = 60) -> Page:
+        return self._send(urllib.request.Request(urllib.parse.urljoin(self.site, path)), timeout)
+
+    def post(self, path: str, fields: dict[str, str], headers: dict[str, str], timeout: float = 60) -> Page:
+        """Send these fields, as a script of the page would."""
+        body = urllib.parse.urlencode(fields).encode()
+        return self._send(urllib.request.Request(urllib.parse.urljoin(self.site, path), body, headers), timeout)
 
     def submit(self, page: Page, action: str = "", **values: Any) -> Page:
         """Send a form of a page, as it stands but for these fields."""
@@ -64,12 +69,12 @@ class Visitor:
         request.add_header("Referer", page.url)
         return self._send(request)
 
-    def _send(self, request: urllib.request.Request) -> Page:
+    def _send(self, request: urllib.request.Request, timeout: float = 60) -> Page:
         opener = urllib.request.build_opener(
             urllib.request.HTTPCookieProcessor(self.cookies), urllib.request.ProxyHandler({})
         )
         try:
-            with opener.open(request, timeout=60) as answer:
+            with opener.open(request, timeout=timeout) as answer:
                 return Page(answer.status, answer.url, answer.read().decode(), answer.headers)
         except urllib.error.HTTPError as answer:
             return Page(answer.code, answer.url, answer.read().decode(), answer.headers)

@@ -12,10 +12,11 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class Warm:
     """The process that forks the others, seen from a test."""
 
     process: "subprocess.Popen[str]"
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     @contextmanager
@@ -51,14 +53,15 @@ class Warm:
             process.communicate()
 
     def start(self, database: str, log: Path, *command: str) -> "Forked":
-        """`celery worker ...` or `manage.py ...` on a database of the cluster, as a process of its own."""
+        """`celery worker ...`, `gunicorn ...` or `manage.py ...` on a database of the cluster, as a process of its own."""
         return Forked(self, self.ask(start=command, database=database, log=str(log)), log)
 
     def ask(self, **order: Any) -> Any:
         assert self.process.stdin and self.process.stdout
-        self.process.stdin.write(json.dumps(order) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        with self.lock:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
 
 
 @dataclass
@@ -135,6 +138,10 @@ def become(start: list[str], database: str, log: str) -> int:
         from wetbench_site.celery import app
 
         app.worker_main(start[1:])
+    elif start[0] == "gunicorn":
+        from gunicorn.app.wsgiapp import run
+
+        run()
     else:
         from django.core.management import execute_from_command_line
 

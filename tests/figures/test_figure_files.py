@@ -53,7 +53,8 @@ def test_svg_and_csv_come_at_once_and_print_is_drawn_by_one_job_and_then_sent(ad
     csv = admin_client.get(address(study, "violins", "csv"))
     # The table that the figure shows, under its own name.
     assert (
-        csv.content.decode().startswith("source,verdict,n,median,mean") and "spread.csv" in csv["Content-Disposition"]
+        csv.content.decode("utf-8-sig").startswith('"source","verdict","n","median","mean"')
+        and "spread.csv" in csv["Content-Disposition"]
     )
 
     for ending, begins in (("pdf", b"%PDF-1.7"), ("png", b"\x89PNG")):
@@ -113,7 +114,7 @@ def test_before_the_analysis_is_there_one_is_sent_to_its_job(admin_client, study
 def test_until_its_figures_are_drawn_an_analysis_has_their_numbers_at_once(admin_client, study):
     store.compute(study, Filters())
     csv = admin_client.get(address(study, "rates", "csv"))
-    assert csv.status_code == 200 and csv.content.decode().startswith("source,error,k,n,")
+    assert csv.status_code == 200 and csv.content.decode("utf-8-sig").startswith('"source","error","k","n",')
     # No machine judged anything: there is nothing to take away.
     assert admin_client.get(address(study, "human_model", "csv")).status_code == 404
     for ending in ("svg", "pdf"):

@@ -111,6 +111,6 @@ def test_choices_ask_as_many_queries_for_a_small_study_as_for_a_large_one(study,
 
 def test_numbers_of_a_table_come_back_from_the_file_to_the_last_digit() -> None:
     lines = list(exports.table_lines(("a", "b"), [(1 / 3, "=1"), (-0.1, None)], exact=True))
-    assert lines == ["a,b\r\n", "0.3333333333333333,'=1\r\n", "-0.1,\r\n"]
-    assert float(lines[1].split(",")[0]) == 1 / 3
-    assert list(exports.table_lines(("a",), [(1 / 3,)])) == ["a\r\n", "0.333\r\n"]
+    assert lines == ['"a","b"\r\n', '"0.3333333333333333","\'=1"\r\n', '"-0.1",""\r\n']
+    assert float(lines[1].split(",")[0].strip('"')) == 1 / 3
+    assert list(exports.table_lines(("a",), [(1 / 3,), (-1 / 3,)])) == ['"a"\r\n', '"0.333"\r\n', '"-0.333"\r\n']

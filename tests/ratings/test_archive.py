@@ -1,5 +1,6 @@
 """The archive of a study: what is in it, that it describes itself truly, and that it is the same each time."""
 
+import csv
 import hashlib
 import io
 import json
@@ -193,7 +194,7 @@ def test_every_cell_is_of_the_type_that_its_schema_says(whole: Exported) -> None
             if "schema" in one:
                 fields = one["schema"]["fields"]
                 lines = files[one["path"]].decode().splitlines()
-                assert lines[0].split(",") == [field["name"] for field in fields]
+                assert next(csv.reader(lines)) == [field["name"] for field in fields]
                 types = {field["name"]: readers[field["type"]] for field in fields}
                 for row in exported.rows(files[one["path"]]):
                     for name, cell in row.items():
@@ -222,7 +223,7 @@ def test_the_codebook_has_every_column_of_every_table(whole: Exported) -> None:
             told[row["file"]].append(row["column"])
         assert sorted(told) == sorted(name for name in files if name.endswith(".csv"))
         for name, columns in told.items():
-            assert files[name].decode().splitlines()[0].split(",") == columns
+            assert next(csv.reader(files[name].decode().splitlines())) == columns
         assert told["ratings.csv"] == list(COLUMNS) == list(MEANINGS)
 
 

@@ -99,7 +99,8 @@ def through(settings: Any, middleware: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
-def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str) -> None:
+def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str, settings: Any) -> None:
+    settings.WRITES_PER_MINUTE = 2  # of people; what is rehearsed and undone is no writing
     study = opened(kind, each=6, ratings_per_item=2, raters=2) if kind == TRANSITION else opened(kind)
     audit = auditing.run(study)
     report = audit.report

@@ -202,8 +202,8 @@ def test_runs_are_chosen_frozen_and_compared_from_the_page(django_assert_max_num
     with django_assert_max_num_queries(16):
         page = client.get(made["Location"])
     assert b"Goals reached within k attempts" in page.content
-    lines = client.get(f"{made['Location']}tables/pass_at_k.csv").content.decode().splitlines()
-    assert lines[0].startswith("agent,k,value,low,high,tasks") and len(lines) == 11
+    lines = client.get(f"{made['Location']}tables/pass_at_k.csv").content.decode("utf-8-sig").splitlines()
+    assert lines[0].startswith('"agent","k","value","low","high","tasks"') and len(lines) == 11
     assert client.get(f"{made['Location']}tables/nothing.csv").status_code == 404
     assert client.get(f"{made['Location']}results.json").json()["data"]["attempts"] == 11
 
@@ -215,7 +215,7 @@ def test_files_have_numbers_in_full_and_the_bytes_that_were_hashed() -> None:
     assert hashlib.sha256(answer.content).hexdigest() == made.sha256 == answer["ETag"].strip('"')
     answer = client.get(f"/benchmarks/{benchmark.code}/tables/pass_at_k.csv")
     assert f'filename="benchmark-{benchmark.code}-pass-at-k.csv"' in answer["Content-Disposition"]
-    first = next(csv.DictReader(io.StringIO(answer.content.decode())))
+    first = next(csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"))))
     assert (first["agent"], first["k"], float(first["value"])) == (
         "a",
         "1",

@@ -31,7 +31,7 @@ def everywhere(study: Study) -> set[int]:
     in_file = [row for row in exports.rows(study, blinded=True) if row["counts"] == 1]
     return {
         stopping.counted(study),
-        counted().get(pk=study.pk).given,
+        counted(Study.objects.filter(pk=study.pk))[0].given,
         reports.study_report(study).progress.done,
         len(in_file),
     }

@@ -389,7 +389,7 @@ def test_the_own_download_holds_own_answers_and_nothing_else(rater: Client, seat
     rate_all(other, verdict=False)
     Rating.objects.filter(assignment__rater=seat, assignment__position=2).update(note="=1+1")
     response = rater.get("/rate/mine.csv")
-    rows = list(csv.DictReader(io.StringIO(b"".join(response).decode())))
+    rows = list(csv.DictReader(io.StringIO(b"".join(response).decode("utf-8-sig"))))
     assert list(rows[0]) == [
         "study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at",
     ]  # fmt: skip

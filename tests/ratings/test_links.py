@@ -30,7 +30,7 @@ def test_only_the_hash_of_a_token_is_in_the_database() -> None:
     invitation = Invitation.objects.get()
     assert len(token) >= 43  # 256 bits in base64
     assert all(token not in str(value) for value in vars(invitation).values())
-    assert invitation.expires_at - invitation.created_at == timedelta(days=30)
+    assert invitation.expires_at - invitation.created_at == timedelta(days=7)
 
 
 def test_the_consent_page_shows_what_is_asked_and_uses_nothing_up(client: Client) -> None:

@@ -39,6 +39,9 @@ def at_work(client: Client, rater: Rater) -> Client:
     return client
 
 
+ALL_BITS = (1 << 128) - 1
+
+
 def nth(rater: Rater, position: int = 1) -> Assignment:
     return rater.assignments.get(position=position)
 
@@ -237,6 +240,15 @@ def test_half_a_rating_comes_back_with_what_was_chosen(
     assert f">{asked_for}" in page  # the message itself; the same words stand ready in data-missing
     assert kept in page
     assert sent["submission_id"] in page
+    assert not Rating.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["verdict", "confidence", "note", "revision", "stage", "submission_id"])
+def test_a_form_that_says_two_things_at_once_is_refused_by_name(at_work: Client, rater: Rater, name: str) -> None:
+    page_of(at_work, nth(rater))
+    sent = answer()
+    response = at_work.post(address(nth(rater)), {**sent, name: [sent.get(name, ""), "no"]})
+    assert response.status_code == 422 and f"The form says two things at once: {name}." in response.content.decode()
     assert not Rating.objects.exists()
 
 
@@ -632,13 +644,23 @@ def test_pages_differ_by_what_the_item_shows_and_by_nothing_else(
         response = at_work.get(address(place), headers=headers)
         body = without_token(response.content.decode()).replace(str(place.code), "CODE")
         body = re.sub(r'(name="submission_id" value=")[0-9a-f-]{36}', r"\1", body)
-        return body, {k: v for k, v in response.headers.items() if k != "Content-Length"}
+        return body, {k: v for k, v in response.headers.items() if k not in ("Content-Length", "X-Request-ID")}
 
     one, other = nth(rater, 1), nth(rater, 2)
     other.item.payload = {**one.item.payload}
     other.item.save()
 
     assert shown(one) == shown(other)
+
+
+def test_the_number_of_a_request_tells_nothing_of_the_item(at_work: Client, rater: Rater) -> None:
+    """128 bits, each drawn anew for every request: whatever the item is, each of them is sometimes 1 and sometimes 0."""
+    for place in (nth(rater, 1), nth(rater, 2)):
+        drawn = [int(at_work.get(address(place)).headers["X-Request-ID"], 16) for _ in range(24)]
+        ones, zeros = 0, 0
+        for number in drawn:
+            ones, zeros = ones | number, zeros | ~number
+        assert ones & zeros & ALL_BITS == ALL_BITS and len(set(drawn)) == len(drawn)
 
 
 def test_text_of_a_model_and_of_a_rater_is_shown_as_text(at_work: Client, rater: Rater) -> None:

@@ -283,7 +283,7 @@ def test_a_row_that_cannot_be_is_named_with_its_line_and_column(study: Study, ro
         (b"item,rater,verdict\n", "missing: confidence"),
         (b"item,item,rater,verdict,confidence\n", "stands there twice"),
         (b"\xff\xfe" + HEAD.encode(), "not UTF-8"),
-        (b"PK\x03\x04\xff", "not UTF-8"),
+        (b"PK\x03\x04\xff", "a packed file"),
         (HEAD.encode() + b'\nx,"A,1,5', "not a table"),
         (HEAD.encode() + b"\n" + b"x" * 200_000, "not a table"),
         (HEAD.encode() + b"\n" + b"x,y,1,1\n" * 10_001, "more than 10,000 rows"),

@@ -99,18 +99,23 @@ def test_a_server_that_names_a_time_is_asked_again_no_sooner(
     new_context: NewContext, complaints: list[str], site: str, rater: Rater, status: int
 ) -> None:
     page = chosen(new_context(), site, rater)
-    refused: list[int] = []
+    sent: list[str] = []
 
-    def refuse_once(route: Route) -> None:
-        if route.request.method == "POST" and not route.request.url.endswith("/draft/") and not refused:
-            refused.append(status)
-            route.fulfill(status=status, headers={"Retry-After": "2"})
-        else:
-            route.continue_()
+    def refuse_the_first(route: Route) -> None:
+        if route.request.method == "POST" and not route.request.url.endswith("/draft/"):
+            sent.append(route.request.post_data or "")
+            if len(sent) == 1:
+                return route.fulfill(status=status, headers={"Retry-After": "3600"})
+        return route.continue_()
 
-    page.route("**/rate/**", refuse_once)
+    page.route("**/rate/**", refuse_the_first)
+    page.clock.install()
     page.keyboard.press("Enter")
 
-    expect(page.locator("#unsaved")).to_contain_text("sent again in 2 s.")
+    expect(page.locator("#unsaved")).to_contain_text("sent again in 3600 s.")
+    page.clock.fast_forward("50:00")
+    expect(page.locator("#unsaved")).to_contain_text("sent again in 3600 s.")
+    assert len(sent) == 1
+    page.clock.fast_forward("10:00")
     kept(page, rater, complaints, str(status))
-    assert refused == [status]
+    assert len(sent) == 2

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import emptying
 import pytest
 from model_server import Server, running
 from services import PostgresCluster, RedisServer
@@ -81,6 +82,9 @@ LONG = (
 )  # fmt: skip
 
 
+TOLD = 60  # lines of a failure, from its beginning and its end; a page that Playwright tells has hundreds
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """Two more than there are cores: tests with browsers, leases and workers in them wait half of their time."""
@@ -89,6 +93,7 @@ def pytest_xdist_auto_num_workers() -> int:
 
 def pytest_configure(config: pytest.Config) -> None:
     """xdist would hand out files by how many tests they have, and those with few tests are the long ones."""
+    emptying.install()
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
@@ -108,9 +113,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Under CI nothing is skipped: what a test needs must be there."""
+    """Under CI nothing is skipped: what a test needs must be there. And no failure is told so long that others are cut off."""
     result = yield
     report = result.get_result()  # type: ignore[attr-defined]  # pluggy's old-style wrapper
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped under CI: {report.longrepr}"
+    if told := getattr(report.longrepr, "reprtraceback", None):
+        for entry in told.reprentries:
+            if len(entry.lines) > TOLD:
+                entry.lines[TOLD // 2 : -TOLD // 2] = ["[...]"]

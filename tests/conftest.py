@@ -123,3 +123,4 @@ def pytest_runtest_makereport() -> Iterator[None]:
         for entry in told.reprentries:
             if len(entry.lines) > TOLD:
                 entry.lines[TOLD // 2 : -TOLD // 2] = ["[...]"]
+        report.longrepr.reprcrash.message = report.longrepr.reprcrash.message[:500]

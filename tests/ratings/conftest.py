@@ -1,6 +1,7 @@
 """Who looks at the pages of studies."""
 
 import pytest
+from account_steps import PASSWORD
 from django.contrib.auth.models import User
 from django.test import Client
 
@@ -16,6 +17,12 @@ def staff(client: Client, ada: User) -> Client:
     """Ada's browser."""
     client.force_login(ada)
     return client
+
+
+@pytest.fixture
+def kim(db: None) -> User:
+    """Somebody with a password and an e-mail address."""
+    return User.objects.create_user("kim", "kim@example.org", PASSWORD)
 
 
 @pytest.fixture

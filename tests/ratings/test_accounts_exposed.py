@@ -14,17 +14,16 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from account_steps import PASSWORD, code_of
 from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
 from django.db import connection
-from django_otp.oath import TOTP
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from services import free_port
 
 from ratings import passwords, second_step
 
-PASSWORD = "seven grey pipettes"
 PROXIED = {"Host": "lab.example.org", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
 pytestmark = [pytest.mark.django_db(transaction=True)]
 
@@ -109,7 +108,7 @@ def test_a_superuser_comes_in_by_password_and_code_with_cookies_bound_to_the_hos
     browser.send("/account/second-step/", browser.read("/account/second-step/"), do="begin")
     device = TOTPDevice.objects.get(user=root)
     done = browser.send(
-        "/account/second-step/", browser.read("/account/second-step/"), do="turn on", code=_code(device)
+        "/account/second-step/", browser.read("/account/second-step/"), do="turn on", code=code_of(device)
     )
     backup = re.findall(r"<code>([\w-]+)</code>", done.read().decode())
     assert done.status == 200 and len(backup) == 10
@@ -119,7 +118,7 @@ def test_a_superuser_comes_in_by_password_and_code_with_cookies_bound_to_the_hos
     said = other.send("/login/", other.read("/login/"), username="root", password=PASSWORD)
     assert said.headers["Location"] == "/login/code/"
     assert other.ask("GET", "/studies/").headers["Location"] == "/login/?next=/studies/"
-    in_ = other.send("/login/code/", other.read("/login/code/"), code=_code(device, 1))
+    in_ = other.send("/login/code/", other.read("/login/code/"), code=code_of(device, 1))
     assert in_.status == 302 and other.ask("GET", "/studies/").status == 200
     _bound_to_the_host(in_.headers.get_all("Set-Cookie", []))
     told = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
@@ -128,13 +127,6 @@ def test_a_superuser_comes_in_by_password_and_code_with_cookies_bound_to_the_hos
     shown = log.read_text()
     for secret in (PASSWORD, *backup, second_step.secret_of(device), other.cookies["__Host-wb_session"].value):
         assert secret not in shown and secret.replace(" ", "") not in shown
-
-
-def _code(device: TOTPDevice, later: int = 0) -> str:
-    """What the app shows now, or so many half minutes from now: no code works twice."""
-    totp = TOTP(device.bin_key)
-    totp.time = time.time() + 30 * later
-    return f"{totp.token():06}"
 
 
 def _bound_to_the_host(cookies: list[str]) -> None:

@@ -24,9 +24,9 @@ def send_again(token: str, request: HttpRequest) -> None:
 
 
 def send_way_back(user: User, request: HttpRequest) -> None:
-    """A link that signs a rater in again, by e-mail; nothing for those without an address, or who had one just now."""
+    """A link that signs a rater in again, by e-mail; nothing for staff, those without an address, or who had one just now."""
     recent = SignInLink.objects.filter(user=user, purpose="rater", created_at__gt=timezone.now() - PATIENCE)
-    if not user.email or not user.is_active or user.is_staff or recent.exists():
+    if not user.email or not user.is_active or user.is_staff or user.is_superuser or recent.exists():
         return
     token = signing_in.make_link(user, "rater")
     mailing.send_later(mailing.way_back(user.email, mailing.link(token, mailing.address_of(request))))

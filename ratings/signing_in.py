@@ -38,7 +38,10 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # it has no types
             if throttling.is_locked(request, username):
                 make_password(password)
                 raise PermissionDenied
-        return ModelBackend.authenticate(self, request, username, password, **kwargs)
+        found = ModelBackend.authenticate(self, request, username, password, **kwargs)
+        if found and request is not None and throttling.is_locked(request, found.get_username()):
+            raise PermissionDenied  # of many at once, most were counted as wrong while this one was hashed
+        return found
 
     def get_user(self, user_id: Any) -> User | None:
         """As Django's own, whose rule for who is active it keeps."""

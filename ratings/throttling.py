@@ -7,9 +7,11 @@ from typing import Any
 from axes.handlers.proxy import AxesProxyHandler
 from axes.models import AccessAttempt
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.crypto import salted_hmac
 
 from wetbench_site.audit_log import security_event
 from wetbench_site.client_address import client_address
@@ -18,12 +20,20 @@ _AS = "signing_in_as"
 
 
 def names(request: HttpRequest, name: str) -> None:
-    """This request tries this account, whether or not there is one: an address and a name share their count."""
-    setattr(request, _AS, name[:250])
+    """This request tries this account, whether or not there is one: an address and a name share their count.
+
+    A name of nobody's may be a password in the wrong field: it is counted and logged as a hash that the site's key makes.
+    """
+    known = User.objects.filter(username=name).exists()
+    setattr(request, _AS, name if known else f"nobody {_hashed(name)}")
+
+
+def _hashed(name: str) -> str:
+    return salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[:32]
 
 
 def named(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
-    """The account that is tried, as axes counts it."""
+    """The account that is tried, as axes counts it and the log tells it."""
     return str(getattr(request, _AS, "") or (credentials or {}).get("username") or "")[:250]
 
 

@@ -6,7 +6,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView
-from django.core.validators import MaxLengthValidator, validate_email
+from django.core.validators import MaxLengthValidator
 from django.forms import CharField, EmailField, Form
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
@@ -16,7 +16,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 from django_otp.models import Device
 
-from ratings import entering, passwords, renewing, second_step, signing_in
+from ratings import entering, passwords, renewing, second_step, signing_in, throttling
 from ratings.second_step import Checked
 from wetbench_site.audit_log import security_event
 
@@ -24,7 +24,7 @@ from wetbench_site.audit_log import security_event
 class AddressForm(Form):
     """Where a new link is to go."""
 
-    email = EmailField(label="E-mail address", max_length=254, validators=[validate_email])
+    email = EmailField(label="E-mail address", max_length=254)
     email.widget.attrs["autocomplete"] = "email"
 
 
@@ -37,7 +37,8 @@ class SignInForm(AuthenticationForm):
         self.fields["password"].validators.append(MaxLengthValidator(passwords.LONGEST))
 
     def get_invalid_login_error(self) -> Any:
-        security_event("sign-in failed", self.request, name=str(self.cleaned_data.get("username"))[:150])
+        assert self.request is not None  # both views give it
+        security_event("sign-in failed", self.request, name=throttling.named(self.request))
         return super().get_invalid_login_error()
 
 
@@ -95,7 +96,7 @@ def sign_in_here(request: HttpRequest) -> HttpResponse:
     """A fragment for a dialog. 204 once signed in: the page goes on with what it was doing; 422 with the form if not."""
     if "code" in request.POST and (user := entering.waiting(request)):
         return _code_here(request, user)
-    form = SignInForm(request, request.POST or None)
+    form = SignInForm(request, request.POST if "username" in request.POST else None)
     if request.method == "POST" and form.is_valid():
         if entering.enter(request, form.get_user(), reverse("home")):
             return HttpResponse(status=204)

@@ -54,8 +54,9 @@ def _forget_person(user: User) -> None:
 
 
 def _forget_ways_in(user: User, seats: list[Rater]) -> None:
-    """Links, invitations' addresses, the second step, and every session in any browser."""
+    """Links, invitations' addresses, API tokens, the second step, and every session in any browser."""
     _forget_addresses(user, seats)
+    user.api_tokens.all().delete()
     SignInLink.objects.filter(user=user).delete()
     second_step.forget(user)
     sessions.end_all(user, "erased")

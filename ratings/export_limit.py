@@ -1,4 +1,8 @@
-"""How many exports somebody may take in an hour: counted from the logs of studies and the jobs that make archives."""
+"""How many exports somebody may take in an hour: counted from the logs of studies and the jobs that make archives.
+
+It is looked up before an export is begun: those asked for at the same moment go out together. A brake, then, on what runs wild;
+what went out stands in the log in any case.
+"""
 
 from datetime import timedelta
 

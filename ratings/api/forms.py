@@ -73,7 +73,9 @@ Source: Any = create_model(
 
 class Item(Form):
     item: UUID = Field(description="Its code; random, it says nothing of where the item came from.")
-    ratings: int = Field(description="Ratings that count; before unblinding without those that were imported.")
+    ratings: int = Field(
+        description="Ratings that count; where sources are left out, without those that were imported."
+    )
     could_not_judge: int = Field(description="Of these, raters who could not judge.")
     payload: dict[str, Any] | None = Field(description="What raters saw of it; null until the study is unblinded.")
     context: dict[str, Any] | None = Field(description="The goal and earlier steps; empty where no arm shows them.")

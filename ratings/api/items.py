@@ -53,7 +53,7 @@ def _items(study: Study) -> QuerySet[Item]:
 
 
 def _told(study: Study, rows: Sequence[Item], sources: bool) -> list[forms.Item]:
-    counts = _counts(study, rows)
+    counts = _counts(rows, imported=sources)
     origins = _sources(rows) if sources else {}
     return [_item(study, row, *counts.get(row.pk, (0, 0)), origins.get(row.pk)) for row in rows]
 
@@ -65,14 +65,17 @@ def _item(study: Study, row: Item, given: int, unsure: int, source: forms.Source
     return forms.Item(item=row.code, ratings=given, could_not_judge=unsure, source=source, **shown)
 
 
-def _counts(study: Study, rows: Sequence[Item]) -> dict[int, tuple[int, int]]:
-    """Ratings that count of each, and how many of them could not be judged, as `items.csv` of the archive has them."""
+def _counts(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
+    """Ratings that count of each, and how many of them could not be judged, as `items.csv` of the archive has them.
+
+    Not `imported`: without those that came from elsewhere. Who brought them knows what they are of, and a count would tell where.
+    """
     place = "assignment__"
     live = Rating.objects.filter(
         assignment__item__in=[row.pk for row in rows], assignment__occasion=FIRST, assignment__released_at__isnull=True,
         assignment__surplus=False, assignment__rater__dropped=False,
     )  # fmt: skip
-    if not study.is_unblinded:
+    if not imported:
         live = live.filter(imported=False)
     unsure = Count("pk", filter=Q(cannot_judge=True))
     return {one: (n, m) for one, n, m in live.order_by().values_list(f"{place}item").annotate(n=Count("pk"), m=unsure)}

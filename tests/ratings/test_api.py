@@ -144,6 +144,7 @@ def test_items_are_codes_and_counts_until_unblinding_and_then_what_they_are(stud
     blinded = program(ann, "items:blinded").rows(address)
     assert [row["payload"] for row in blinded] == [row["payload"] for row in after]
     assert {row["source"] for row in blinded} == {None}
+    assert {row["ratings"] for row in blinded} == {2}  # who imported ratings knows what they are of
 
 
 def test_a_study_says_how_far_it_is_as_its_page_does(study: Study, ann: User) -> None:

@@ -15,6 +15,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings import reauth, second_step, sessions
+from ratings.api import tokens
 from ratings.confirming import confirm, fresh_sign_in
 from ratings.views.password_form import change, password_form
 from ratings.views.signing_in import CodeForm
@@ -42,6 +43,7 @@ def account(request: AccountRequest) -> HttpResponse:
         "device": second_step.device_of(request.user),
         "codes_left": second_step.backup_codes_left(request.user),
         "required": second_step.is_required_anywhere(request.user),
+        "may_have_tokens": tokens.may_have(request.user),
         "sessions": sessions.of(request.user),
         "this": request.session.session_key,
     }

@@ -14,6 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from ratings import erasing
 from ratings.api import tokens
 from ratings.api.scopes import SCOPES
 from ratings.api.tokens import TokenError
@@ -96,6 +97,12 @@ def test_raters_and_people_without_a_role_have_no_tokens(study: Study, client: C
             tokens.make(user, "x", ["studies:read"])
 
 
+def test_the_account_page_leads_there_whom_a_token_would_serve(ann: User, study: Study, client: Client) -> None:
+    assert ADDRESS in client.get("/account/").content.decode()
+    client.force_login(factories.seat(study).user)
+    assert ADDRESS not in client.get("/account/").content.decode()
+
+
 def test_one_revokes_ones_own_and_nobody_elses(ann: User, client: Client, ada: User) -> None:
     own, text = tokens.make(ann, "mine", ["studies:read"])
     foreign, _ = tokens.make(ada, "hers", ["studies:read"])
@@ -122,6 +129,12 @@ def test_what_cannot_be_is_refused_in_words(ann: User, changes: dict[str, Any], 
     plain: dict[str, Any] = {"name": "x", "scopes": ["studies:read"], "days": 1}
     with pytest.raises(TokenError, match=said):
         tokens.make(ann, **(plain | changes))
+
+
+def test_erasing_somebody_erases_their_tokens(ann: User) -> None:
+    tokens.make(ann, "notebook of ann", ["studies:read"])
+    erasing.erase(ann)
+    assert not ApiToken.objects.exists()
 
 
 def test_nobody_limits_a_token_to_a_study_they_have_no_role_in(ann: User) -> None:

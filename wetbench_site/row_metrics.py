@@ -1,10 +1,14 @@
-"""The numbers that the database knows, read when they are asked for: they are right for all processes, and after a restart."""
+"""The numbers that the database knows, read when they are asked for: they are right for all processes, and after a restart.
 
-from collections.abc import Iterable, Iterator
+What is counted over a whole table is kept by each process for a minute; the rest is found by an index, however many rows there are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
+from django.core.cache import cache
 from django.db import DatabaseError, InterfaceError, connection
 from django.db.models import Count, Max, Sum
 from django.utils import timezone
@@ -16,6 +20,7 @@ from ratings.models import Rating, RatingEvent
 from simulation.models import Episode, Job, ModelCall, Run, Twin, Worker
 
 ROWS: dict[str, type[Episode] | type[Twin] | type[Job]] = {"episode": Episode, "twin": Twin, "job": Job}
+LATEST_CALLS = 10_000
 
 
 class Rows(Collector):
@@ -35,6 +40,11 @@ registry = CollectorRegistry()
 registry.register(Rows())
 
 
+def _kept(name: str, count: Callable[[], Any]) -> Any:
+    """What this process counted in the last minute, or what there is now."""
+    return cache.get_or_set(f"metrics/{name}", count, settings.TALLY_SECONDS)
+
+
 def _one(name: str, said: str, value: float | None) -> GaugeMetricFamily:
     return GaugeMetricFamily(name, said, value=float(value or 0))
 
@@ -48,7 +58,7 @@ def _many(name: str, said: str, labels: list[str], rows: Iterable[tuple[Any, ...
 
 
 def _ratings() -> Iterator[GaugeMetricFamily]:
-    yield _one("wetbench_ratings", "Ratings that stand.", Rating.objects.count())
+    yield _one("wetbench_ratings", "Ratings that stand.", _kept("ratings", Rating.objects.count))
     yield _one(
         "wetbench_rating_versions",
         "Versions of ratings that were saved.",
@@ -57,12 +67,7 @@ def _ratings() -> Iterator[GaugeMetricFamily]:
 
 
 def _work() -> Iterator[GaugeMetricFamily]:
-    statuses = [
-        (kind, *row)
-        for kind, model in ROWS.items()
-        for row in model.objects.order_by().values_list("status").annotate(number=Count("pk"))
-    ]
-    yield _many("wetbench_rows", "Episodes, twins and jobs by status.", ["kind", "status"], statuses)
+    yield _many("wetbench_rows", "Episodes, twins and jobs by status.", ["kind", "status"], _kept("rows", _statuses))
     waiting = [(kind, model.objects.claimable().count()) for kind, model in ROWS.items()]
     yield _many("wetbench_rows_waiting", "Rows that a worker could play now.", ["kind"], waiting)
     lost = [
@@ -72,9 +77,19 @@ def _work() -> Iterator[GaugeMetricFamily]:
     yield _many("wetbench_leases_lost", "Workers that died on rows now under way.", ["kind"], lost)
 
 
+def _statuses() -> list[tuple[str, str, int]]:
+    return [
+        (kind, *row)
+        for kind, model in ROWS.items()
+        for row in model.objects.order_by().values_list("status").annotate(number=Count("pk"))
+    ]
+
+
 def _calls() -> Iterator[GaugeMetricFamily]:
-    states = ModelCall.objects.order_by().values_list("state").annotate(number=Count("pk"))
-    yield _many("wetbench_model_calls", "Calls of language models by state.", ["state"], states)
+    newest = ModelCall.objects.aggregate(n=Max("pk"))["n"] or 0
+    latest = ModelCall.objects.filter(pk__gt=newest - LATEST_CALLS).order_by().values_list("state")
+    said = f"The latest {LATEST_CALLS} calls of language models by state."
+    yield _many("wetbench_model_calls", said, ["state"], latest.annotate(number=Count("pk")))
     held = Run.objects.aggregate(tokens=Sum("held_tokens"), cost=Sum("held_cost"))
     yield _one("wetbench_model_tokens", "Tokens spent or reserved.", held["tokens"])
     yield _one("wetbench_model_cost_usd", "US dollars spent or reserved.", held["cost"])

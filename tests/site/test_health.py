@@ -11,14 +11,18 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from model_server import Server
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 from services import RedisServer
+from struck import Scene
 
-from simulation.models import Worker
-from wetbench_site import readiness
+from simulation.models import ModelCall, Worker
+from wetbench_site import readiness, row_metrics
 
 TOKEN = "a-token-for-prometheus-alone"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -221,6 +225,32 @@ def test_metrics_of_rows_come_from_the_database(client: Client) -> None:
     assert found['wetbench_workers{kind="celery"}'] == 2
     assert found["wetbench_database_up"] == 1 and found["wetbench_ratings"] == 0
     assert found['wetbench_rows_waiting{kind="episode"}'] == 0
+
+
+def test_whole_tables_are_counted_once_a_minute(client: Client, settings: Settings) -> None:
+    def asked() -> list[str]:
+        with CaptureQueriesContext(connection) as queries:
+            client.get("/metrics")
+        return [query["sql"] for query in queries]
+
+    cache.clear()
+    settings.TALLY_SECONDS = 60
+    try:
+        first, second = asked(), asked()
+    finally:
+        cache.clear()
+    whole = [sql for sql in first if "COUNT(" in sql and " WHERE " not in sql]
+    assert len(whole) == 4  # ratings, episodes, twins, jobs
+    assert len(second) == len(first) - 4 and not set(whole) & set(second)
+
+
+def test_of_calls_the_latest_are_counted(client: Client, model_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = Scene(model_server, "transition")
+    scene.strike({"fault": "wrong_enum"})
+    calls = ModelCall.objects.count()
+    assert calls > 2 and sum(n for name, n in values(client).items() if "model_calls" in name) == calls
+    monkeypatch.setattr(row_metrics, "LATEST_CALLS", 2)
+    assert sum(n for name, n in values(client).items() if "model_calls" in name) == 2
 
 
 def test_an_answer_carries_its_id_and_a_foreign_one_only_from_behind_a_proxy(

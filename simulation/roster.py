@@ -119,7 +119,7 @@ def setup(name: str) -> dict[str, Any]:
 
 
 def key_is_set(provider: str, environ: Environment = os.environ) -> bool:
-    return bool(environ.get(PROVIDERS[provider].key_variable, "").strip())
+    return bool(connections.key_of(provider, environ))
 
 
 def ended(model: LanguageModel, today: date) -> bool:

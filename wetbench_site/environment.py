@@ -5,7 +5,7 @@ A secret NAME may stand in a file instead, which NAME_FILE names. What is unknow
 """
 
 import difflib
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Variable(NamedTuple):
 
 
 PREFIX = "WETBENCH_"  # nobody else's variables begin so
-PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER")
+PROVIDERS = ("ANTHROPIC", "OPENAI", "GEMINI", "OPENROUTER", "LOCAL")
 
 VARIABLES = (
     Variable("WETBENCH_PROFILE", values.choice("embedded", "production"), "embedded"),
@@ -57,7 +57,7 @@ VARIABLES = (
     Variable("WETBENCH_PACE", values.number(), "1"),
     Variable("WETBENCH_JOB_FILE_DAYS", values.number(), "7"),
     *(Variable(f"{name}_API_KEY", values.words("the provider's key"), secret=True) for name in PROVIDERS),
-    *(Variable(f"{name}_BASE_URL", values.ADDRESS) for name in (*PROVIDERS, "LOCAL")),
+    *(Variable(f"{name}_BASE_URL", values.ADDRESS) for name in PROVIDERS),
     Variable("WETBENCH_PROVIDER_CALLS", values.whole(1, 10**6), "64"),
     Variable("WETBENCH_PROVIDER_START", values.whole(1, 10**6), "20"),
     Variable("WETBENCH_CALL_SECONDS", values.number(), "300"),
@@ -118,17 +118,11 @@ def read(environ: Mapping[str, str]) -> Environment:
         except ValueError:
             said = "" if variable.secret else f" is {text!r};"
             problems.append(f"{variable.name}{said} must be {variable.form.allowed}".replace("; must", "; it must"))
+    if texts.get("EMAIL_USE_TLS") == texts.get("EMAIL_USE_SSL") == "true":
+        problems.append("EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them")
     if problems:
         raise Unusable("The environment cannot be used.\n" + "\n".join(f"- {one}" for one in problems))
     return Environment(found, frozenset(name for name, text in texts.items() if text))
-
-
-def place_provider_keys(environ: MutableMapping[str, str]) -> None:
-    """Puts keys that stand in files where the calls of models look for them, as if they had been given so."""
-    for variable in VARIABLES:
-        if variable.name.endswith("_API_KEY") and (key := _text(variable, environ)):
-            environ[variable.name] = key
-            environ.pop(f"{variable.name}_FILE", None)
 
 
 def secrets(environ: Mapping[str, str]) -> set[str]:

@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -44,13 +46,28 @@ def endpoint(provider: str, model_id: str, options: WireOptions, environ: Mappin
     if provider not in PROVIDERS:
         raise ValueError(f"provider: {provider!r} is none of {', '.join(PROVIDERS)}")
     info, values = PROVIDERS[provider], os.environ if environ is None else environ
-    key = values.get(info.key_variable, "").strip()
+    key = key_of(provider, values)
     if info.needs_key and not key:
         raise MissingKey(f"{info.key_variable} is not set: {provider} needs a key")
     if not re.fullmatch(r"[\x21-\x7e]*", key):
         raise MissingKey(f"{info.key_variable} holds blanks or letters that no key has")
     base_url = values.get(info.base_url_variable, "").strip() or info.base_url
     return Endpoint(provider, model_id, options, _address(base_url, info.base_url_variable), key)
+
+
+def key_of(provider: str, environ: Mapping[str, str]) -> str:
+    """The provider's key, from its variable or the file that NAME_FILE names; empty if there is none.
+
+    What stands in a file is never put among the variables, which every child process is given.
+    """
+    name = PROVIDERS[provider].key_variable
+    return (environ.get(name) or _in_file(environ.get(f"{name}_FILE", ""))).strip()
+
+
+@cache
+def _in_file(file: str) -> str:
+    """Read once: the log hides the key that stood there at the start."""
+    return Path(file).read_text(encoding="utf-8") if file else ""
 
 
 def connect(endpoint: Endpoint, transport: httpx2.BaseTransport | None = None) -> Connection:

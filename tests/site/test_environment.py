@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from simulation.providers.base import PROVIDERS
 from wetbench_site import environment
 from wetbench_site.environment import VARIABLES, Unusable
 
@@ -106,12 +107,34 @@ def test_a_file_that_is_not_there_or_one_too_many_is_refused(tmp_path: Path) -> 
     assert line.startswith("WETBENCH_HOSTS_FILE is no variable of WetBench")  # no secret, so no file
 
 
-def test_a_key_of_a_provider_in_a_file_is_found_by_those_who_call_models_and_their_children(tmp_path: Path) -> None:
-    file = tmp_path / "key"
-    file.write_text("sk-from-a-file\n")
-    environ = {"OPENAI_API_KEY_FILE": str(file), "GEMINI_API_KEY": "given"}
-    environment.place_provider_keys(environ)
-    assert environ == {"OPENAI_API_KEY": "sk-from-a-file", "GEMINI_API_KEY": "given"}
+def test_a_key_of_a_provider_in_a_file_is_found_by_those_who_call_models_and_not_put_among_the_variables(
+    tmp_path: Path,
+) -> None:
+    assert {f"{name}_API_KEY" for name in environment.PROVIDERS} == {info.key_variable for info in PROVIDERS.values()}
+    (file := tmp_path / "key").write_text("sk-from-a-file\n")
+    given = {f"{name}_API_KEY_FILE": str(file) for name in environment.PROVIDERS}
+    asked = (
+        "import os, django; django.setup()\n"
+        "from simulation import roster; from simulation.providers import connections\n"
+        "print({roster.key_is_set(name) and connections.key_of(name, os.environ) for name in connections.PROVIDERS})\n"
+        "print([name for name, value in os.environ.items() if 'sk-from' in value])"
+    )
+    here = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    told = subprocess.run(
+        [sys.executable, "-c", asked],
+        cwd=settings.BASE_DIR,
+        env={**here, **given, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout.splitlines() == ["{'sk-from-a-file'}", "[]"]
+
+
+def test_letters_go_by_one_kind_of_tls() -> None:
+    both = {"EMAIL_USE_TLS": "true", "EMAIL_USE_SSL": "true"}
+    assert told(both) == ["EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them"]
+    assert environment.read({"EMAIL_USE_SSL": "true"}).flag("EMAIL_USE_SSL")
 
 
 def test_old_keys_still_open_what_they_signed() -> None:

@@ -1,11 +1,13 @@
 #!/usr/bin/env python
 """Django's command line for WetBench."""
 
+import logging
 import os
 import sys
 
 
 def main() -> None:
+    """A fault ends the command as it ends a request: redacted in the log. `--traceback` shows it whole, to a developer."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
     from django.core.management import execute_from_command_line
 
@@ -15,6 +17,11 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except Unusable as error:
         sys.exit(str(error))
+    except Exception:
+        if "--traceback" in sys.argv:
+            raise
+        logging.getLogger("wetbench.commands").exception("the command failed; with --traceback it says more")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

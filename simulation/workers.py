@@ -111,9 +111,11 @@ def _place_at(kind: str, threads: int) -> Iterator[bool]:
 
 def work(stop: threading.Event, threads: int) -> None:
     """The worker that needs no broker: plays whatever is claimable until told to stop."""
-    lapsed = leases.expire_dead()
-    if lapsed:
-        log.info("took over %d rows of workers that died on this machine", lapsed)
+    try:
+        if lapsed := leases.expire_dead():
+            log.info("took over %d rows of workers that died on this machine", lapsed)
+    except leases.DATABASE_AWAY as error:
+        log.warning("the database did not answer; leases of workers that died run out by themselves: %s", error)
     crew = [threading.Thread(target=_work_on, args=(stop, None, threads), name=f"worker-{n}") for n in range(threads)]
     for member in crew:
         member.start()
@@ -235,6 +237,10 @@ def _sweep(done: threading.Event) -> None:
                 spending.recount_live()
             except leases.DATABASE_AWAY as error:
                 log.warning("could not sweep; trying again: %s", error)
+                close_old_connections()
+            except Exception:
+                # Whatever one part found: without this thread lost calls would hold their slots until somebody restarts it.
+                log.exception("could not sweep; trying again")
                 close_old_connections()
             idle.let_go()
     finally:

@@ -1,11 +1,13 @@
 """How gunicorn serves: `gunicorn wetbench_site.wsgi -c python:wetbench_site.gunicorn_conf`."""
 
+import fcntl
 import gc
 import os
 import shutil
 import sys
 import tempfile
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from wetbench_site import environment, logs, loopback
@@ -29,14 +31,38 @@ control_socket_disable = True
 logconfig_dict = logs.configuration(
     ENVIRONMENT.text("WETBENCH_LOG_FORMAT"), ENVIRONMENT.text("WETBENCH_LOG_LEVEL"), environment.secrets(os.environ)
 )
-NUMBERS = "PROMETHEUS_MULTIPROC_DIR"
+NUMBERS, PREFIX = "PROMETHEUS_MULTIPROC_DIR", "wetbench-numbers-"
 
 
 def on_starting(server: Any) -> None:
     """Refuses, before anything is bound, what the embedded profile may not be bound to."""
     if not ENVIRONMENT.production and (why := loopback.refusal(server.cfg.address)):
         sys.exit(why)
-    server.numbers = os.environ[NUMBERS] = tempfile.mkdtemp(prefix="wetbench-numbers-")
+    _remove_left_behind()
+    server.numbers = os.environ[NUMBERS] = tempfile.mkdtemp(prefix=PREFIX)
+    server.mark = _marked(server.numbers)  # held by every process of this server, until the last one has ended
+
+
+def _remove_left_behind() -> None:
+    """The folders of numbers of servers that were killed outright, which could not do so themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        try:
+            mark = _marked(folder)
+        except OSError:  # a server that runs, or somebody else's
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(mark)
+
+
+def _marked(folder: str | Path) -> int:
+    """The folder, locked as long as this is open in some process. OSError if it cannot be."""
+    mark = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(mark)
+        raise
+    return mark
 
 
 def pre_fork(server: Any, worker: Any) -> None:

@@ -14,8 +14,6 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 # Every variable is declared there; whatever is wrong with one stops the start here.
 ENVIRONMENT = environment.read(os.environ)
 PRODUCTION = ENVIRONMENT.production
-# Providers' keys are looked up among the variables when a model is called: those that stand in files are put there.
-environment.place_provider_keys(os.environ)
 
 
 def kept_secret(path: Path) -> str:
@@ -277,7 +275,7 @@ RETRY_SECONDS, RETRY_MAX_SECONDS, RETRY_WINDOW_SECONDS = 2 * PACE, 120 * PACE, 1
 RETRY_ATTEMPTS = 10
 RETRY_AFTER_MAX_SECONDS = 600
 PRICE_SECONDS = 60  # how long a process believes a price it has read
-TALLY_SECONDS = 60  # how long a process keeps what it counted of a study that does not change; 0: not at all
+TALLY_SECONDS = 60  # how long a process keeps what it counted for pages of a study or for /metrics; 0: not at all
 
 # Every process, gunicorn's and Celery's too, writes the same lines to standard error.
 REQUEST_LOG = ENVIRONMENT.flag("WETBENCH_REQUEST_LOG")

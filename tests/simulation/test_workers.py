@@ -14,7 +14,7 @@ from django.db import connection
 from tests_support import Away, play_out
 from warm_processes import Forked, Warm
 
-from simulation import queueing, workers
+from simulation import queueing, tidying, workers
 from simulation.models import Experiment, Worker
 
 KILLS = 6
@@ -186,3 +186,29 @@ def test_a_worker_that_could_not_say_that_it_is_there_says_so_later(settings) ->
         while not queueing.workers_alive() and time.monotonic() < until:
             time.sleep(0.02)
         assert queueing.workers_alive()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sweep_goes_on_after_whatever_one_of_its_parts_found(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.SWEEP_SECONDS = 0.02
+    tried, often = [], threading.Event()
+
+    def fail() -> None:
+        tried.append(1)
+        if len(tried) == 3:
+            often.set()
+        raise ValueError("a fault of its own")
+
+    monkeypatch.setattr(tidying, "_work", [fail])
+    monkeypatch.setattr(tidying, "_next", [0.0])
+    with workers.sweeping():
+        assert often.wait(10)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_worker_that_starts_while_the_database_is_away_stays() -> None:
+    stop, away = threading.Event(), Away('SELECT "simulation_job"."lease_owner"', times=1)
+    stop.set()
+    with connection.execute_wrapper(away):
+        workers.work(stop, 1)
+    assert away.times == 0

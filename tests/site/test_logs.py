@@ -3,11 +3,15 @@
 import io
 import json
 import logging
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as site
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import AnonymousUser, User
 from django.test import Client, RequestFactory
@@ -232,3 +236,17 @@ def test_django_and_all_servers_write_through_the_one_handler() -> None:
     made = logs.configuration("json", "INFO", set())
     assert made["root"]["handlers"] == ["console"] and list(made["handlers"]) == ["console"]
     assert all(logger["handlers"] == [] and logger["propagate"] for logger in made["loggers"].values())
+
+
+def test_a_fault_in_a_command_is_logged_like_any_other_and_whole_where_that_is_asked_for(tmp_path: Path) -> None:
+    key = "a-key-that-no-shape-tells-of"
+    command = [sys.executable, "manage.py", "shell", "-c", f"raise OSError('no reply from {key}')"]
+    environ = {**os.environ, "LOCAL_API_KEY": key, "WETBENCH_VAR_DIR": str(tmp_path)}
+    plain, whole = (
+        subprocess.run([*command, *more], cwd=site.BASE_DIR, env=environ, capture_output=True, text=True)
+        for more in ([], ["--traceback"])
+    )
+    assert (plain.returncode, whole.returncode) == (1, 1)
+    assert "ERROR wetbench.commands the command failed" in plain.stderr
+    assert f"OSError: no reply from {HIDDEN}" in plain.stderr and key not in plain.stderr
+    assert key in whole.stderr and "Traceback" in whole.stderr

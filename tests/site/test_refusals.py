@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings as site
 from django.core.checks import CheckMessage
 from django.core.management import CommandError, call_command
 from django.db import connection
 from pytest_django.fixtures import Settings
+from services import PostgresCluster
 
 from wetbench_site import loopback, refusals, starting
 from wetbench_site.environment import Unusable
@@ -184,3 +186,23 @@ def test_gunicorn_refuses_to_expose_the_embedded_profile() -> None:
 def test_runserver_refuses_to_expose_the_embedded_profile() -> None:
     with pytest.raises(CommandError, match=re.escape("will not bind 0.0.0.0:1.")):
         call_command("runserver", "0.0.0.0:1", use_reloader=False, skip_checks=True)
+
+
+@pytest.mark.parametrize("broker", [{}, {"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}])
+def test_a_worker_that_is_not_fit_says_why_once(broker: dict[str, str], tmp_path: Path) -> None:
+    done = ran("manage.py", "worker", **broker, WETBENCH_VAR_DIR=str(tmp_path))
+    head, fault = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, head) == (1, "", "WetBench will not start like this:")
+    assert fault.startswith("- The database lacks ") and "manage.py migrate" in fault
+
+
+@pytest.mark.services
+def test_a_postgresql_that_would_forget_is_refused(postgres: PostgresCluster, tmp_path: Path) -> None:
+    """The cluster of the tests runs with fsync=off, which is refused in production alone."""
+    url, check = postgres.new_database("forgetful"), ("manage.py", "check", "--database", "default")
+    here = {"DATABASE_URL": url, "WETBENCH_VAR_DIR": str(tmp_path)}
+    assert ran(*check, **here).returncode == 0
+    assert re.findall(r"wetbench\.E\d+", ran(*check, **here, **EXPOSED).stderr) == ["wetbench.E007"]
+    with psycopg.connect(url, autocommit=True) as told:
+        told.execute("ALTER DATABASE forgetful SET synchronous_commit = off")
+    assert re.findall(r"wetbench\.E\d+", ran(*check, **here).stderr) == ["wetbench.E006"]

@@ -6,16 +6,20 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings as site
 from django.db import connection
 from services import free_port
+
+from wetbench_site import gunicorn_conf
 
 KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
 
@@ -126,3 +130,31 @@ def maps(pid: int) -> str:
         return Path(f"/proc/{pid}/maps").read_text()
     except OSError:
         return ""
+
+
+def test_numbers_of_a_server_that_was_killed_are_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(gunicorn_conf.NUMBERS, "")
+    killed, alive, started = (SimpleNamespace(cfg=SimpleNamespace(address=[])) for _ in range(3))
+    gunicorn_conf.on_starting(killed)
+    gunicorn_conf.on_starting(alive)
+    assert Path(killed.numbers).exists(), "it runs"
+    os.close(killed.mark)  # as the kernel does for whoever is killed
+
+    gunicorn_conf.on_starting(started)
+
+    assert {str(path) for path in tmp_path.iterdir()} == {alive.numbers, started.numbers}
+    for server in (alive, started):
+        os.close(server.mark)
+
+
+def test_a_site_that_is_not_fit_says_why_once_and_is_not_tried_again(tmp_path: Path) -> None:
+    made = Served(tmp_path)
+    made.environ["WETBENCH_WEB_WORKERS"] = "1"
+    made.start()
+    assert made.process.wait(60) == 4
+    told = made.log.read_text()
+    assert told.startswith("WetBench will not start like this:\n- The database lacks ")
+    assert told.count("manage.py migrate") == 1 and "wsgi.py" not in told

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandParser
 
 from simulation.management.arguments import between
 from simulation.management.supervising import manage, supervise
+from wetbench_site import starting
 
 
 class Command(BaseCommand):
@@ -28,6 +29,7 @@ class Command(BaseCommand):
         parser.add_argument("--quiet", action="store_true", help="say nothing: somebody else does")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        starting.refuse_unfit()  # once, before each of its processes would say so
         threads = str(options["threads"] or (32 if settings.CELERY_BROKER_URL else 4))
         commands = {"worker": manage("work", "--threads", threads)}
         if settings.CELERY_BROKER_URL:

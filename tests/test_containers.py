@@ -44,6 +44,11 @@ def test_a_container_can_write_nowhere_but_where_it_is_told_and_gains_no_rights(
     assert re.findall(r"^USER (\S+)$", DOCKERFILE, flags=re.M) == ["wetbench"]
 
 
+def test_no_log_fills_the_disk() -> None:
+    for service in COMPOSE["services"].values():
+        assert {"max-size", "max-file"} <= set(service["logging"]["options"])
+
+
 def test_the_site_is_reached_from_its_own_host_alone_and_the_database_from_no_host() -> None:
     ports = {name: service["ports"] for name, service in COMPOSE["services"].items() if "ports" in service}
     assert ports == {"web": ["127.0.0.1:8000:8000"]}
@@ -112,8 +117,8 @@ def safe_postgres() -> Iterator[PostgresCluster]:
 class Container:
     """Runs commands of one service with its environment and without rights."""
 
-    def __init__(self, image: Path, environment: dict[str, str], ports: dict[str, str]) -> None:
-        self.image, self.environment, self.ports = image, environment, ports
+    def __init__(self, image: Path, environment: dict[str, str], here: dict[str, str]) -> None:
+        self.image, self.environment, self.here = image, environment, here
 
     def start(self, command: list[str]) -> subprocess.Popen[str]:
         words = [self._here(word) for word in command]
@@ -156,7 +161,7 @@ class Container:
 
     def _here(self, word: str) -> str:
         word = sys.executable if word == "python" else word.replace("python manage.py", f"{sys.executable} manage.py")
-        for there, here in self.ports.items():
+        for there, here in self.here.items():
             word = word.replace(there, here)
         return word
 
@@ -178,7 +183,9 @@ def container(image: Path, tmp_path: Path, safe_postgres: PostgresCluster, redis
     fixed = {"WETBENCH_PROFILE": "production", "WETBENCH_VAR_DIR": str(var), "PYTHONDONTWRITEBYTECODE": "1"}
     own = {"WETBENCH_HOSTS": "wetbench.example.org", "WETBENCH_URL": "https://wetbench.example.org"}
     environment = {"PATH": os.environ["PATH"], "HOME": str(var), **given, **fixed, **own}
-    return Container(image, environment, {"0.0.0.0:8000": f"0.0.0.0:{(port := free_port())}", ":8000/": f":{port}/"})
+    (backups := tmp_path / "backups").mkdir()
+    here = {"0.0.0.0:8000": f"0.0.0.0:{(port := free_port())}", ":8000/": f":{port}/", "/backups": str(backups)}
+    return Container(image, environment, here)
 
 
 @pytest.mark.services
@@ -192,3 +199,4 @@ def test_every_command_of_the_containers_runs_and_every_health_check_is_content(
             until = time.monotonic() + 40
             while "celery" not in container.becomes(OURS["worker"]["healthcheck"]["test"][1:]):
                 assert time.monotonic() < until
+    assert "0 ratings" in container.run(OURS["backup"]["command"])

@@ -35,7 +35,8 @@ def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
         moved = redealing.deal_free(study, seats).given
     if not (designs.is_pool(study) or designs.is_crossed(study)):
         moved += redealing.even_out(study, seats)
-    study.protocol["raters"] = study.protocol.get("raters", 0) + n
+    crossed = designs.is_crossed(study)  # whose document wants as many raters as ratings, whoever left
+    study.protocol["raters"] = study.ratings_per_item if crossed else study.protocol.get("raters", 0) + n
     study.save(update_fields=["protocol", "ratings_per_item"])
     names = ", ".join(seat.label for seat in seats)
     log(study, "replanned", by, f"{names} added, with {counted(moved, 'item')}")

@@ -159,10 +159,7 @@ class History:
         if self.study.status in ("open", "paused"):
             wrong = self.rng.choice(("none", "obvious"))
             sources = [{"cast": "offline", "perturbation": wrong, "count": 1}]
-            asked = {**self.study.protocol, "sources": sources}
-            if asked["design"] == "crossed":  # who was dropped holds a seat and no rating
-                asked["raters"] = asked["ratings_per_item"]
-            found = pool.find(studies.read_protocol(asked))
+            found = pool.find(studies.read_protocol({**self.study.protocol, "sources": sources}))
             known = set(self.study.items.values_list("payload_sha256", flat=True))
             seating.add_items(self.study, [one for one in found if one.candidate.content not in known][:2])
 

@@ -112,6 +112,21 @@ def test_in_a_crossed_study_a_late_rater_gets_every_item_and_each_wants_one_rati
     check(study)
 
 
+@pytest.mark.parametrize("withdrawal", ["keep", "drop"])
+def test_the_document_of_a_crossed_study_whose_rater_was_replaced_can_be_opened_again(db, withdrawal) -> None:
+    factories.pool(20)
+    study = factories.open_study(**plain(10), design="crossed", ratings_per_item=3, withdrawal=withdrawal)
+    seating.withdraw(factories.seat(study))
+    study.refresh_from_db()
+    seating.add_seats(study, 1)
+    study.refresh_from_db()
+    assert set(map(len, live(study).values())) == {3}
+
+    copy = studies.duplicate(study)
+    studies.open_study(copy)
+    assert copy.raters.count() == 3
+
+
 def test_more_seats_than_a_study_may_have_are_refused(balanced) -> None:
     for count in (0, 195):
         with pytest.raises(StudyError, match="a study has at most 200"):

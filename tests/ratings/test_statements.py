@@ -1,5 +1,6 @@
 """Queries that are written once and asked again: they give what Django's own give, whoever asks and with whatever values."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
@@ -8,8 +9,8 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from rating_room import open_study
 
-from ratings import access, answering, serving, sessions
-from ratings.models import Assignment, BrowserSession, RatingEvent
+from ratings import access, answering, serving, sessions, studies
+from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
 from ratings.statements import Statement
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -66,12 +67,51 @@ def test_counts_are_those_of_the_seat_asked_for() -> None:
     assert serving.progress(second) == (0, second.assignments.count())
 
 
-def test_an_answer_heeds_what_happened_after_its_assignment_was_read() -> None:
-    """The rows are locked by a short statement, and read anew where it tells of a change."""
-    seat = open_study(items=4, raters=1).raters.get()
-    stale = Assignment.objects.select_related("item", "rater__study").get(rater=seat, position=1)
-    seat.finished_at = datetime.now(UTC)
-    seat.save()
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
-    with pytest.raises(answering.StudyClosed, match="You have finished"):
-        answering.rate(stale, True, 4, uuid4())
+
+def read_before(change: Callable[[Assignment], object]) -> Assignment:
+    """An assignment with its seat and study as they were before the change."""
+    seat = open_study(items=4, raters=1).raters.get()
+    place = Assignment.objects.select_related("item", "rater__study").get(rater=seat, position=1)
+    change(place)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda place: Rater.objects.filter(pk=place.rater_id).update(finished_at=NOW), "You have finished"),
+        (lambda place: Rater.objects.filter(pk=place.rater_id).update(withdrawn_at=NOW), "You have withdrawn"),
+        (lambda place: studies.pause(place.rater.study), "is paused"),
+        (lambda place: studies.close(place.rater.study), "is closed"),
+        (lambda place: Assignment.objects.filter(pk=place.pk).delete(), "no longer yours"),
+    ],
+    ids=["finished", "withdrawn", "paused", "closed", "dealt to another"],
+)
+def test_an_answer_heeds_what_happened_after_its_assignment_was_read(
+    change: Callable[[Assignment], object], said: str
+) -> None:
+    """Study, seat and place are locked by short statements, and read anew only where these tell of a change."""
+    place = read_before(change)
+
+    with pytest.raises(studies.StudyError, match=said):
+        answering.rate(place, True, 4, uuid4())
+
+    assert not RatingEvent.objects.exists()
+
+
+def test_an_answer_names_the_instructions_that_its_rater_has_seen_by_then() -> None:
+    place = read_before(lambda place: Rater.objects.filter(pk=place.rater_id).update(guide_seen=7))
+
+    assert answering.rate(place, True, 4, uuid4()).rating.guide_version == 7
+
+
+def test_the_draft_of_an_answer_goes_with_it_and_that_of_no_other() -> None:
+    one, other = open_study(items=4, raters=1).raters.get().assignments.order_by("position")[:2]
+    for place in (one, other):
+        assert answering.save_draft(place, answering.Answer(True, 4))
+
+    answering.rate(one, True, 4, uuid4())
+
+    assert list(Draft.objects.values_list("assignment", flat=True)) == [other.pk]

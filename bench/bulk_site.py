@@ -74,7 +74,7 @@ def make(plans: list[Plan]) -> None:
     """All of them in an empty, migrated database. The same plans give the same rows."""
     begin()
     rng = random.Random(0)
-    payloads = list(_payloads())
+    payloads = list(reference_payloads())
     admin = User.objects.create(username="admin", is_staff=True, is_superuser=True, password="!")
     ids = [Ids(1, 1, 1, 1, 1)]
     for plan in plans:
@@ -101,7 +101,7 @@ def make(plans: list[Plan]) -> None:
     finish()
 
 
-def _payloads() -> Iterator[dict[str, Any]]:
+def reference_payloads() -> Iterator[dict[str, Any]]:
     """Every step of the reference protocols, as raters see it."""
     actions, _ = catalogue.read_directory(FIXTURES / "actions")
     for spec, _ in experiments.read_directory(FIXTURES / "experiments", actions):

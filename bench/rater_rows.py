@@ -29,7 +29,7 @@ WANTED = 3
 @transaction.atomic
 def make(raters: int, studies: int, items: int) -> list[dict[str, Any]]:
     """Who may go where: for each rater both cookies' keys (of the site, of the floor) and the first address of each study."""
-    payloads = list(bulk_site._payloads())
+    payloads = list(bulk_site.reference_payloads())
     users = [User.objects.create(username=f"rater-{n}", password="!") for n in range(raters)]
     RaterProfile.objects.bulk_create(RaterProfile(user=user, answered_at=timezone.now()) for user in users)
     starts = [_study(f"study-{n}", users, items, payloads, random.Random(n)) for n in range(studies)]

@@ -77,6 +77,25 @@ def test_file_and_report_come_from_the_same_rows_in_one_query(study, admin_user,
         assert len(list(exports.rows(study, blinded=False))) == 20
 
 
+@pytest.mark.parametrize("blinded", [True, False])
+def test_a_file_takes_as_many_queries_for_twenty_ratings_as_for_ten(db, client, admin_user, blinded) -> None:
+    factories.pool(20)
+    client.force_login(admin_user)
+    asked = []
+    for count in (10, 20):
+        source = [{"cast": "offline", "perturbation": "none", "count": count}]
+        study = factories.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
+        for rater in study.raters.all():
+            factories.rate_all(rater)
+        if not blinded:
+            factories.unblinded(study, admin_user)
+        with CaptureQueriesContext(connection) as queries:
+            file = b"".join(client.get(f"/studies/{study.slug}/ratings.csv").streaming_content)
+        assert file.count(b"\n") == 1 + count
+        asked.append(len(queries))
+    assert asked[0] == asked[1]
+
+
 def test_an_export_is_logged_and_a_refused_one_is_not(study, admin_user) -> None:
     with pytest.raises(SealedError):
         csv_lines(study, False, admin_user)

@@ -14,10 +14,11 @@ from rating_room import open_study
 from tests_support import race
 
 from ratings import answering, serving, studies
-from ratings.models import Assignment, Rater, Rating
+from ratings.models import Assignment, ItemSource, Rater, Rating
 from ratings.views import drawn_items
 
 HTMX = {"HX-Request": "true"}
+WAY = 4  # session, user, seat; next
 SHOWN = 7  # session, user, item; opened; last answer, progress, keys
 ANSWERED = (
     14  # session, user, item; begin, study, place, known?, rating, version, draft, next, opened, commit; progress
@@ -29,10 +30,11 @@ def at(rater: Rater, position: int) -> Assignment:
 
 
 def asked(client: Client, how: str, place: Assignment, **sent: Any) -> int:
-    """The number of statements, those that begin and end a transaction included."""
+    """The number of statements, those that begin and end a transaction included; none of them reads a source."""
     with CaptureQueriesContext(connection) as statements:
         response = getattr(client, how)(f"/rate/{place.code}/", **sent)
     assert response.status_code == 200
+    assert not any(ItemSource._meta.db_table in query["sql"] for query in statements.captured_queries)
     return len(statements)
 
 
@@ -44,6 +46,9 @@ def test_an_item_and_an_answer_take_as_many_queries_in_a_study_twice_as_long(cli
     answers = {"verdict": "yes", "confidence": "4", "revision": "0"}
 
     for position in (1, 2, 3):
+        with CaptureQueriesContext(connection) as on_the_way:
+            sent_on = client.get(f"/rate/study/{seat.code}/")
+        assert (sent_on["Location"], len(on_the_way)) == (f"/rate/{at(seat, position).code}/", WAY)
         sent = {"data": answers | {"submission_id": str(uuid.uuid4())}, "headers": HTMX}
         shown = asked(client, "get", at(seat, position))
         answered = asked(client, "post", at(seat, position), **sent)

@@ -175,12 +175,12 @@ def end(site: Site, told: argparse.Namespace) -> dict[str, Any]:
     try:
         house.until_ended(told.play_out)
     except AssertionError as late:
-        found["episodes did not end in time"] = str(late)
+        left = {one.pid: one.poll() for one in (*site.strikes.workers, site.strikes.dispatcher)}
+        found["episodes did not end in time"] = f"{late}\nWorkers and dispatcher, None for one at work: {left}"
     found |= disturbed.wrong(house)
     events, ratings = (confirmed.rows(house.rows, sql) for sql in (confirmed.EVENTS, confirmed.RATINGS))
     found |= confirmed.wrong(list(site.raters[0].journal.entries()), events, ratings)
-    if errors := report.gathered(site.raters).errors:
-        found["a rater saw an error"] = dict(errors)
+    found |= report.wrong(report.gathered(site.raters))
     if lost := site.strikes.calls_lost_otherwise():
         found["lost calls are not those that were under way when a worker was killed"] = lost
     return found

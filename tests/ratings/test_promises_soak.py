@@ -1,11 +1,13 @@
 """The soak's own judge: on a history written by hand it finds nothing, and whatever is lost or doubled it names."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
 from soaking import confirmed, report
 from soaking.confirmed import Row
 from soaking.journal import CONFIRMED, SENT, Entry, Journal
+from soaking.rater import Counts
 
 # Place a: answered yes 4 (s1), corrected to yes 5 (s2). Place b: no 2 (s3).
 EVENTS = (Row("s1", "a", 1, True, 4), Row("s2", "a", 2, True, 5), Row("s3", "b", 1, False, 2))
@@ -49,6 +51,14 @@ def test_an_answer_that_was_never_confirmed_is_named() -> None:
     assert confirmed.wrong(entries, EVENTS, RATINGS) == {"an answer was sent and never confirmed": ["s3"]}
 
 
+def test_an_error_that_a_rater_saw_and_a_500_that_was_tried_again_are_named_and_what_was_away_is_not() -> None:
+    met = Counts(faults=Counter({"503": 3, "no answer (ConnectionResetError)": 2}))
+    assert report.wrong(met) == {}
+    met.faults["500"] += 1
+    met.errors["POST 403"] += 1
+    assert report.wrong(met) == {"a rater saw an error": {"POST 403": 1}, "the web server answered 500": 1}
+
+
 def test_the_journal_reads_as_it_was_written(tmp_path: Any) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     for entry in told(SENT, CONFIRMED):
@@ -57,7 +67,7 @@ def test_the_journal_reads_as_it_was_written(tmp_path: Any) -> None:
 
 
 def test_the_report_says_in_its_first_line_whether_anything_is_wrong() -> None:
-    well = report.document({"minutes": 1}, [], report.Counter({"web server killed": 2}), {"episodes": 3}, {})
+    well = report.document({"minutes": 1}, [], Counter({"web server killed": 2}), {"episodes": 3}, {})
     assert report.text(well).startswith("# Nothing lost, nothing doubled")
     assert "- web server killed: 2" in report.text(well)
     assert report.text({**well, "wrong": {"lost": ["s1"]}}).startswith("# Something is wrong")

@@ -26,6 +26,12 @@ def gathered(raters: Sequence[Rater]) -> Counts:
     return every
 
 
+def wrong(every: Counts) -> dict[str, Any]:
+    """What no rater should have met. A 500 is wrong even if the next try was taken: whatever is away is answered 503."""
+    found = {"a rater saw an error": dict(every.errors), "the web server answered 500": every.faults["500"]}
+    return {name: shown for name, shown in found.items() if shown}
+
+
 def document(
     told: dict[str, Any], raters: Sequence[Rater], struck: Counter[str], played: dict[str, Any], found: dict[str, Any]
 ) -> dict[str, Any]:

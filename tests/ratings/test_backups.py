@@ -24,6 +24,7 @@ from ratings.api import tokens
 from ratings.backups import counting, keeping, making, manifest, opening, postgres, restoring, sqlite
 from ratings.backups.faults import BackupError
 from ratings.backups.making import Made
+from ratings.backups.restoring import Restored
 from ratings.models import Assignment, Draft, Item, Rater, Rating, RatingEvent
 from ratings.signing_in import Door
 from ratings.verifying import answers
@@ -51,6 +52,16 @@ def silent(said: str) -> None:
 
 def backup(folder: Path) -> Made:
     return making.backup(folder, silent, scratch=False)
+
+
+def restore(file: Path) -> Restored:
+    """As when the site is stopped. What else is at work in this process is told if that is in the way."""
+    try:
+        return restoring.restore(file, silent, replace=True)
+    except BackupError as error:
+        error.add_note(f"threads of this process: {', '.join(one.name for one in threading.enumerate())}")
+        error.add_note(f"workers: {list(Worker.objects.values_list('owner', 'kind', 'seen_at'))}")
+        raise
 
 
 class Raters:
@@ -193,7 +204,7 @@ def test_a_file_that_is_not_what_was_written_is_refused_by_name_and_nothing_is_t
 def test_while_a_worker_is_alive_or_the_file_is_open_nothing_is_restored(made: Made) -> None:
     alive = Worker.objects.create(owner="host:1:x", kind="embedded")
     with pytest.raises(BackupError, match="Workers are alive: host:1:x"):
-        restoring.restore(made.file, silent, replace=True)
+        restore(made.file)
     Worker.objects.filter(pk=alive.pk).update(seen_at=timezone.now() - timedelta(days=1))
     here, done = threading.Event(), threading.Event()
 
@@ -213,7 +224,7 @@ def test_while_a_worker_is_alive_or_the_file_is_open_nothing_is_restored(made: M
         done.set()
         holder.join()
     assert Worker.objects.exists()
-    restoring.restore(made.file, silent, replace=True)
+    restore(made.file)
     assert not Worker.objects.exists()
 
 
@@ -223,7 +234,7 @@ def test_what_workers_held_is_free_after_a_restore(folder: Path) -> None:
     from simulation.models import Job
 
     held = job("study/a", "running", fence=4)
-    restoring.restore(backup(folder).file, silent, replace=True)
+    restore(backup(folder).file)
     row = Job.objects.get(pk=held.pk)
     assert (row.lease_until, row.fence) == (None, 5)
 
@@ -235,7 +246,7 @@ def test_no_link_and_no_token_works_after_a_restore_for_those_withdrawn_since_ar
     invitation, link = inviting.invite(seat), signing_in.make_link(root, "admin")
     token = tokens.make(root, "notebook", ["studies:read"])[1]
     made = backup(folder)
-    restoring.restore(made.file, silent, replace=True)
+    restore(made.file)
     found = joining.find(invitation)
     assert found is not None and "withdrawn" in joining.why_gone(found)
     assert signing_in.look_at_link(link, AnonymousUser(), "admin").door == Door.GONE
@@ -253,7 +264,7 @@ def test_a_backup_of_an_older_version_is_migrated_and_verified_when_it_is_restor
         call_command("migrate", "ratings", "0009", verbosity=0)
         made = backup(folder)
     assert "ratings.0010_scale" not in made.told.held.migrations
-    restored = restoring.restore(made.file, silent, replace=True)
+    restored = restore(made.file)
     assert "ratings.0010_scale" in restored.migrated
     assert counting.held().ratings_sha256 == made.told.held.ratings_sha256
     assert [one.findings for one in restored.looked if one.check.name in ("migrations", "contexts of items")] == [
@@ -273,7 +284,7 @@ def test_a_restore_that_was_killed_half_way_is_told_of_and_undone(folder: Path) 
         place = sqlite.place()
         for ending in ("", "-wal", "-journal"):
             place.with_name(f".{place.name}.restoring{ending}").write_bytes(b"half")
-        restoring.restore(made.file, silent, replace=True)
+        restore(made.file)
         assert not list(place.parent.glob(".*restoring*"))
     else:
         postgres.set_aside(f"{postgres.ASIDE}20260101000000")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.test import Client
 from django.urls import path
@@ -25,6 +26,14 @@ def flows(request: HttpRequest) -> StreamingHttpResponse:
     return StreamingHttpResponse(iter([b"a", b"b"]), content_type="text/csv")
 
 
+def database_away(request: HttpRequest) -> HttpResponse:
+    raise OperationalError("connection refused")
+
+
+def careless(request: HttpRequest) -> HttpResponse:
+    return HttpResponse("{}", headers={name: "*" for name, _ in headers.HEADERS if name != "Cache-Control"})
+
+
 def too_many(request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=429, headers={"Retry-After": "60"})
 
@@ -34,6 +43,8 @@ urlpatterns = [
     path("fails/", fails, name="fails"),
     path("flows/", flows, name="flows"),
     path("many/", too_many, name="many"),
+    path("away/", database_away, name="away"),
+    path("careless/", careless, name="careless"),
 ]
 handler400, handler500 = urls.handler400, urls.handler500
 
@@ -48,6 +59,13 @@ ANSWERS: dict[str, tuple[int, Callable[[Client], Any]]] = {
     "too large": (413, lambda client: client.post("/login/", {"username": "a" * (1 << 21)})),
     "too many": (429, lambda client: client.get("/many/")),
     "a fault": (500, lambda client: client.get("/fails/")),
+    "the database away": (503, lambda client: client.get("/away/")),
+    "a view that says otherwise": (200, lambda client: client.get("/careless/")),
+    "health": (200, lambda client: client.get("/healthz")),
+    "numbers": (200, lambda client: client.get("/metrics")),
+    "an answer of the API": (401, lambda client: client.get("/api/v1/studies")),
+    "the description of the API": (200, lambda client: client.get("/api/v1/openapi.json")),
+    "nothing there in the API": (404, lambda client: client.get("/api/v1/nowhere")),
     "a stream": (200, lambda client: client.get("/flows/")),
     "a file of the site": (200, lambda client: client.get("/static/site.css")),
 }  # fmt: skip
@@ -56,7 +74,7 @@ ANSWERS: dict[str, tuple[int, Callable[[Client], Any]]] = {
 @pytest.fixture
 def visitor(monkeypatch: pytest.MonkeyPatch) -> Client:
     """Signed in, but where the answer is one to a stranger."""
-    for name in ("fails", "flows", "many"):
+    for name in ("fails", "flows", "many", "away", "careless"):
         monkeypatch.setitem(access_table.TABLE, name, access_table.TABLE["login"])
     return Client(raise_request_exception=False)
 
@@ -64,7 +82,7 @@ def visitor(monkeypatch: pytest.MonkeyPatch) -> Client:
 @pytest.mark.parametrize("name", ANSWERS)
 def test_every_response_carries_the_headers(visitor: Client, name: str) -> None:
     status, ask = ANSWERS[name]
-    if name in ("a fault", "a stream", "too many"):
+    if name in ("a fault", "a stream", "too many", "the database away", "a view that says otherwise"):
         visitor.force_login(User.objects.create_user("kim"))
     response = ask(visitor)
     assert response.status_code == status
@@ -75,7 +93,12 @@ def test_every_response_carries_the_headers(visitor: Client, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, (status, _) in ANSWERS.items() if status in (400, 403, 404, 405, 413, 429, 500)]
+    "name",
+    [
+        name
+        for name, (status, _) in ANSWERS.items()
+        if status in (400, 403, 404, 405, 413, 429, 500, 503) and "API" not in name
+    ],
 )
 def test_a_page_of_an_error_says_what_to_do_and_nothing_of_anybody(visitor: Client, name: str) -> None:
     visitor.force_login(User.objects.create_user("kim-the-visitor"))
@@ -86,6 +109,14 @@ def test_a_page_of_an_error_says_what_to_do_and_nothing_of_anybody(visitor: Clie
     )
     for secret in ("kim-the-visitor", KEY, "RuntimeError", "Traceback", settings.SECRET_KEY, "evil.example.org"):
         assert secret not in page
+
+
+def test_the_policy_lets_nothing_run_or_load_but_what_the_site_serves() -> None:
+    parts = (part.split() for part in headers.CONTENT_SECURITY_POLICY.split(";"))
+    policy = {name: set(allowed) for name, *allowed in parts}
+    nothing = {"default-src", "base-uri", "frame-ancestors", "object-src"}
+    assert policy == {name: {"'none'"} if name in nothing else {"'self'"} for name in policy}
+    assert policy.keys() >= {*nothing, "script-src", "style-src", "form-action"}
 
 
 def test_who_is_turned_away_before_the_site_is_asked_gets_them_too() -> None:

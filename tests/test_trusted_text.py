@@ -14,18 +14,25 @@ SCRIPTS = [(path, path.read_text(encoding="utf-8")) for path in sorted(ROOT.glob
 MODULES = [(path, path.read_text(encoding="utf-8")) for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]
 
 IN_TEMPLATES = {
-    "a filter that trusts or rewrites markup": r"\|\s*(safe|safeseq|urlize|urlizetrunc|striptags|unordered_list)\b|\|\s*\w+_html\b",
+    "a filter that trusts or rewrites markup": r"(?:\||{%-?\s*filter)\s*(safe|safeseq|urlize|urlizetrunc|striptags|unordered_list)\b|\|\s*\w+_html\b",
     "escaping turned off": r"autoescape\s+off",
-    "code in an attribute": r"""\shx-on\b|\shx-on[:-]|hx-(?:vals|headers|vars)\s*=\s*['"]\s*js(?:avascript)?:|\shx-vars\b|\son(?:abort|blur|change|click|copy|error|focus|input|key\w+|load|mouse\w+|paste|pointer\w+|reset|submit|toggle|touch\w+)\s*=|javascript:""",
-    "code in the page": r"<script(?![^>]*\bsrc=)(?![^>]*application/json)|\sstyle\s*=|<style",
-    "markup of another address": r"""(?:src|href|action|hx-(?:get|post))\s*=\s*["']?(?:https?:)?//""",
+    "a value in an attribute without quotes": r"<[a-z][^<>]*\s[\w:-]+={[{%]",
+    "code in an attribute": r"""[\s"'](?:data-)?hx-(?:on\b|vars\b|ext\b)|hx-(?:vals|headers)\s*=\s*['"]?\s*js(?:avascript)?:|hx-trigger\s*=\s*(?:"[^"]*\[|'[^']*\[)|[\s"']on(?!e\b)[a-z]+\s*=|javascript:""",
+    "code in the page": r"<script(?![^>]*\ssrc=)(?![^>]*application/json)|[\s\"']style\s*=|<style",
+    "another page in the page": r"<(?:iframe|frame|object|embed|base)\b|srcdoc|http-equiv",
+    "markup of another address": r"""(?:src|href|action|ping|hx-(?:get|post))\s*=\s*["']?(?:https?:)?//""",
 }
 IN_SCRIPTS = {
-    "text made markup": r"\b(?:inner|outer)HTML\s*[+=]|insertAdjacentHTML|document\.write|createContextualFragment|\.srcdoc\b|DOMParser|setHTMLUnsafe",
-    "text made code": r"\beval\s*\(|new\s+Function\b|\bFunction\s*\(|set(?:Timeout|Interval)\s*\(\s*['\"`]|javascript:|import\s*\(",
+    "text made markup": r"(?:inner|outer)HTML[\"'\]\s]*(?:[?|&+*-]*=(?!=)|:)|insertAdjacentHTML|document\.write|createContextualFragment|srcdoc|DOMParser|setHTML|parseHTML|\.html\s*\(|htmx\.swap",
+    "text made code": r"\beval\b|\bFunction\s*\(|set(?:Timeout|Interval)\s*\((?!\s*\w+\s*,)|javascript:|\bimport\s*\(|\bWorker\s*\(|createElement\(\s*[\"'`]script|setAttribute\(\s*(?:[\"'`]on|[^\"'`\s])|\.on[a-z]+\s*=[^=]|\.cssText",
+    "text made an address": r"\blocation(?:\.\w+)?\s*=[^=]|location\.(?:assign|replace)\b|window\.open\b|\.(?:src|href|action)\s*=[^=]|setAttribute\(\s*[\"'`](?:src|href|action|style)",
 }
 # What makes a SafeString of text, and where it may: what is drawn there was cleaned by an allow-list or is Django's own.
-TRUSTING = {"mark_safe", "SafeString", "SafeText", "SafeData", "html_safe", "__html__"}
+TRUSTING = {"mark_safe", "SafeString", "SafeText", "SafeData", "html_safe", "__html__", "conditional_escape", "is_safe"}
+# What makes a page, a statement or a program of text.
+RUNNING = {"eval", "exec", "compile", "__import__", "from_string", "Template"}
+RUNNING_AS_METHODS = {"raw", "extra", "system", "popen"}
+UNPICKLING = {"pickle", "marshal", "shelve", "dill", "yaml"}
 MAY_TRUST = {"ratings/drawings.py", "ratings/templatetags/site_nav.py"}
 
 
@@ -47,30 +54,67 @@ def test_no_script_of_ours_makes_markup_or_code_of_text() -> None:
 
 
 def test_the_search_finds_what_it_looks_for() -> None:
-    """The control: one line of each kind."""
+    """The control: lines of each kind."""
     here = ROOT / "x"
-    templates = ["{{ a|safe }}", "{{ a | truncatechars_html:9 }}", "{% autoescape off %}", "<p hx-on:click=x>", "<p hx-vals='js:{a}'>",
-                 "<p onclick=x>", "<script>", "<p style=x>", '<a href="//evil">', "{{ a|urlize }}"]  # fmt: skip
-    scripts = ["a.innerHTML = b", "a.insertAdjacentHTML('x', b)", "eval(a)", "new Function(a)", "setTimeout('a')"]
-    assert all(found([(here, line)], IN_TEMPLATES) for line in templates)
-    assert all(found([(here, line)], IN_SCRIPTS) for line in scripts)
+    templates = ["{{ a|safe }}", "{{ a | truncatechars_html:9 }}", "{% filter safe %}", "{% autoescape off %}", "<p title={{ a }}>",
+                 "<p hx-on:click=x>", "<p data-hx-on:click=x>", "<p hx-vals='js:{a}'>", "<p hx-ext='x'>", '<p hx-trigger="every 1s[a]">',
+                 "<p onclick=x>", "<p onwheel=x>", "<script>", '<script data-src="a">', "<p style=x>", '<a href="//evil">', '<a ping="//evil">',
+                 "<iframe>", '<base href="/">', '<meta http-equiv="refresh">', "{{ a|urlize }}"]  # fmt: skip
+    scripts = ["a.innerHTML = b", "a.innerHTML ||= b", 'a["innerHTML"] = b', "Object.assign(a, {innerHTML: b})", "a.setHTMLUnsafe(b)",
+               "a.insertAdjacentHTML('x', b)", "eval(a)", '(0, window["eval"])(a)', "new Function(a)", "setTimeout('a')", "setTimeout(a + 'x')",
+               "a.setAttribute('onclick', b)", "a.setAttribute(b, c)", "a.onclick = b", "location.href = b", "a.src = b"]  # fmt: skip
+    assert [line for line in templates if not found([(here, line)], IN_TEMPLATES)] == []
+    assert [line for line in scripts if not found([(here, line)], IN_SCRIPTS)] == []
+    assert [line for line in PLANTED if not list(trusting(ast.parse(line)))] == []
+
+
+PLANTED = (
+    "mark_safe(a)", "safestring.mark_safe(a)", "from django.utils.safestring import mark_safe as m", "getattr(s, 'mark_safe')(a)",
+    "class A:\n def __html__(self): return a", "register.filter(is_safe=True)", "simple_tag(autoescape=False)",
+    "format_html('<b>%s</b>' % a)", "format_html(f'<b>{a}</b>')", "format_html('<b>{}</b>'.format(a))", "format_html(format_string=a)",
+    "html.format_html(a)", "f = format_html", "from django.utils.html import format_html as f", "format_html_join('', a, b)",
+    "format_html_join(sep='', format_string=a, args_generator=b)", "Template(a)", "engines['django'].from_string(a)",
+    "eval(a)", "builtins.eval(a)", "compile(a, '', 'exec')", "import pickle", "from yaml import load", "run(a, shell=True)", "os.system(a)",
+    "Study.objects.raw(a)", "Study.objects.extra(where=[a])",
+)  # fmt: skip
 
 
 def trusting(tree: ast.AST) -> Iterator[str]:
-    """Names and calls in a module that make markup: `format_html` may, of a literal form."""
+    """Names and calls in a module that make markup or code of text: `format_html` may, of a literal form."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     for node in ast.walk(tree):
         named = getattr(node, "id", None) or getattr(node, "attr", None) or getattr(node, "name", None)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = node.value
         if named in TRUSTING:
             yield str(named)
+        if isinstance(node, ast.Name | ast.Attribute) and named in FORMS and id(node) not in called:
+            yield f"{named} under another name"
+        if isinstance(node, ast.alias) and named in FORMS and node.asname:
+            yield f"{named} under another name"
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [getattr(node, "module", None), *(one.name for one in node.names)]
+            yield from (name for name in names if name in UNPICKLING)
         if isinstance(node, ast.Call):
-            called = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
-            literal = bool(node.args) and isinstance(node.args[0], ast.Constant)
-            if called == "format_html" and not literal:
-                yield "format_html of what is no literal"
-            if called == "format_html_join" and not all(isinstance(one, ast.Constant) for one in node.args[:2]):
-                yield "format_html_join of what is no literal"
-            if isinstance(node.func, ast.Name) and called in ("eval", "exec"):
-                yield f"{called}()"
+            yield from _call(node)
+
+
+# What makes markup of a form, and how many of its arguments are forms.
+FORMS = {"format_html": 1, "format_html_join": 2}
+
+
+def _call(node: ast.Call) -> Iterator[str]:
+    name = getattr(node.func, "id", None) or getattr(node.func, "attr", None)
+    forms = node.args[: FORMS.get(str(name), 0)]
+    if name in FORMS and (len(forms) < FORMS[name] or not all(isinstance(one, ast.Constant) for one in forms)):
+        yield f"{name} of what is no literal"
+    method = isinstance(node.func, ast.Attribute)
+    if (name in RUNNING and ast.unparse(node.func) != "re.compile") or (method and name in RUNNING_AS_METHODS):
+        yield f"{name}()"
+    for one in node.keywords:
+        said = one.value.value if isinstance(one.value, ast.Constant) else None
+        if (one.arg, said) in (("shell", True), ("autoescape", False)) or one.arg == "is_safe":
+            yield f"{one.arg}={said}"
 
 
 def test_no_module_makes_markup_or_code_of_text() -> None:
@@ -79,15 +123,38 @@ def test_no_module_makes_markup_or_code_of_text() -> None:
     assert {path for path in MAY_TRUST if not wrong[path]} == set(), "trusts nothing any more: take it off the list"
 
 
-def test_no_form_takes_every_column_of_a_model_or_every_field_of_a_request() -> None:
+# A form that names what it leaves out takes whatever a model has later.
+TAKES_ALL = r"""["']?fields["']?\s*[=:]\s*["']__all__["']|model\w*_factory|\*\*[^\n,]*request\.(?:POST|GET)\b|request\.(?:POST|GET)\.dict\(\)|update\(\s*(?:dict\()?request\.(?:POST|GET)\b"""
+
+
+def takes_all(files: list[tuple[Path, str]]) -> list[str]:
     wrong = [
-        f"{path.relative_to(ROOT)}: {match.group()}"
-        for path, text in MODULES
-        for match in re.finditer(
-            r"""fields\s*=\s*["']__all__["']|\*\*\s*request\.(?:POST|GET)\b|request\.(?:POST|GET)\.dict\(\)""", text
-        )
+        f"{path.relative_to(ROOT)}: {match.group()}" for path, text in files for match in re.finditer(TAKES_ALL, text)
     ]
-    assert wrong == []
+    for path, text in files:
+        forms = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ClassDef) and _is_model_form(node)]
+        wrong += [f"{path.relative_to(ROOT)}: {node.name}" for node in forms if not _names_its_fields(node)]
+    return wrong
+
+
+def _is_model_form(node: ast.ClassDef) -> bool:
+    return any("ModelForm" in ast.unparse(base) for base in node.bases)
+
+
+def _names_its_fields(node: ast.ClassDef) -> bool:
+    said = {
+        ast.unparse(target) for inner in ast.walk(node) if isinstance(inner, ast.Assign) for target in inner.targets
+    }
+    return "fields" in said and "exclude" not in said
+
+
+def test_no_form_takes_every_column_of_a_model_or_every_field_of_a_request() -> None:
+    assert takes_all(MODULES) == []
+    here = ROOT / "x"
+    planted = ["f(**request.POST)", "f(**dict(request.POST.items()))", "f(**{request.GET['f']: 1})", "data = request.POST.dict()",
+               "class F(ModelForm):\n class Meta:\n  exclude = ('a',)", "modelform_factory(M, exclude=())",
+               "o.__dict__.update(request.POST)"]  # fmt: skip
+    assert [line for line in planted if not takes_all([(here, line)])] == []
 
 
 def test_htmx_runs_nothing_and_keeps_nothing() -> None:

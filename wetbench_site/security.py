@@ -23,7 +23,8 @@ def protective_headers(
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = error_pages.filled(request, get_response(request))
         for name, value in HEADERS:
-            response.headers.setdefault(name, value)
+            if name != "Cache-Control" or name not in response.headers:  # of all of them a view may choose this one
+                response.headers[name] = value
         return response
 
     return middleware

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, NamedTuple
 
 from ratings import import_lines
-from ratings.import_lines import MOST_BYTES, Note, Problem, hides, noting, shown
+from ratings.import_lines import LONGEST_LINE, MOST_BYTES, Note, Problem, hides, noting, shown
 from ratings.naming import visible
 from ratings.stats.cells import as_written
 from ratings.stats.wordings import CANNOT, NO, YES, separator, wording
@@ -128,11 +128,13 @@ def _text(stream: BinaryIO) -> str:
 
 def _cells(text: str) -> Iterator[tuple[int, dict[str, str]]]:
     first = text.partition("\n")[0]
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator(first), strict=True)
+    lines = _Lines(io.StringIO(text, newline=""))
+    reader = csv.reader(lines, delimiter=separator(first), strict=True)
     names: list[str] = []
     count = 0
     try:
         for row in reader:
+            lines.row_begins()
             if not any(cell.strip() for cell in row):
                 continue
             if not names:
@@ -144,9 +146,34 @@ def _cells(text: str) -> Iterator[tuple[int, dict[str, str]]]:
                 raise _Unreadable(reader.line_num, f"has {len(row)} cells, the first line {len(names)}")
             yield reader.line_num, dict(zip(names, map(as_written, row), strict=False))
     except csv.Error as problem:
-        raise _Unreadable(reader.line_num, f"not a table: {problem}") from problem
+        said = _CELL_TOO_LONG if "field limit" in str(problem) else f"not a table: {problem}"
+        raise _Unreadable(lines.begun, said) from problem
     if not names:
         raise _Unreadable(0, "the file is empty")
+
+
+_CELL_TOO_LONG = (
+    f"a cell is longer than {csv.field_size_limit():,} characters; perhaps the quotation mark that ends it is missing"
+)
+
+
+class _Lines:
+    """The lines of a table, as long as each row of it is of a length that can be a row: cells take more memory than text."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines = lines
+        self._number = self._length = 0
+        self.begun = 1
+
+    def row_begins(self) -> None:
+        self.begun, self._length = self._number + 1, 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._number, self._length = self._number + 1, self._length + len(line)
+            if self._length > LONGEST_LINE:
+                raise _Unreadable(self.begun, f"a row is longer than {LONGEST_LINE // 1024} KiB")
+            yield line
 
 
 def _names(line: int, row: list[str]) -> list[str]:

@@ -82,7 +82,8 @@ def test_what_is_sent_to_a_page_without_a_file_is_no_larger_than_a_form(boss: Cl
     assert sent(boss, "/studies/one/members/", stream)[0] == 413 and stream.taken == 0
 
 
-def test_what_a_stranger_sends_is_not_read_at_all(boss: Client, client: Client) -> None:
+def test_what_a_stranger_sends_is_not_read_at_all(boss: Client) -> None:
+    client = Client(enforce_csrf_checks=True)  # which looks for the token in the body, if it is asked before the table
     client.cookies["wb_csrf"] = boss.cookies["wb_csrf"].value
     stream = Stream(19 * MIB)
     assert sent(client, "/studies/one/import/", stream)[0] == 302 and stream.taken == 0
@@ -110,6 +111,11 @@ def test_a_file_that_is_a_little_too_large_is_told_on_the_form(boss: Client) -> 
 
 def test_the_forms_and_the_server_agree_on_the_largest_file() -> None:
     assert receiving.LARGEST_FILE == import_lines.MOST_BYTES
+
+
+def test_what_comes_beyond_the_length_that_was_said_is_not_read(boss: Client) -> None:
+    stream = Stream(100 * MIB)
+    assert sent(boss, "/studies/one/import/", stream, length=MIB)[0] in (400, 422) and stream.taken <= 2 * MIB
 
 
 def test_a_body_shorter_than_it_says_is_no_fault_of_ours(boss: Client) -> None:

@@ -12,7 +12,7 @@ _AROUND = 1 << 16  # the form that a file comes in
 
 
 class OneBoundedFile(FileUploadHandler):
-    """Looks at a form with a file as it comes, before the handlers that keep it: RequestDataTooBig ends the reading."""
+    """Looks at a form with a file before the handlers that keep it: RequestDataTooBig where it says that it is too long."""
 
     def handle_raw_input(
         self,
@@ -22,15 +22,12 @@ class OneBoundedFile(FileUploadHandler):
         boundary: Any,
         encoding: str | None = None,
     ) -> None:
-        """Refuses by what the request says of its own length; a page without a form for files takes what any form has."""
-        self._read = 0
+        """Refuses by what the request says of its own length, beyond which Django reads nothing; a page without a form for
+        files takes what any form has. The form itself tells of a file that is a little too large."""
         if content_length > self._most() + _AROUND:
             raise RequestDataTooBig("a form with a file that is too large")
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> bytes:
-        self._read += len(raw_data)
-        if self._read > self._most() + _AROUND:  # the form itself tells of a file that is a little too large
-            raise RequestDataTooBig("a file that is too large")
         return raw_data
 
     def file_complete(self, file_size: int) -> None:

@@ -62,7 +62,7 @@ def table_lines(columns: Sequence[str], cells: Iterable[Iterable[Any]], *, exact
     Numbers have three decimals, or with `exact` as many as give the same number again; none is taken for a formula.
     """
     writer = csv.writer(_Echo(), quoting=csv.QUOTE_ALL)
-    yield writer.writerow(columns)
+    yield writer.writerow(map(plain, columns))
     for row in cells:
         yield writer.writerow([
             (plain(cell) if cell else "") if (kind := type(cell)) is str else cell if kind is int else _said(cell, exact)
@@ -77,9 +77,9 @@ def for_spreadsheets(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _said(value: Any, exact: bool) -> object:
-    if exact and isinstance(value, float):
-        return value
-    return plain(json.dumps(value, ensure_ascii=False)) if isinstance(value, list) else _cell(value)
+    if isinstance(value, int | float | None):
+        return value if exact and isinstance(value, float) else _cell(value)
+    return plain(str(_cell(value)))  # text of a class of its own too, as choices of a field are
 
 
 def _lines(cells: Iterable[Cells]) -> Iterator[str]:

@@ -1,19 +1,23 @@
 """Cells of our CSV files: harmless in a spreadsheet, and back from an import as they were written."""
 
+import ast
 import csv
 import io
-import re
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from django.conf import settings
+from django.utils.safestring import SafeString
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ratings import exports, rating_table
 from ratings.stats.cells import as_written, plain
 
+ROOT = Path(settings.BASE_DIR)
 # Whatever a database of ours can hold: no lone surrogate.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 RISKY = (
@@ -60,6 +64,19 @@ def test_other_text_stays_as_it_is(text: str) -> None:
     assert plain(text) == text == as_written(text)
 
 
+def test_an_apostrophe_of_the_text_itself_stays() -> None:
+    assert [as_written(text) for text in ("'twas", "'", "'a=1", "")] == ["'twas", "'", "'a=1", ""]
+
+
+class Word(StrEnum):
+    SUM = "=SUM(A1)"
+
+
+def test_names_of_columns_and_text_of_another_class_are_made_safe_too() -> None:
+    lines = list(exports.table_lines(["=a", "b"], [(Word.SUM, SafeString("@x")), (UUID(int=0), -1.5)], exact=True))
+    assert lines == ['"\'=a","b"\r\n', '"\'=SUM(A1)","\'@x"\r\n', f'"{UUID(int=0)}","-1.5"\r\n']
+
+
 def test_every_cell_is_quoted_and_a_number_is_never_taken_for_a_formula() -> None:
     line = written(-1, -0.25, None, True, "-1", ["=x"]).splitlines()[1]
     assert line == '"-1","-0.250","","1","\'-1","[""=x""]"'
@@ -73,14 +90,31 @@ def test_a_note_comes_back_through_the_import_of_ratings(note: str) -> None:
     assert table.problems == [] and [row.note for row in table.rows] == [note]
 
 
+WRITERS = {"ratings/exports.py", "ratings/stats/long_csv.py"}
+
+
 def test_there_is_one_writer_of_csv() -> None:
     # The other line is typed in a shell: what `agreement` advises to say after --categories.
-    rooms = [
-        path
-        for room in ("ratings", "simulation", "wetbench_site")
-        for path in Path(settings.BASE_DIR, room).rglob("*.py")
-    ]
-    found = {
-        path.name for path in rooms if re.search(r"csv\.(writer|DictWriter)|to_csv", path.read_text(encoding="utf-8"))
-    }
-    assert found == {"exports.py", "long_csv.py"}
+    rooms = [path for room in ("ratings", "simulation", "wetbench_site") for path in (ROOT / room).rglob("*.py")]
+    found = {str(path.relative_to(ROOT)) for path in rooms if writes_tables(path.read_text(encoding="utf-8"))}
+    assert found == WRITERS
+
+
+@pytest.mark.parametrize(
+    "line", ["csv.writer(a)", "csv.DictWriter(a)", "from csv import writer", "import csv as c", "a.to_csv()"]
+)
+def test_the_search_finds_another_writer(line: str) -> None:
+    assert writes_tables(line)
+
+
+def writes_tables(text: str) -> bool:
+    """Whether the module asks for a writer, by whatever name it has it."""
+    wanted = {"writer", "DictWriter", "to_csv"}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module == "csv" and wanted & {one.name for one in node.names}:
+            return True
+        if isinstance(node, ast.Import) and any(one.name == "csv" and one.asname for one in node.names):
+            return True
+        if isinstance(node, ast.Attribute) and node.attr in wanted:
+            return True
+    return False

@@ -1,26 +1,37 @@
-"""The doorbell: a task carries the code of a row and nothing else. Losing one, or getting it twice, changes nothing."""
+"""The doorbell: a task carries the code of a row and nothing else. Losing one, or getting it twice, changes nothing.
+
+A worker that hears no bell for a while looks at the door itself: the broker may be away, or a consumer that lost its
+connection may have come back deaf.
+"""
 
 import logging
 import threading
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from celery import shared_task
 from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
+from django.conf import settings
+from django.db import connection
 from kombu.exceptions import OperationalError
 
-from simulation import workers
+from simulation import idle, workers
 from simulation.leases import DATABASE_AWAY
 
 log = logging.getLogger("wetbench.tasks")
 PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is taken first: people wait for jobs
 _at_work = ExitStack()
 _stopping = threading.Event()
+_heard = 0.0  # when this process last heard a bell, by the monotonic clock
 
 
 @shared_task(name="simulation.advance")
 def advance(kind: str, code: str, **_later: Any) -> None:
     """Play units of a job, episode or twin, if it is this worker's to play, and ring for what is left."""
+    global _heard
+    _heard = time.monotonic()
     try:
         if workers.play_on(kind, code, _stopping.is_set):
             publish(kind, code)
@@ -54,9 +65,45 @@ def waiting() -> int:
             return workers.BELLS
 
 
+@contextmanager
+def looking() -> Iterator[None]:
+    """A thread of this worker that plays what waits while no bell is heard: slower than all of them, and never stuck."""
+    done = threading.Event()
+    thread = threading.Thread(target=_look, args=(done,), daemon=True, name="look")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _look(done: threading.Event) -> None:
+    try:
+        while not done.wait(settings.RING_AGAIN_SECONDS):
+            while not (done.is_set() or _stopping.is_set()) and _deaf() and workers.try_next(_stopping):
+                log.warning("no bell was heard for %.0f s and work waited: played without one", _silence())
+            idle.let_go()
+    finally:
+        connection.close()
+
+
+def _deaf() -> bool:
+    """Whether the dispatcher must have rung again by now if anything waits."""
+    return _silence() > 2 * settings.RING_AGAIN_SECONDS
+
+
+def _silence() -> float:
+    """Seconds since a bell was heard."""
+    return time.monotonic() - _heard
+
+
 @worker_ready.connect
 def _announce(**_signal: Any) -> None:
+    global _heard
+    _heard = time.monotonic()
     _at_work.enter_context(workers.announced("celery"))
+    _at_work.enter_context(looking())
 
 
 @worker_shutting_down.connect

@@ -138,7 +138,7 @@ def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], Non
         with announced("command"), sweeping():
             while not (now := queueing.progress(run)).finished:
                 watch(now)
-                if not _try_next(stop, run, threads):
+                if not try_next(stop, run, threads):
                     idle.let_go()
                     stop.wait(settings.POLL_SECONDS / 5)
     finally:
@@ -268,14 +268,14 @@ def _say(kind: str) -> None:
 def _work_on(stop: threading.Event, run: Run | None, among: int) -> None:
     try:
         while not stop.is_set():
-            if not _try_next(stop, run, among):
+            if not try_next(stop, run, among):
                 idle.let_go()
                 stop.wait(settings.POLL_SECONDS)
     finally:
         connection.close()
 
 
-def _try_next(stop: threading.Event, run: Run | None, among: int) -> bool:
+def try_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> bool:
     """`play_next`, or False if it broke down."""
     try:
         return play_next(stop, run, among)

@@ -14,7 +14,7 @@ _HINTS = re.compile(
     r"|incorrect[ -]transitions?)\b"
 )
 _WORD = re.compile(r"\w+")
-_QUOTED = re.compile(r"“[^“”]*”|\"[^\"]*\"|`[^`]*`|(?<!\w)[‘'][^’']*[’'](?!\w)")
+_QUOTED = re.compile(r"“[^“”]*”|\"[^\"]*\"|`[^`]*`|(?<!\w)[‘'][^‘’']*[’'](?!\w)")
 
 Run = tuple[str, ...]
 

@@ -14,7 +14,7 @@ from django.db import connection
 from tests_support import Away, play_out
 from warm_processes import Forked, Warm
 
-from simulation import queueing, tidying, workers
+from simulation import queueing, tasks, tidying, workers
 from simulation.models import Experiment, Worker
 
 KILLS = 6
@@ -212,3 +212,29 @@ def test_a_worker_that_starts_while_the_database_is_away_stays() -> None:
     with connection.execute_wrapper(away):
         workers.work(stop, 1)
     assert away.times == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_celery_worker_that_hears_no_bell_plays_what_waits(caffeine: Experiment, settings, monkeypatch) -> None:
+    monkeypatch.setattr(tasks, "_heard", time.monotonic())
+    settings.RING_AGAIN_SECONDS = 0.1
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    with tasks.looking():
+        until = time.monotonic() + 60
+        while not queueing.progress(run).finished and time.monotonic() < until:
+            time.sleep(0.05)
+    assert run.episodes.get().status == "submitted"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_celery_worker_that_hears_bells_leaves_the_looking_to_the_dispatcher(
+    caffeine: Experiment, settings, monkeypatch
+) -> None:
+    monkeypatch.setattr(tasks, "_heard", time.monotonic())
+    settings.RING_AGAIN_SECONDS = 0.1
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    with tasks.looking():
+        for _ in range(50):
+            tasks.advance("episode", "00000000-0000-0000-0000-000000000000")  # not of this database
+            time.sleep(0.02)
+    assert run.episodes.get().status == "queued"

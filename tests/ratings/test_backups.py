@@ -1,5 +1,6 @@
 """Backups: taken while raters rate, restored into an empty place, and refused where they are not what they were."""
 
+import gc
 import json
 import os
 import shutil
@@ -38,6 +39,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def own_folder(settings: Any, tmp_path: Path) -> None:
     """What stood where a backup is restored is kept under VAR_DIR."""
     settings.VAR_DIR = tmp_path / "var"
+
+
+@pytest.fixture(autouse=True)
+def nobody_else() -> None:
+    """Connections of threads of earlier tests are open until they are collected, long after the threads have ended."""
+    gc.collect()
 
 
 @pytest.fixture

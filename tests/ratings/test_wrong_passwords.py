@@ -97,9 +97,11 @@ def test_the_right_password_wipes_the_count_and_a_quarter_of_an_hour_lifts_the_l
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
-def test_of_twenty_wrong_passwords_at_once_seven_are_told_so(kim: User) -> None:
+def test_of_twenty_wrong_passwords_at_once_seven_at_most_are_told_so(kim: User) -> None:
+    """Fewer, where one is counted between another's being counted and its answer."""
     told = race(lambda: try_(Client(), "kim", "wrong").status_code, 20)
-    assert sorted(told) == [*[200] * 7, *[429] * 13]
+    assert told.count(200) <= 7 and told.count(200) + told.count(429) == 20
+    assert AccessAttempt.objects.get().failures_since_start >= 8
 
 
 @pytest.mark.both_databases

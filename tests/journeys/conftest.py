@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 from services import program
 from system import lightest_browser
@@ -21,6 +22,9 @@ expect.set_options(timeout=PATIENCE)
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
+    # From here to the end an event loop runs in this thread, and Django takes it for another one, with connections of its
+    # own: those from before would stay open, out of reach of every test that wants the database for itself.
+    connections.close_all()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program(lightest_browser()), args=ARGUMENTS)
         yield browser

@@ -163,6 +163,7 @@ def test_a_broker_that_refuses_one_bell_is_not_offered_the_others(caffeine: Expe
     assert len(offered) == 1
 
 
+@pytest.mark.django_db(transaction=True)
 def test_a_command_that_plays_its_own_run_is_no_worker_for_others(caffeine: Experiment) -> None:
     run, seen = queueing.queue_episodes([caffeine], "offline", 1, seed=1), []
     workers.play_run(run, 1, lambda now: seen.append((now.finished, queueing.workers_alive())))

@@ -32,11 +32,11 @@ ALLOWED = 3  # so many workers dead in a row on one step end an episode
 CALLS = "select count(*) from simulation_modelcall"
 # A lease's owner is host:pid:token.
 HOLDERS = """
-    select split_part(lease_owner, ':', 2)::int, max(lost_leases) from simulation_episode
+    select split_part(lease_owner, ':', 2), max(lost_leases) from simulation_episode
     where lease_until is not null group by 1"""
 UNDER_WAY = """
     select count(*) from simulation_modelcall c join simulation_episode e on e.id = c.episode_id and e.fence = c.fence
-    where c.state = 'started' and split_part(e.lease_owner, ':', 2)::int = %(pid)s"""
+    where c.state = 'started' and split_part(e.lease_owner, ':', 2) = %(pid)s::text"""
 WHICH_UNDER_WAY = UNDER_WAY.replace("count(*)", "c.id")
 
 
@@ -206,4 +206,4 @@ def kill_one(house: House, workers: list[Forked], chance: random.Random, before:
 
 def most_lost(house: House, worker: Forked) -> int:
     """How many have died on the worst of what it holds; with nothing in its hands, as many as may."""
-    return int(dict(house.rows(HOLDERS)).get(worker.pid, ALLOWED))
+    return int(dict(house.rows(HOLDERS)).get(str(worker.pid), ALLOWED))

@@ -210,7 +210,7 @@ def test_a_worker_that_sleeps_past_its_lease_and_wakes_up_changes_nothing_but_th
         assert house.steps() == first(undisturbed, 6)
 
 
-HELD = "select count(*) from simulation_episode where split_part(lease_owner, ':', 2)::int = %(pid)s"
+HELD = "select count(*) from simulation_episode where split_part(lease_owner, ':', 2) = %(pid)s::text"
 
 
 def asleep_in_a_call(house: House, worker: Forked) -> int:

@@ -4,7 +4,6 @@ Payloads are the steps of the reference protocols played offline, blinded as for
 item one of its own. Every rater rates in the order of the items; the last `WAITING` items of a study are still to be rated.
 """
 
-import hashlib
 import json
 import random
 import uuid
@@ -28,6 +27,7 @@ from ratings.models import (
     Rating,
     RatingEvent,
     Study,
+    StudyEvent,
 )
 from ratings.models.studies import TRANSITION
 from simulation.lab import catalogue, experiments
@@ -90,6 +90,7 @@ def make(plans: list[Plan]) -> None:
     )
     load(RaterProfile, ({"id": key, "user_id": admin.pk + key, "answered_at": str(START)} for key, _ in users))
     load(Study, (_study(plan, at, admin.pk) for plan, at in every))
+    load(StudyEvent, (row for plan, at in every for row in _moves(plan, at)))
     load(GuideVersion, ({"id": at.study, "study_id": at.study, "number": 1, "text": ""} for _, at in every))
     load(Rater, (row for plan, at in every for row in _raters(plan, at, admin.pk)))
     load(Item, (row for plan, at in every for row in _items(plan, at, payloads, rng)))
@@ -128,6 +129,11 @@ def _study(plan: Plan, at: Ids, admin: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _moves(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
+    for n, kind in enumerate(("created", "opened") if plan.ratings else ("created",)):
+        yield {"id": 2 * at.study + n, "study_id": at.study, "kind": kind, "at": str(START)}
+
+
 def _raters(plan: Plan, at: Ids, admin: int) -> Iterator[dict[str, Any]]:
     then = dict.fromkeys(("invited_at", "consented_at", "practised_at", "started_at", "last_seen_at"), str(START))
     for n in range(plan.raters):
@@ -141,10 +147,8 @@ def _items(plan: Plan, at: Ids, payloads: list[dict[str, Any]], rng: random.Rand
         payload = rng.choice(payloads)
         action = payload["action"]
         own = {**payload, "action": {**action, "parameters": [*action["parameters"], ["batch", str(n)]]}}
-        text = json.dumps(own)
-        digest = hashlib.sha256(text.encode()).hexdigest()
-        key = at.item + n
-        yield {"id": key, "code": _code("item", key), "study_id": at.study, "payload": text, "payload_sha256": digest,
+        key, digest = at.item + n, blinding.payload_digest(own)
+        yield {"id": key, "code": _code("item", key), "study_id": at.study, "payload": json.dumps(own), "payload_sha256": digest,
                "created_at": str(START)}  # fmt: skip
 
 
@@ -152,8 +156,9 @@ def _imported(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
     """Where the items are from, in few bytes: no page measured here reads it."""
     for n in range(plan.items):
         label, error, truth = SOURCES[n % len(SOURCES)]
-        yield {"id": at.item + n, "study_id": at.study, "key": str(n), "record": "{}", "payload": "{}", "label": label,
-               "payload_sha256": f"{n:064x}", "perturbation": error, "truth": truth}  # fmt: skip
+        payload = {"batch": n}
+        yield {"id": at.item + n, "study_id": at.study, "key": str(n), "record": "{}", "payload": json.dumps(payload),
+               "payload_sha256": blinding.payload_digest(payload), "label": label, "perturbation": error, "truth": truth}  # fmt: skip
 
 
 def _sources(plan: Plan, at: Ids, rng: random.Random) -> Iterator[dict[str, Any]]:

@@ -21,15 +21,17 @@ def another_world(study: Study, seed: int, only: Collection[int] | None = None) 
     """Give every item the origin of another one, of another kind where there is any; which items changed their truth.
 
     What raters are sent may not change by this at all. With `only`, no other item is touched, which takes less time;
-    each gets what it would have got among all. Only inside `visits.undone`.
+    each gets what it would have got among all. Items of a pool keep their pairs: that no rater meets two versions of a
+    thing is decided there when they come for the next item, not before. Only inside `visits.undone`.
     """
+    swapped = _SWAPPED[1:] if designs.is_pool(study) else _SWAPPED
     rows = list(ItemSource.objects.filter(item__study=study).order_by("pk"))
     random.Random(f"audit/{seed}").shuffle(rows)
     rows.sort(key=_kind)
     planted = sum(row.perturbation != "none" for row in rows)
     most = max(planted, len(rows) - planted)
     step = most if most < len(rows) else 1
-    origins = [{name: getattr(row, name) for name in _SWAPPED} for row in rows]
+    origins = [{name: getattr(row, name) for name in swapped} for row in rows]
     moved, touched = {}, []
     for at, row in enumerate(rows):
         if only is not None and row.item_id not in only:
@@ -42,7 +44,7 @@ def another_world(study: Study, seed: int, only: Collection[int] | None = None) 
         for name, value in given.items():
             setattr(row, name, value)
         touched.append(row)
-    ItemSource.objects.bulk_update(touched, list(_SWAPPED), batch_size=200)
+    ItemSource.objects.bulk_update(touched, list(swapped), batch_size=200)
     return moved
 
 

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Case, Count, F, Max, Q, Sum, When
+from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, Sum, When
 
 from ratings.models import Assignment, ItemSource, PracticeAnswer, Rating, RatingEvent, Study
 
@@ -176,13 +176,24 @@ def _digest(seen: list[Any]) -> str:
 
 
 def _progress(study: Study) -> list[Any]:
+    first, *places = _counts(Assignment.objects.filter(rater__study=study), first=Min("pk"), **_PLACES)
+    _, last, *_ = places
     return [
         [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
-        _counts(RatingEvent.objects.filter(assignment__rater__study=study), n=Count("pk"), last=Max("pk")),
-        _counts(Assignment.objects.filter(rater__study=study), **_PLACES),
+        _counts(_versions(study, first or 0, last or 0), n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
+        places,
         _counts(study.raters, n=Count("pk"), **_keys("out", dropped=True), **_keys("left", withdrawn_at__isnull=False)),
         _counts(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
     ]
+
+
+def _versions(study: Study, first: int, last: int) -> QuerySet[RatingEvent]:
+    """The log of a study's answers. It is only added to, so that these columns of an index tell one state from another.
+
+    A study's places mostly stand together: told between which, PostgreSQL reads that part of the index in one go.
+    """
+    log = RatingEvent.objects.filter(assignment__rater__study=study)
+    return log.filter(assignment__gte=first, assignment__lte=last)
 
 
 def _checked(study: Study) -> list[str]:

@@ -234,15 +234,16 @@ def _clear(study: Study, filters: Filters, kept: Analysis) -> None:
     Analysis.objects.filter(pk__in=old).exclude(pk=kept.pk).delete()
 
 
-def blind_precision(study: Study) -> dict[str, Any]:
+def blind_precision(study: Study, given: int | None = None) -> dict[str, Any]:
     """What more ratings would give, while the study is sealed: the table `precision`, all sources together.
 
-    From a few hundred ratings on it is kept until a fiftieth more have come.
+    From a few hundred ratings on it is kept until a fiftieth more have come. Who has counted them hands over how many
+    were `given`.
     """
     from ratings.analyses import sections_planning  # as in compute
 
     planted = protocols.stored(study.protocol).prevalence
-    count = stopping.counted(study)
+    count = stopping.counted(study) if given is None else given
     if count <= AT_ONCE:
         return sections_planning.blind(rows.blind_verdicts(study), study.kind, planted)
     key = f"blind-precision/{study.code}/{math.floor(math.log(count, 1.02))}"

@@ -61,7 +61,7 @@ def study(request: StudyRequest) -> HttpResponse:
         return render(request, "ratings/study_draft.html", {**context, **_draft(request)})
     counted = tallies.of(row)
     context |= {"report": reports.study_report(row, counted), "stop": stopping.look(row, tally=counted.study)}
-    context |= _results(request) if row.is_unblinded else {"precision": store.blind_precision(row)}
+    context |= _results(request) if row.is_unblinded else {"precision": store.blind_precision(row, counted.study.given)}
     return render(request, "ratings/study.html", context)
 
 

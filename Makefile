@@ -3,6 +3,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PORT ?= 8000
 # The suite runs in up to four processes (tests/conftest.py); JOBS= runs it in one.
 JOBS ?= -n auto --maxprocesses 4 --dist loadfile
+# Compiled code is kept whatever the environment says: without it each of the suite's hundreds of processes compiles all anew.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start
 PIP := $(BIN)/python -m pip install --disable-pip-version-check

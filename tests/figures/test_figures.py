@@ -2,6 +2,7 @@
 
 import re
 from itertools import islice
+from pathlib import Path
 from xml.etree import ElementTree
 
 import altair
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from figures import documents
-from ratings.figures import confidence, forest, names, placing, registry, render, theme, wording
+from ratings.figures import confidence, forest, names, palette, placing, registry, render, theme, wording
 from ratings.figures.grids import MOST_TITLES
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -339,3 +340,17 @@ def test_coefficients_without_a_value_are_counted_below_and_leave_room_for_the_o
     for row in every["rows"]:
         row[value] = None
     assert not registry.FIGURES["agreement"].has_data(document)
+
+
+def test_every_colour_of_every_figure_becomes_another_one_in_dark_mode(drawn):
+    rules = (Path(__file__).parents[2] / "static" / "figures.css").read_text()
+    dark = {shade.light: shade.dark for shade in palette.SHADES}
+    used = {
+        (attribute, colour)
+        for svg in drawn.values()
+        for attribute, colour in re.findall(r' (fill|stroke)="([^"]+)"', svg)
+        if colour != "none"
+    }
+    assert len(used) > 20
+    for attribute, colour in used:
+        assert f'[{attribute}="{colour}"] {{ {attribute}: {dark[colour]}; }}' in rules

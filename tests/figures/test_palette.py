@@ -1,6 +1,5 @@
 """The colours of figures: told apart from what is behind them, in light and in dark, whoever looks."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -87,16 +86,3 @@ def test_no_two_colours_are_the_same_literal():
 def test_the_style_sheet_holds_the_rules_made_from_the_palette():
     indented = "".join(f"  {line}\n" for line in palette.css().splitlines())
     assert indented in CSS.read_text(), "write palette.css() into static/figures.css"
-
-
-def test_every_colour_of_every_figure_becomes_another_one_in_dark_mode(drawn):
-    rules = CSS.read_text()
-    used = {
-        (attribute, colour)
-        for svg in drawn.values()
-        for attribute, colour in re.findall(r' (fill|stroke)="([^"]+)"', svg)
-        if colour != "none"
-    }
-    assert len(used) > 20
-    for attribute, colour in used:
-        assert f'[{attribute}="{colour}"] {{ {attribute}: {DARK[colour]}; }}' in rules

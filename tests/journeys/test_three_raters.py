@@ -111,7 +111,7 @@ def name_no_cast() -> None:
             row.save(update_fields=[column])
 
 
-@pytest.mark.parametrize("kind", ["transition", "evidence"])
+@pytest.mark.parametrize("kind", ["transition", pytest.param("evidence", marks=pytest.mark.thorough)])
 def test_three_raters_in_three_browsers_rate_a_study_to_its_last_page(
     new_context: NewContext, live_server: Any, kind: str
 ) -> None:

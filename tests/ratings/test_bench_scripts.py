@@ -16,6 +16,7 @@ def said_by(name: str, *options: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_the_cold_start_is_compared_with_a_site_of_one_page() -> None:
     assert re.search(r"WetBench \d+\.\d\d s of the processor, ratio \d+\.\d\d", said_by("cold_start"))
 

@@ -18,7 +18,7 @@ worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
 thorough: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) -m thorough $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
-bench: .venv/app ; @for name in $(BENCHES); do $(BIN)/python -m bench.$$name || exit; done
+bench: .venv/app ; @missed=0; for name in $(BENCHES); do $(BIN)/python -m bench.$$name || missed=1; done; exit $$missed
 soak: .venv/tests ; @$(BIN)/python tests/system.py && $(BIN)/python tests/soak.py $(ARGS)
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 

@@ -153,14 +153,17 @@ def _run(environ: dict[str, str], command: list[str], given: str = "") -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.rater_loop", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="one round of two raters on SQLite: to see that it runs")
-    parser.add_argument("--database", choices=("SQLite", "PostgreSQL"), action="append", help="one of them alone")
+    parser.add_argument("--database", choices=["sqlite", "postgresql", "both"], default="both")
     parser.add_argument("--raters", type=int, action="append", help="as many alone; else 1, 8 and 32")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     rounds = 1 if asked.quick else asked.rounds
     print(f"{'':30}{'ratings/s':>10}{'ratio':>7}{'p50 ms':>8}{'p95 ms':>8}{'ratio':>7}{'CPU ms':>8}{'client':>8}")
     fell_short = False
-    for database in asked.database or (["SQLite"] if asked.quick else ["SQLite", "PostgreSQL"]):
+    wanted = "sqlite" if asked.quick else asked.database
+    for database in ("SQLite", "PostgreSQL"):
+        if wanted not in (database.lower(), "both"):
+            continue
         for raters in asked.raters or ([2] if asked.quick else [1, 8, 32]):
             for journey, found in compare(database, raters, rounds, max(1, 0 if asked.quick else 8 // raters)):
                 floor, site = found["floor"], found["site"]

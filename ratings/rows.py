@@ -176,11 +176,11 @@ def _digest(seen: list[Any]) -> str:
 
 
 def _progress(study: Study) -> list[Any]:
-    first, *places = _counts(Assignment.objects.filter(rater__study=study), first=Min("pk"), **_PLACES)
-    _, last, *_ = places
+    places = _counts(Assignment.objects.filter(rater__study=study), **_PLACES)
+    log = _versions(study, places["first"] or 0, places["last"] or 0)
     return [
         [str(study.code), study.status, study.ratings_per_item, str(study.deadline)],
-        _counts(_versions(study, first or 0, last or 0), n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
+        _counts(log, n=Count("*"), of=Sum("assignment"), made=Sum("revision")),
         places,
         _counts(study.raters, n=Count("pk"), **_keys("out", dropped=True), **_keys("left", withdrawn_at__isnull=False)),
         _counts(PracticeAnswer.objects.filter(rater__study=study), n=Count("pk"), last=Max("pk")),
@@ -213,15 +213,16 @@ def _keys(name: str, **which: Any) -> dict[str, Sum]:
 
 _PLACES = {
     "n": Count("pk"),
+    "first": Min("pk"),
     "last": Max("pk"),
     **_keys("back", released_at__isnull=False),
     **_keys("over", surplus=True),
 }
 
 
-def _counts(rows: Any, **wanted: Any) -> list[Any]:
-    found = rows.order_by().aggregate(**wanted)
-    return [found[name] for name in wanted]
+def _counts(rows: Any, **wanted: Any) -> dict[str, Any]:
+    found: dict[str, Any] = rows.order_by().aggregate(**wanted)
+    return found
 
 
 _PLACE = "assignment__"

@@ -2,13 +2,11 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client
 from django.utils import timezone
 
 from ratings import access, blinding
-from ratings.models import EVIDENCE, TRANSITION, Assignment, GuideVersion, Item, Rater, RaterProfile, Study
+from ratings.models import EVIDENCE, TRANSITION, Assignment, GuideVersion, Item, Rater, RaterProfile, Rating, Study
 from simulation.lab.actions import Action
 from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, Material
 from simulation.lab.outcomes import Observation, Outcome
@@ -179,13 +177,14 @@ def link(rater: Rater) -> str:
     return f"/r/{access.make_link(rater.user, 'rater')}/"
 
 
-def sign_in(browser: Any, site: str, rater: Rater) -> None:
-    """Give a Playwright browser profile this rater's session, as if they had signed in before."""
-    client = Client()
-    assert rater.user is not None
-    client.force_login(rater.user)
-    value = client.cookies[settings.SESSION_COOKIE_NAME].value
-    browser.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": value, "url": site}])
+def nth(rater: Rater, position: int = 1) -> Assignment:
+    return rater.assignments.get(position=position)
+
+
+def answers(rater: Rater) -> list[tuple[bool | None, int | None]]:
+    """Verdict and confidence of all this rater has said, in the order of the items."""
+    ratings = Rating.objects.filter(assignment__rater=rater).order_by("assignment__position")
+    return list(ratings.values_list("verdict", "confidence"))
 
 
 def _document(kind: str, number: int, raters: int, changes: dict[str, Any]) -> dict[str, Any]:

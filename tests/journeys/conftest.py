@@ -1,19 +1,23 @@
 """A Chromium of Debian's, watched: a page that breaks the content policy or throws fails its test."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from django.db import connections
+from in_browser import WIDE
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
+from rating_room import open_study
 from services import program
 from system import lightest_browser
+
+from ratings.models import Rater
 
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 REPORT_VIOLATIONS = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error("CSP violation: " + event.violatedDirective + " " + event.blockedURI + " " + event.sourceFile));
 """
-WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 NewPage = Callable[..., Page]
 PATIENCE = 15_000  # ms; opening a study takes a second, and several on a machine that kills fifty workers meanwhile
@@ -29,6 +33,17 @@ def chromium() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program(lightest_browser()), args=ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def site(live_server: Any) -> str:
+    return str(live_server.url)
+
+
+@pytest.fixture
+def rater(db: None) -> Rater:
+    """Somebody with five items to rate."""
+    return open_study(items=5).raters.get(label="R01")
 
 
 @pytest.fixture

@@ -1,17 +1,14 @@
 """The admin's journey in a real browser: seed, watch, read, twin."""
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import factories
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
-from playwright.sync_api import BrowserContext, Page, expect
+from in_browser import PHONE, WIDE, NewContext, ada_at, forgive, sound
+from playwright.sync_api import Page, expect
 from tests_support import play_out
 
 from ratings import studies
@@ -21,30 +18,10 @@ from simulation.models import Episode, Experiment, Run, Transition, Twin
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] :
-  [...document.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > innerWidth)
-    .map((one) => one.tagName + "." + one.className).slice(0, 8)"""
-NewContext = Callable[..., BrowserContext]
-
-
-@pytest.fixture
-def site(live_server: Any) -> str:
-    return str(live_server.url)
-
 
 @pytest.fixture
 def lab() -> None:
     fixtures.load_lab(settings.FIXTURES_DIR)
-
-
-def signed_in(context: BrowserContext, site: str) -> Page:
-    """A page of a browser that a member of staff is signed in to."""
-    client = Client()
-    client.force_login(User.objects.get_or_create(username="ada", is_staff=True)[0])
-    name = settings.SESSION_COOKIE_NAME
-    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
-    return context.new_page()
 
 
 def press_until(page: Page, key: str, wanted: str) -> None:
@@ -57,17 +34,10 @@ def press_until(page: Page, key: str, wanted: str) -> None:
     raise AssertionError(f"{key} never reached {wanted!r}")
 
 
-def sound(page: Page) -> None:
-    """Nothing for axe to find, and no scrolling sideways."""
-    found = Axe().run(page).response["violations"]
-    assert [(one["id"], one["nodes"][0]["target"]) for one in found] == [], page.url
-    assert page.evaluate(TOO_WIDE) == [], page.url
-
-
 def test_episodes_are_ordered_by_keyboard_and_watched_to_their_end_without_reloading(
     new_context: NewContext, site: str, lab: None
 ) -> None:
-    page = signed_in(new_context(), site)
+    page = ada_at(new_context(), site)
     page.goto(site + reverse("simulation:new_episodes"))
     press_until(page, "Tab", "Caffeine HPLC Analysis")
     page.keyboard.press("Space")
@@ -96,7 +66,7 @@ def test_the_stop_button_keeps_the_focus_while_the_page_renews_itself(
 ) -> None:
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 2, seed=1)
     run.episodes.filter(replicate=1).update(status="running")
-    page = signed_in(new_context(), site)
+    page = ada_at(new_context(), site)
     page.goto(site + reverse("simulation:run", args=[run.code]))
     press_until(page, "Tab", "Stop all")
     with page.expect_response(re.compile("/runs/")):
@@ -116,7 +86,7 @@ def test_what_became_of_a_button_is_said_and_a_session_that_ends_leads_to_the_si
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 2, seed=1)
     control.stop(run.episodes.all()[0])
     context = new_context()
-    page = signed_in(context, site)
+    page = ada_at(context, site)
     page.goto(site + reverse("simulation:run", args=[run.code]))
     page.get_by_role("button", name=re.compile("Retry")).click()
     expect(page.get_by_text("is queued again.")).to_be_visible()
@@ -125,12 +95,12 @@ def test_what_became_of_a_button_is_said_and_a_session_that_ends_leads_to_the_si
     context.clear_cookies()
     page.wait_for_url(re.compile(re.escape(f"{reverse('login')}?next=/runs/")))
     # Chromium notes the answer of 401 that is wanted here
-    complaints[:] = [one for one in complaints if "401" not in one]
+    forgive(complaints, "401")
 
 
 def test_stop_and_retry_work_without_javascript(new_context: NewContext, site: str, lab: None) -> None:
     run = queueing.queue_episodes(Experiment.objects.all()[:1], "offline", 1, seed=1)
-    page = signed_in(new_context(java_script_enabled=False), site)
+    page = ada_at(new_context(java_script_enabled=False), site)
     page.goto(site + reverse("simulation:run", args=[run.code]))
     page.get_by_role("button", name=re.compile("^Stop .*replicate 1")).click()
     assert run.episodes.get().status == "cancelled"
@@ -203,7 +173,7 @@ def test_every_staff_page_is_sound_on_a_desk_and_on_a_phone(
     new_context: NewContext, site: str, furnished: list[str]
 ) -> None:
     assert Twin.objects.filter(status="done").exists()
-    page = signed_in(new_context(), site)
+    page = ada_at(new_context(), site)
     for address in furnished:
         page.set_viewport_size(WIDE)
         answer = page.goto(site + address)
@@ -218,7 +188,7 @@ def test_every_staff_page_is_sound_on_a_desk_and_on_a_phone(
 def test_forms_that_were_refused_are_sound_and_lead_to_the_field(
     new_context: NewContext, site: str, lab: None, viewport: dict[str, int], complaints: list[str]
 ) -> None:
-    page = signed_in(new_context(viewport=viewport), site)
+    page = ada_at(new_context(viewport=viewport), site)
     page.goto(site + reverse("simulation:new_episodes"))
     page.get_by_role("button", name="Start").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose at least one experiment.")
@@ -229,4 +199,4 @@ def test_forms_that_were_refused_are_sound_and_lead_to_the_field(
     expect(page.get_by_role("alert")).to_be_focused()
     sound(page)
     # Chromium notes every answer of 4xx on its console, the two wanted here included
-    complaints[:] = [one for one in complaints if "422" not in one]
+    forgive(complaints, "422")

@@ -1,30 +1,22 @@
 """One item on a real screen: what fits, what can be reached, what axe says, in every layout and at both widths."""
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from in_browser import PHONE, WIDE, NewContext, sign_in, sound
 from playwright.sync_api import BrowserContext, Page, expect
-from rating_room import aliquots, change_of_medium, dilution, open_study, sign_in, used_up
+from rating_room import aliquots, change_of_medium, dilution, open_study, used_up
 
 from ratings import blinding
 from ratings.models import EVIDENCE, Assignment
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-NewContext = Callable[..., BrowserContext]
 CONTEXT = blinding.blind_context(
     "Find out how much caffeine (mg/mL) there is in the coffee, with three replicates and a standard curve.",
     [dilution(50 * n) | {"number": n, "started_at": 600 * n} for n in range(1, 8)],
 )
-
-
-@pytest.fixture
-def site(live_server: Any) -> str:
-    return str(live_server.url)
 
 
 def shown(browser: BrowserContext, site: str, step: dict[str, Any], **arm: Any) -> Page:
@@ -42,13 +34,6 @@ def opened(browser: BrowserContext, site: str, assignment: Assignment) -> Page:
     page = browser.new_page()
     page.goto(f"{site}/rate/{assignment.code}/")
     return page
-
-
-def check(page: Page) -> None:
-    """axe finds nothing, and nothing sticks out to the side."""
-    found = Axe().run(page)
-    assert found.violations_count == 0, f"{page.url}\n{found.generate_report()}"
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("window.innerWidth")
 
 
 def wash() -> dict[str, Any]:
@@ -121,13 +106,13 @@ def test_every_layout_is_accessible_and_as_wide_as_the_screen(
     new_context: NewContext, site: str, step: dict[str, Any], layout: str, viewport: dict[str, int]
 ) -> None:
     page = shown(new_context(viewport=viewport), site, step, layout=layout, marks="always", with_context=True)
-    check(page)
+    sound(page)
 
 
 def test_the_dark_item_is_accessible_too(new_context: NewContext, site: str) -> None:
     page = shown(new_context(color_scheme="dark"), site, wash(), layout="balance", marks="always", with_context=True)
     page.get_by_label("Looks wrong: Volume, A").check()
-    check(page)
+    sound(page)
 
 
 def test_a_wrong_row_is_ticked_and_looks_ticked_without_a_word_of_right_or_wrong(
@@ -140,7 +125,7 @@ def test_a_wrong_row_is_ticked_and_looks_ticked_without_a_word_of_right_or_wrong
     page.get_by_label("Looks wrong: Volume, B").check()
 
     assert row.evaluate("(row) => getComputedStyle(row).backgroundColor") != before
-    check(page)
+    sound(page)
 
 
 def test_marks_that_belong_to_not_plausible_appear_with_it(new_context: NewContext, site: str) -> None:
@@ -173,7 +158,7 @@ def test_a_record_is_searched_and_folded(new_context: NewContext, site: str) -> 
     page.get_by_label("Find in the record").fill("100 µL")
     expect(page.locator("[data-record-count]")).to_have_text("1 of 3 steps")
     assert [steps.nth(at).is_visible() for at in range(3)] == [False, False, True]
-    check(page)
+    sound(page)
 
     page.get_by_label("Find in the record").fill("")
     page.get_by_role("button", name="Fold all").click()
@@ -186,7 +171,7 @@ def test_a_record_is_searched_and_folded(new_context: NewContext, site: str) -> 
 def test_a_record_fits_a_phone(new_context: NewContext, site: str) -> None:
     study = open_study(kind=EVIDENCE, items=4, raters=1, marks="always")
     page = opened(new_context(viewport=PHONE), site, study.raters.get().assignments.get(position=4))
-    check(page)
+    sound(page)
 
 
 def test_without_javascript_the_record_stands_open_and_offers_no_search(new_context: NewContext, site: str) -> None:

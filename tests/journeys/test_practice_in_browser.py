@@ -1,40 +1,25 @@
 """A newcomer's way through guide and practice in a real browser, and the rater's own pages at both sizes."""
 
-import re
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Page, expect
-from rating_room import open_study, sign_in
+from in_browser import ITEM, PHONE, WIDE, NewContext, press, sign_in, sound
+from playwright.sync_api import Page, expect
+from rating_room import open_study
 
 from ratings import answering, practice
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-ITEM = re.compile(r"/rate/[0-9a-f-]{36}/$")
 KINDS = pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
-NewContext = Callable[..., BrowserContext]
-
-
-@pytest.fixture
-def site(live_server: Any) -> str:
-    return str(live_server.url)
 
 
 def newcomer(kind: str = TRANSITION, **protocol: Any) -> Rater:
     seat = open_study(kind, items=4, begun=False, practice=3, **protocol).raters.order_by("number").first()
     assert seat is not None
     return seat
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def tab_to(page: Page, words: str) -> None:
@@ -44,10 +29,6 @@ def tab_to(page: Page, words: str) -> None:
         if page.evaluate("document.activeElement.innerText").startswith(words):
             return page.keyboard.press("Enter")
     raise AssertionError(f"the Tab key never came to {words!r}")
-
-
-def found_by_axe(page: Page) -> list[str]:
-    return [violation["id"] for violation in Axe().run(page).response["violations"]]
 
 
 @KINDS
@@ -111,8 +92,7 @@ def test_the_raters_own_pages_are_accessible_and_never_scroll_sideways(
     pages = ["/rate/?all", "/rate/profile/", *(own + name for name in ("guide/", "practice/", "withdraw/"))]
     for address in [*pages, f"{own}practice/?item={first}"]:
         page.goto(site + address)
-        assert found_by_axe(page) == [], address
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
+        sound(page)
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
@@ -125,8 +105,8 @@ def test_the_last_page_is_accessible(new_context: NewContext, site: str, size: d
     sign_in(browser, site, seat)
     page = browser.new_page()
     page.goto(f"{site}/rate/study/{seat.code}/done/")
-    assert found_by_axe(page) == []
+    sound(page)
     page.get_by_role("button", name="Finish").click()
     expect(page.locator("main")).to_contain_text("your answers stand as they are")
-    assert found_by_axe(page) == []
+    sound(page)
     assert Study.objects.get(pk=seat.study_id).is_open

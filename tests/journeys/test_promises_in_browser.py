@@ -1,33 +1,22 @@
 """What a rater has chosen survives an ended session, a sign-in elsewhere and a server that asks for patience."""
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 import pytest
 from django.conf import settings
+from in_browser import PASSWORD, NewContext, give_password, saved, sign_in
 from playwright.sync_api import BrowserContext, Page, Route, expect
-from rating_room import open_study, sign_in
+from rating_room import open_study
 
 from ratings.models import Rater, Rating, RatingEvent
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-NewContext = Callable[..., BrowserContext]
-PASSWORD = "correct horse battery"
-
-
-@pytest.fixture
-def site(live_server: Any) -> str:
-    return str(live_server.url)
-
 
 @pytest.fixture
 def rater() -> Rater:
     seat = open_study(items=5).raters.get(label="R01")
-    assert seat.user is not None
-    seat.user.set_password(PASSWORD)
-    seat.user.save()
+    give_password(seat)
     return seat
 
 
@@ -44,7 +33,7 @@ def chosen(browser: BrowserContext, site: str, rater: Rater) -> Page:
 
 def kept(page: Page, rater: Rater, complaints: list[str], *provoked: str) -> None:
     """The answer was saved, once, as it was chosen."""
-    expect(page.locator("#saved")).to_contain_text("1 saved")
+    expect(saved(page)).to_contain_text("1 saved")
     standing = Rating.objects.get(assignment__rater=rater)
     assert (standing.verdict, standing.confidence) == (False, 3)
     assert RatingEvent.objects.count() == 1

@@ -3,78 +3,36 @@
 import gzip
 import re
 from collections.abc import Callable
-from typing import Any
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, Dialog, Page, Response, Route, expect
-from rating_room import change_of_medium, open_study, sign_in
+from in_browser import (
+    DONE,
+    PASSWORD,
+    PHONE,
+    WIDE,
+    NewContext,
+    end_session,
+    forgive,
+    give_password,
+    press,
+    rater_at,
+    saved,
+    sign_in,
+    sound,
+)
+from playwright.sync_api import Page, Response, expect
+from rating_room import answers, change_of_medium, nth, open_study
 
 from ratings import blinding
-from ratings.models import EVIDENCE, TRANSITION, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
+from ratings.models import EVIDENCE, TRANSITION, FirstLook, Rater, Rating, RatingEvent, Study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
-ITEM = re.compile(r"/rate/[0-9a-f-]{36}/$")
-DONE = re.compile(r"/rate/study/[0-9a-f-]{36}/done/$")
-NewContext = Callable[..., BrowserContext]
-PASSWORD = "correct horse battery"
-
-
-@pytest.fixture
-def site(live_server: Any) -> str:
-    return str(live_server.url)
-
-
-@pytest.fixture
-def rater() -> Rater:
-    return open_study(items=5).raters.get(label="R01")
-
-
-def begin(browser: BrowserContext, site: str, rater: Rater) -> Page:
-    """A page of this browser, signed in as this rater, at the item they have to rate now."""
-    sign_in(browser, site, rater)
-    page = browser.new_page()
-    page.goto(f"{site}/rate/study/{rater.code}/")
-    page.wait_for_url(ITEM)
-    return page
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def titled(page: Page, title: str) -> None:
     """The page of that title is there, and its script hears keys."""
     expect(page).to_have_title(title)
     page.wait_for_load_state()
-
-
-def saved(page: Page) -> Any:
-    return page.locator("#saved")
-
-
-def nth(rater: Rater, position: int = 1) -> Assignment:
-    return rater.assignments.get(position=position)
-
-
-def answers(rater: Rater) -> list[tuple[bool | None, int | None]]:
-    ratings = Rating.objects.filter(assignment__rater=rater).order_by("assignment__position")
-    return list(ratings.values_list("verdict", "confidence"))
-
-
-def end_session(browser: BrowserContext) -> None:
-    """As when it expired: the session is gone, everything else the browser holds is there."""
-    browser.clear_cookies(name="wb_session")
-
-
-def give_password(rater: Rater) -> str:
-    assert rater.user is not None
-    rater.user.set_password(PASSWORD)
-    rater.user.save()
-    return rater.user.username
 
 
 # ---------------------------------------------------------------- keyboard alone
@@ -87,7 +45,7 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
     rater = open_study(items=5, marks="always").raters.get(label="R01")
     name = give_password(rater)
     browser = new_context()
-    page = begin(browser, site, rater)
+    page = rater_at(browser, site, rater)
 
     # 1: with a mark on a row
     wanted = next(key for key in blinding.mark_keys(nth(rater).item.payload) if key.endswith("Volume"))
@@ -145,7 +103,7 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
 
 
 def test_three_keys_and_one_request_to_the_next_item(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
     first = page.url
     asked: list[tuple[str, str]] = []
     page.on("request", lambda request: asked.append((request.method, request.url)))
@@ -161,7 +119,7 @@ def test_three_keys_and_one_request_to_the_next_item(new_context: NewContext, si
 
 def test_evidence_is_judged_with_s_and_n(new_context: NewContext, site: str) -> None:
     rater = open_study(EVIDENCE, items=2).raters.get(label="R01")
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
 
     press(page, "p", "s", "5", "Enter")
     expect(saved(page)).to_contain_text("1 saved")
@@ -174,7 +132,7 @@ def test_evidence_is_judged_with_s_and_n(new_context: NewContext, site: str) -> 
 def test_keys_wait_while_the_guide_is_open_a_modifier_is_held_or_somebody_types(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
 
     press(page, "?")
     expect(page.locator("#guide")).to_be_visible()
@@ -190,7 +148,7 @@ def test_keys_wait_while_the_guide_is_open_a_modifier_is_held_or_somebody_types(
 
 
 def test_after_a_note_escape_leads_back_so_that_enter_saves(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
     first = page.url
 
     press(page, "n", "4", "c")
@@ -203,13 +161,13 @@ def test_after_a_note_escape_leads_back_so_that_enter_saves(new_context: NewCont
 
 
 def test_single_keys_can_be_switched_off_for_good(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
     press(page, "?")
     with page.expect_response("**/rate/keys/") as told:
         page.get_by_label("Rate with single keys").uncheck()
     assert told.value.status == 204
 
-    elsewhere = begin(new_context(), site, rater)
+    elsewhere = rater_at(new_context(), site, rater)
     press(elsewhere, "p", "4", "x")
 
     expect(elsewhere.locator("#verdict input:checked")).to_have_count(0)
@@ -217,7 +175,7 @@ def test_single_keys_can_be_switched_off_for_good(new_context: NewContext, site:
 
 
 def test_no_single_key_saves_or_says_cannot_judge(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
 
     for key in "abcdefghilmnopqrstvwxyz0123456789":
         press(page, key, "Escape")
@@ -229,7 +187,7 @@ def test_no_single_key_saves_or_says_cannot_judge(new_context: NewContext, site:
 
 
 def test_half_a_rating_is_named_where_it_is_missing(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
 
     press(page, "n", "Enter")
 
@@ -243,7 +201,7 @@ def test_half_a_rating_is_named_where_it_is_missing(new_context: NewContext, sit
 
 def test_in_the_confirm_arm_the_balance_follows_the_first_answer(new_context: NewContext, site: str) -> None:
     rater = open_study(items=3, layout="confirm").raters.get(label="R01")
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
     expect(page.get_by_role("heading", name="Balance sheet")).to_have_count(0)
 
     press(page, "p", "2", "Enter")
@@ -255,201 +213,13 @@ def test_in_the_confirm_arm_the_balance_follows_the_first_answer(new_context: Ne
     assert (FirstLook.objects.get().verdict, answers(rater)) == (True, [(False, 5)])
 
 
-# ---------------------------------------------------------------- nothing lost, nothing twice
-
-
-def test_a_double_click_on_save_rates_one_item(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(), site, rater)
-    press(page, "p", "4")
-
-    page.get_by_role("button", name="Save and next").dblclick()
-    expect(saved(page)).to_contain_text("1 saved")
-    page.wait_for_load_state("networkidle")
-
-    assert answers(rater) == [(True, 4)]
-
-
-def test_the_second_of_two_tabs_is_asked_and_its_answer_can_take_the_place(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater
-) -> None:
-    browser = new_context()
-    one = begin(browser, site, rater)
-    two = browser.new_page()
-    two.goto(one.url)
-    press(one, "p", "4", "Enter")
-    expect(saved(one)).to_contain_text("1 saved")
-
-    press(two, "n", "2", "Enter")
-    expect(two.locator("main")).to_contain_text("Plausible, confidence 4")
-    expect(two.locator("main")).to_contain_text("Not plausible, confidence 2")
-    assert answers(rater) == [(True, 4)]
-    two.get_by_role("button", name="Save the new one instead").click()
-
-    two.wait_for_url(one.url)
-    assert answers(rater) == [(False, 2)]
-    assert list(RatingEvent.objects.values_list("revision", "verdict")) == [(1, True), (2, False)]
-    assert forgive(complaints, "409") == 1
-
-
-def test_the_back_button_shows_the_answer_to_be_changed(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(), site, rater)
-    press(page, "n", "2", "Enter")
-    expect(saved(page)).to_contain_text("1 saved")
-
-    page.go_back()
-
-    expect(page.locator("main")).to_contain_text("You are changing your answer: not plausible, confidence 2")
-    expect(page.locator("#verdict input:checked")).to_have_count(2)
-
-
-def test_an_answer_that_was_saved_but_never_confirmed_is_not_saved_twice(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater
-) -> None:
-    page = begin(new_context(), site, rater)
-    cut: list[int] = []
-
-    def lose_the_answer(route: Route) -> None:
-        if route.request.method == "POST" and not route.request.url.endswith("draft/") and not cut:
-            cut.append(route.fetch().status)
-            route.abort()
-        else:
-            route.continue_()
-
-    page.route("**/rate/**", lose_the_answer)
-    press(page, "n", "3", "Enter")
-
-    expect(saved(page)).to_contain_text("1 saved")  # sent again by itself, a second later
-    assert cut == [200]
-    assert answers(rater) == [(False, 3)] and RatingEvent.objects.count() == 1
-    forgive(complaints, "ERR_FAILED")
-    forgive(complaints, "htmx:")
-
-
-def test_a_server_that_is_down_is_tried_again_and_leaving_is_warned_about(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater
-) -> None:
-    page = begin(new_context(), site, rater)
-    down = True
-    page.route(ITEM, lambda route: route.fulfill(status=503) if down else route.continue_())
-    asked: list[str] = []
-
-    def stay(dialog: Dialog) -> None:
-        asked.append(dialog.type)
-        dialog.dismiss()
-
-    page.on("dialog", stay)
-
-    press(page, "n", "3", "Enter")
-    expect(page.get_by_role("alert")).to_contain_text("The server could not take it (error 503). Your answer is kept")
-    page.close(run_before_unload=True)
-    page.wait_for_timeout(500)
-    assert asked == ["beforeunload"]
-    down = False
-
-    expect(saved(page)).to_contain_text("1 saved")
-    assert answers(rater) == [(False, 3)]
-    forgive(complaints, "503")
-    forgive(complaints, "htmx:")
-
-
-def test_who_was_signed_out_signs_in_elsewhere_and_the_answer_goes_through(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater
-) -> None:
-    browser = new_context()
-    page = begin(browser, site, rater)
-    browser.clear_cookies()  # the form's token is gone as well
-    press(page, "p", "5", "Enter")
-    expect(page.locator("#sign-in")).to_be_visible()
-    expect(page.locator("#unsaved")).to_contain_text("Not saved yet.")
-    sign_in(browser, site, rater)
-    page.get_by_role("button", name="Not now").click()
-
-    page.get_by_role("button", name="Try again").click()
-
-    expect(saved(page)).to_contain_text("1 saved")
-    assert answers(rater) == [(True, 5)]
-    assert forgive(complaints, "403") + forgive(complaints, "401") >= 1
-    forgive(complaints, "htmx:")
-
-
-def test_a_wrong_password_keeps_the_dialog_and_the_answer(
-    new_context: NewContext, complaints: list[str], site: str, rater: Rater
-) -> None:
-    browser, name = new_context(), give_password(rater)
-    page = begin(browser, site, rater)
-    end_session(browser)
-    press(page, "p", "5", "Enter")
-    page.locator("#sign-in input[name=username]").fill(name)
-    page.locator("#sign-in input[name=password]").fill("wrong")
-    press(page, "Enter")
-    expect(page.locator("#sign-in")).to_contain_text("wrong")
-    check(page)
-
-    page.locator("#sign-in input[name=password]").fill(PASSWORD)
-    press(page, "Enter")
-
-    expect(saved(page)).to_contain_text("1 saved")
-    assert answers(rater) == [(True, 5)]
-    assert forgive(complaints, "401") >= 1 and forgive(complaints, "422") >= 1
-    forgive(complaints, "htmx:")
-
-
-def test_after_a_crash_what_was_chosen_is_there_again(new_context: NewContext, site: str) -> None:
-    rater = open_study(items=3, marks="always").raters.get(label="R01")
-    browser = new_context()
-    page = begin(browser, site, rater)
-    box = page.locator("input[name=marks]").nth(3)
-    with page.expect_response("**/draft/"):
-        press(page, "n")
-    with page.expect_response("**/draft/"):
-        box.check()
-    with page.expect_response("**/draft/"):
-        press(page, "c")
-        page.keyboard.type("The volume?")
-    key = box.get_attribute("value")
-    page.close()
-
-    again = browser.new_page()
-    again.goto(f"{site}/rate/study/{rater.code}/")
-
-    expect(again.locator("[name=verdict][value=no]")).to_be_checked()
-    expect(again.locator(f"input[name=marks][value='{key}']")).to_be_checked()
-    expect(again.locator("#note-text")).to_have_value("The volume?")
-    assert answers(rater) == [] and Draft.objects.count() == 1
-    press(again, "4", "Enter")
-    expect(saved(again)).to_contain_text("1 saved")
-    assert not Draft.objects.exists()
-
-
-def test_it_works_without_javascript(new_context: NewContext, complaints: list[str], site: str, rater: Rater) -> None:
-    page = begin(new_context(java_script_enabled=False), site, rater)
-
-    page.locator("[name=verdict][value=no]").check()
-    page.get_by_role("button", name="Save and next").click()
-    expect(page.locator("#confidence-error")).to_have_text("Choose how confident you are, from 1 to 5.")
-    expect(page.locator("[name=verdict][value=no]")).to_be_checked()
-    for number in range(1, 5):
-        page.locator("[name=verdict][value=no]").check()
-        page.locator(f"[name=confidence][value='{number}']").check()
-        page.get_by_role("button", name="Save and next").click()
-    page.locator("#note summary").click()
-    page.locator("#note-text").fill("not my field")
-    page.locator("#cannot-judge summary").click()
-    page.get_by_role("button", name="Save as").click()
-
-    expect(page).to_have_url(DONE)
-    assert answers(rater) == [*((False, number) for number in range(1, 5)), (None, None)]
-    assert nth(rater, 5).rating.note == "not my field"
-    assert forgive(complaints, "422") == 1
-
-
 # ---------------------------------------------------------------- pace
 
 
 def test_time_and_hand_are_measured_while_the_rater_is_at_work(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
     page.wait_for_timeout(1200)
     press(page, "p", "n")
     page.wait_for_timeout(600)
@@ -472,12 +242,12 @@ def test_time_and_hand_are_measured_while_the_rater_is_at_work(
 def test_after_half_an_hour_a_break_is_proposed_and_can_be_declined(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
     expect(page.locator("#break")).to_be_hidden()
     page.evaluate("sinceBreak = 1800")
 
     expect(page.locator("#break")).to_be_visible(timeout=15_000)
-    check(page)
+    sound(page)
     page.get_by_role("button", name="Go on").click()
     expect(page.locator("#break")).to_be_hidden()
     press(page, "p", "4", "Enter")
@@ -508,9 +278,9 @@ def test_the_first_load_and_the_next_item_are_small(new_context: NewContext, sit
 def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_context: NewContext, site: str) -> None:
     study = open_study(items=3)
     study.items.update(payload=blinding.blind_transition(change_of_medium()))
-    page = begin(new_context(viewport=PHONE), site, study.raters.get(label="R01"))
+    page = rater_at(new_context(viewport=PHONE), site, study.raters.get(label="R01"))
 
-    check(page)
+    sound(page)
 
 
 @pytest.mark.parametrize(
@@ -527,54 +297,54 @@ def test_every_state_of_the_screen_is_accessible_and_fits_its_width(
 ) -> None:
     rater = open_study(kind, items=3, marks="always", layout="confirm", with_context=True).raters.get(label="R01")
     browser = new_context(viewport=size)
-    page = begin(browser, site, rater)
+    page = rater_at(browser, site, rater)
     other = browser.new_page()
     other.goto(page.url)
-    check(page)
+    sound(page)
     for keys in (["?"], ["Escape", "c"], ["Escape", "x"], ["Escape"]):
         press(page, *keys)
-        check(page)
+        sound(page)
     page.locator("h1").focus()
     press(page, "n", "Enter")
-    check(page)  # half an answer
+    sound(page)  # half an answer
     rated = page.url
     for done in range(1, 4):
         press(page, "n", "4", "Enter")
         if kind == TRANSITION:
             expect(page.locator("main")).to_contain_text("Your first answer is kept")
-            check(page)
+            sound(page)
             press(page, "n", "3", "Enter")
         if done < 3:
             expect(saved(page)).to_contain_text(f"{done} saved")
     page.wait_for_url(DONE)
     press(other, "p", "s", "1", "Enter")
     expect(other.locator("h1")).to_contain_text("Which answer shall stand?")
-    check(other)
+    sound(other)
     for status in ("paused", "closed"):
         Study.objects.update(status=status)
         page.goto(f"{site}/rate/study/{rater.code}/")
-        check(page)
+        sound(page)
     Study.objects.update(status="open")
     page.goto(rated)
-    check(page)  # an answer that can be changed
+    sound(page)  # an answer that can be changed
     Rater.objects.update(finished_at="2026-01-01T00:00:00Z")
     page.goto(rated)
     expect(page.locator("h1")).to_contain_text("Your answer to this item stands")
-    check(page)
+    sound(page)
     assert forgive(complaints, "409") == 1
 
 
 def test_a_typical_item_fits_the_screen_with_the_verdict_in_view(
     new_context: NewContext, site: str, rater: Rater
 ) -> None:
-    page = begin(new_context(viewport=WIDE), site, rater)
+    page = rater_at(new_context(viewport=WIDE), site, rater)
 
     assert page.evaluate("document.documentElement.scrollHeight") == 900
     expect(page.get_by_role("button", name="Save and next")).to_be_in_viewport(ratio=1)
 
 
 def test_on_a_phone_the_bar_hides_no_content(new_context: NewContext, site: str, rater: Rater) -> None:
-    page = begin(new_context(viewport=PHONE), site, rater)
+    page = rater_at(new_context(viewport=PHONE), site, rater)
     press(page, "n", "4")
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
 
@@ -587,7 +357,7 @@ def test_on_a_phone_the_bar_hides_no_content(new_context: NewContext, site: str,
 
 def test_a_row_is_tinted_as_wrong_only_while_its_mark_is_in_sight(new_context: NewContext, site: str) -> None:
     rater = open_study(items=3, raters=1, marks="if_not_plausible").raters.get()
-    page = begin(new_context(), site, rater)
+    page = rater_at(new_context(), site, rater)
     row = page.locator("tr:has(input[name=marks])").first
     tint = "row => getComputedStyle(row).boxShadow"
     before = row.evaluate(tint)
@@ -606,7 +376,7 @@ def test_however_high_the_bar_the_end_of_the_item_can_be_scrolled_out_of_it(
     new_context: NewContext, site: str, width: int
 ) -> None:
     rater = open_study(items=3, raters=1, layout="confirm", marks="always").raters.get()
-    page = begin(new_context(viewport={"width": width, "height": 600}), site, rater)
+    page = rater_at(new_context(viewport={"width": width, "height": 600}), site, rater)
     page.evaluate("document.querySelector('#unsaved').hidden = false")
     press(page, "n", "Enter")  # half an answer: the bar says so in a line of its own
     page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
@@ -633,21 +403,6 @@ def test_a_breach_of_the_content_policy_would_be_noticed(
     forgive(complaints, "Content Security Policy")  # Chromium's own words for it
 
 
-def check(page: Page) -> None:
-    """axe finds nothing, and nothing sticks out to the side."""
-    found = Axe().run(page)
-    assert found.violations_count == 0, f"{page.url}\n{found.generate_report()}"
-    assert page.evaluate("document.documentElement.scrollWidth") <= page.evaluate("window.innerWidth"), page.url
-
-
 def _beside(url: str) -> bool:
     """Drafts, which no item waits for, and the tab's icon, which browsers fetch when they like and keep."""
     return url.endswith(("/draft/", "/mark.svg"))
-
-
-def forgive(complaints: list[str], words: str) -> int:
-    """Take the console lines with these words away, because the test provoked them; how many there were."""
-    provoked = [line for line in complaints if words in line]
-    for line in provoked:
-        complaints.remove(line)
-    return len(provoked)

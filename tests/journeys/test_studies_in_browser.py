@@ -1,17 +1,15 @@
 """A study from its first step to the broken seal, in a real browser: built by hand, every page sound at both widths."""
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import factories
+import in_browser
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from django.conf import settings
 from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
-from playwright.sync_api import BrowserContext, Page, expect
+from in_browser import BOTH, PASSWORD, WIDE, NewContext, ada_at, forgive
+from playwright.sync_api import Page, expect
 
 from ratings import studies
 from ratings.analyses import store
@@ -21,29 +19,11 @@ from simulation import jobs
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-WIDTHS = ({"width": 1440, "height": 900}, {"width": 390, "height": 844})
-NewContext = Callable[..., BrowserContext]
-
-
-def ada_at(context: BrowserContext, site: str, address: str) -> Page:
-    """A page of a browser in which Ada, who may make studies, is signed in."""
-    client = Client()
-    client.force_login(User.objects.create_user("ada", password="enough-of-ada", is_staff=True))
-    name = settings.SESSION_COOKIE_NAME
-    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
-    page = context.new_page()
-    page.goto(site + address)
-    return page
-
 
 def sound(page: Page) -> None:
-    """At both widths nothing for axe to find, and no scrolling sideways."""
-    for size in WIDTHS:
-        page.set_viewport_size(size)  # type: ignore[arg-type]
-        found = Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["target"]) for one in found] == [], page.url
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
-    page.set_viewport_size(WIDTHS[0])  # type: ignore[arg-type]
+    """At both widths; it is left at the wide one."""
+    in_browser.sound(page, BOTH)
+    page.set_viewport_size(WIDE)
 
 
 # Of the letters in the figures that show, in points.
@@ -102,14 +82,14 @@ def test_a_study_is_built_looked_at_opened_run_and_unblinded(
     press(page, "Unblind")
     expect(page.get_by_role("alert")).to_contain_text("That is not your password.")
     sound(page)
-    page.get_by_label("Your password, once more").fill("enough-of-ada")
+    page.get_by_label("Your password, once more").fill(PASSWORD)
     press(page, "Unblind")
     expect(page.locator(".messages")).to_contain_text("The study is unblinded.")
     sound(page)
     page.goto(live_server.url + reverse("ratings:studies"))
     sound(page)
     assert Study.objects.get().status == "unblinded"
-    complaints[:] = [one for one in complaints if "422" not in one]  # two forms were sent wrong on purpose
+    forgive(complaints, "422")  # two forms were sent wrong on purpose
 
 
 def test_without_scripts_the_pool_is_counted_by_a_link(new_context: NewContext, live_server: Any) -> None:
@@ -157,7 +137,7 @@ def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     narrow = "[...document.querySelectorAll('.panels .results tbody th')].map(cell => cell.offsetWidth).filter(Boolean)"
     assert page.evaluate(f"Math.min(...{narrow})") >= 4 * 9
-    page.set_viewport_size(WIDTHS[0])  # type: ignore[arg-type]
+    page.set_viewport_size(WIDE)
     page.emulate_media(color_scheme="light", media="screen")
     page.get_by_text("Filter these results").focus()
     page.keyboard.press("Enter")

@@ -2,35 +2,19 @@
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import factories
 import pytest
-from django.conf import settings
-from django.contrib.auth.models import User
-from django.test import Client
 from django.urls import reverse
-from playwright.sync_api import BrowserContext, Page, expect
+from in_browser import PASSWORD, NewContext, ada_at
+from playwright.sync_api import Page, expect
 
 from ratings import auditing
 from ratings.models import Rating, Study
 from simulation.models import Transition, Twin
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-NewContext = Callable[..., BrowserContext]
-
-
-def admin_at(context: BrowserContext, site: str, address: str) -> Page:
-    """A page of a browser in which Ada, who may make studies, is signed in."""
-    client = Client()
-    client.force_login(User.objects.create_user("ada", password="enough-of-ada", is_staff=True))
-    name = settings.SESSION_COOKIE_NAME
-    context.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
-    page = context.new_page()
-    page.goto(site + address)
-    return page
 
 
 def press(page: Page, name: str) -> None:
@@ -117,7 +101,7 @@ def test_three_raters_in_three_browsers_rate_a_study_to_its_last_page(
 ) -> None:
     factories.pool() if kind == "transition" else factories.evidence_pool()
     name_no_cast()
-    admin = admin_at(new_context(), live_server.url, reverse("ratings:new_study"))
+    admin = ada_at(new_context(), live_server.url, reverse("ratings:new_study"))
     study = built(admin, kind)
 
     for label, keys in (("R01", "n4"), ("R02", "p2" if kind == "transition" else "s2"), ("R03", "n5")):
@@ -138,6 +122,6 @@ def test_three_raters_in_three_browsers_rate_a_study_to_its_last_page(
     admin.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
     admin.get_by_role("button", name="Close", exact=True).click()
     admin.get_by_role("link", name="Unblind").first.click()
-    admin.get_by_label("Password").fill("enough-of-ada")
+    admin.get_by_label("Password").fill(PASSWORD)
     press(admin, "Unblind")
     expect(admin.locator("main")).to_contain_text("by source")

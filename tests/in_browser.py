@@ -1,0 +1,96 @@
+"""What tests in a real browser share: sizes, sessions, what makes a page sound, and complaints that were provoked."""
+
+import re
+from collections.abc import Callable, Iterable
+
+from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import BrowserContext, Locator, Page, ViewportSize
+
+from ratings.models import Rater
+
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
+BOTH = (WIDE, PHONE)
+PASSWORD = "correct horse battery"
+ITEM = re.compile(r"/rate/[0-9a-f-]{36}/$")
+DONE = re.compile(r"/rate/study/[0-9a-f-]{36}/done/$")
+NewContext = Callable[..., BrowserContext]
+TOO_WIDE = """() => document.documentElement.scrollWidth <= innerWidth ? [] :
+  ["the page", ...[...document.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > innerWidth)
+    .map((one) => one.tagName + "." + one.className)].slice(0, 8)"""
+
+
+def hold_session(browser: BrowserContext, site: str, user: User) -> None:
+    """Give a browser profile a session of this user, as if they had signed in before."""
+    client, name = Client(), settings.SESSION_COOKIE_NAME
+    client.force_login(user)
+    browser.add_cookies([{"name": name, "value": client.cookies[name].value, "url": site}])
+
+
+def sign_in(browser: BrowserContext, site: str, rater: Rater) -> None:
+    """The same for a rater."""
+    assert rater.user is not None
+    hold_session(browser, site, rater.user)
+
+
+def ada_at(browser: BrowserContext, site: str, address: str = "") -> Page:
+    """A page of a browser in which Ada, who is staff and may make studies, is signed in; at `address` if one is given."""
+    ada = User.objects.filter(username="ada").first()
+    hold_session(browser, site, ada or User.objects.create_user("ada", password=PASSWORD, is_staff=True))
+    page = browser.new_page()
+    if address:
+        page.goto(site + address)
+    return page
+
+
+def rater_at(browser: BrowserContext, site: str, rater: Rater) -> Page:
+    """A page of a browser in which this rater is signed in, at the item they have to rate now."""
+    sign_in(browser, site, rater)
+    page = browser.new_page()
+    page.goto(f"{site}/rate/study/{rater.code}/")
+    page.wait_for_url(ITEM)
+    return page
+
+
+def end_session(browser: BrowserContext) -> None:
+    """As when it expired: the session is gone, everything else the browser holds is there."""
+    browser.clear_cookies(name="wb_session")
+
+
+def give_password(rater: Rater) -> str:
+    """Let this rater sign in with `PASSWORD`; their name."""
+    assert rater.user is not None
+    rater.user.set_password(PASSWORD)
+    rater.user.save()
+    return rater.user.username
+
+
+def saved(page: Page) -> Locator:
+    """Where a rater reads how many answers are saved."""
+    return page.locator("#saved")
+
+
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def sound(page: Page, sizes: Iterable[ViewportSize] = ()) -> None:
+    """Nothing for axe to find and no scrolling sideways: as the page is, or in each of these sizes."""
+    for size in sizes or [None]:
+        if size is not None:
+            page.set_viewport_size(size)
+        found = Axe().run(page).response["violations"]
+        assert [(one["id"], one["nodes"][0]["target"]) for one in found] == [], (page.url, size)
+        assert page.evaluate(TOO_WIDE) == [], (page.url, size)
+
+
+def forgive(complaints: list[str], words: str) -> int:
+    """Take the console lines with these words away, because the test provoked them; how many there were."""
+    provoked = [line for line in complaints if words in line]
+    for line in provoked:
+        complaints.remove(line)
+    return len(provoked)

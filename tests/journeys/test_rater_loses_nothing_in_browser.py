@@ -1,0 +1,208 @@
+"""Whatever happens to a rater in a real browser, no answer is lost and none saved twice."""
+
+import pytest
+from in_browser import (
+    DONE,
+    ITEM,
+    PASSWORD,
+    NewContext,
+    end_session,
+    forgive,
+    give_password,
+    press,
+    rater_at,
+    saved,
+    sign_in,
+    sound,
+)
+from playwright.sync_api import Dialog, Route, expect
+from rating_room import answers, nth, open_study
+
+from ratings.models import Draft, Rater, RatingEvent
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_a_double_click_on_save_rates_one_item(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = rater_at(new_context(), site, rater)
+    press(page, "p", "4")
+
+    page.get_by_role("button", name="Save and next").dblclick()
+    expect(saved(page)).to_contain_text("1 saved")
+    page.wait_for_load_state("networkidle")
+
+    assert answers(rater) == [(True, 4)]
+
+
+def test_the_second_of_two_tabs_is_asked_and_its_answer_can_take_the_place(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    browser = new_context()
+    one = rater_at(browser, site, rater)
+    two = browser.new_page()
+    two.goto(one.url)
+    press(one, "p", "4", "Enter")
+    expect(saved(one)).to_contain_text("1 saved")
+
+    press(two, "n", "2", "Enter")
+    expect(two.locator("main")).to_contain_text("Plausible, confidence 4")
+    expect(two.locator("main")).to_contain_text("Not plausible, confidence 2")
+    assert answers(rater) == [(True, 4)]
+    two.get_by_role("button", name="Save the new one instead").click()
+
+    two.wait_for_url(one.url)
+    assert answers(rater) == [(False, 2)]
+    assert list(RatingEvent.objects.values_list("revision", "verdict")) == [(1, True), (2, False)]
+    assert forgive(complaints, "409") == 1
+
+
+def test_the_back_button_shows_the_answer_to_be_changed(new_context: NewContext, site: str, rater: Rater) -> None:
+    page = rater_at(new_context(), site, rater)
+    press(page, "n", "2", "Enter")
+    expect(saved(page)).to_contain_text("1 saved")
+
+    page.go_back()
+
+    expect(page.locator("main")).to_contain_text("You are changing your answer: not plausible, confidence 2")
+    expect(page.locator("#verdict input:checked")).to_have_count(2)
+
+
+def test_an_answer_that_was_saved_but_never_confirmed_is_not_saved_twice(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    page = rater_at(new_context(), site, rater)
+    cut: list[int] = []
+
+    def lose_the_answer(route: Route) -> None:
+        if route.request.method == "POST" and not route.request.url.endswith("draft/") and not cut:
+            cut.append(route.fetch().status)
+            route.abort()
+        else:
+            route.continue_()
+
+    page.route("**/rate/**", lose_the_answer)
+    press(page, "n", "3", "Enter")
+
+    expect(saved(page)).to_contain_text("1 saved")  # sent again by itself, a second later
+    assert cut == [200]
+    assert answers(rater) == [(False, 3)] and RatingEvent.objects.count() == 1
+    forgive(complaints, "ERR_FAILED")
+    forgive(complaints, "htmx:")
+
+
+def test_a_server_that_is_down_is_tried_again_and_leaving_is_warned_about(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    page = rater_at(new_context(), site, rater)
+    down = True
+    page.route(ITEM, lambda route: route.fulfill(status=503) if down else route.continue_())
+    asked: list[str] = []
+
+    def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        dialog.dismiss()
+
+    page.on("dialog", stay)
+
+    press(page, "n", "3", "Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The server could not take it (error 503). Your answer is kept")
+    page.close(run_before_unload=True)
+    page.wait_for_timeout(500)
+    assert asked == ["beforeunload"]
+    down = False
+
+    expect(saved(page)).to_contain_text("1 saved")
+    assert answers(rater) == [(False, 3)]
+    forgive(complaints, "503")
+    forgive(complaints, "htmx:")
+
+
+def test_who_was_signed_out_signs_in_elsewhere_and_the_answer_goes_through(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    browser = new_context()
+    page = rater_at(browser, site, rater)
+    browser.clear_cookies()  # the form's token is gone as well
+    press(page, "p", "5", "Enter")
+    expect(page.locator("#sign-in")).to_be_visible()
+    expect(page.locator("#unsaved")).to_contain_text("Not saved yet.")
+    sign_in(browser, site, rater)
+    page.get_by_role("button", name="Not now").click()
+
+    page.get_by_role("button", name="Try again").click()
+
+    expect(saved(page)).to_contain_text("1 saved")
+    assert answers(rater) == [(True, 5)]
+    assert forgive(complaints, "403") + forgive(complaints, "401") >= 1
+    forgive(complaints, "htmx:")
+
+
+def test_a_wrong_password_keeps_the_dialog_and_the_answer(
+    new_context: NewContext, complaints: list[str], site: str, rater: Rater
+) -> None:
+    browser, name = new_context(), give_password(rater)
+    page = rater_at(browser, site, rater)
+    end_session(browser)
+    press(page, "p", "5", "Enter")
+    page.locator("#sign-in input[name=username]").fill(name)
+    page.locator("#sign-in input[name=password]").fill("wrong")
+    press(page, "Enter")
+    expect(page.locator("#sign-in")).to_contain_text("wrong")
+    sound(page)
+
+    page.locator("#sign-in input[name=password]").fill(PASSWORD)
+    press(page, "Enter")
+
+    expect(saved(page)).to_contain_text("1 saved")
+    assert answers(rater) == [(True, 5)]
+    assert forgive(complaints, "401") >= 1 and forgive(complaints, "422") >= 1
+    forgive(complaints, "htmx:")
+
+
+def test_after_a_crash_what_was_chosen_is_there_again(new_context: NewContext, site: str) -> None:
+    rater = open_study(items=3, marks="always").raters.get(label="R01")
+    browser = new_context()
+    page = rater_at(browser, site, rater)
+    box = page.locator("input[name=marks]").nth(3)
+    with page.expect_response("**/draft/"):
+        press(page, "n")
+    with page.expect_response("**/draft/"):
+        box.check()
+    with page.expect_response("**/draft/"):
+        press(page, "c")
+        page.keyboard.type("The volume?")
+    key = box.get_attribute("value")
+    page.close()
+
+    again = browser.new_page()
+    again.goto(f"{site}/rate/study/{rater.code}/")
+
+    expect(again.locator("[name=verdict][value=no]")).to_be_checked()
+    expect(again.locator(f"input[name=marks][value='{key}']")).to_be_checked()
+    expect(again.locator("#note-text")).to_have_value("The volume?")
+    assert answers(rater) == [] and Draft.objects.count() == 1
+    press(again, "4", "Enter")
+    expect(saved(again)).to_contain_text("1 saved")
+    assert not Draft.objects.exists()
+
+
+def test_it_works_without_javascript(new_context: NewContext, complaints: list[str], site: str, rater: Rater) -> None:
+    page = rater_at(new_context(java_script_enabled=False), site, rater)
+
+    page.locator("[name=verdict][value=no]").check()
+    page.get_by_role("button", name="Save and next").click()
+    expect(page.locator("#confidence-error")).to_have_text("Choose how confident you are, from 1 to 5.")
+    expect(page.locator("[name=verdict][value=no]")).to_be_checked()
+    for number in range(1, 5):
+        page.locator("[name=verdict][value=no]").check()
+        page.locator(f"[name=confidence][value='{number}']").check()
+        page.get_by_role("button", name="Save and next").click()
+    page.locator("#note summary").click()
+    page.locator("#note-text").fill("not my field")
+    page.locator("#cannot-judge summary").click()
+    page.get_by_role("button", name="Save as").click()
+
+    expect(page).to_have_url(DONE)
+    assert answers(rater) == [*((False, number) for number in range(1, 5)), (None, None)]
+    assert nth(rater, 5).rating.note == "not my field"
+    assert forgive(complaints, "422") == 1

@@ -74,12 +74,12 @@ def redis_server() -> Iterator[RedisServer]:
 
 # Files that take longest, the longest first: one that begins when all else is done would leave the other workers idle.
 LONG = (
-    "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/test_audit_blinding.py",
+    "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/audit_blinding/test_audit_blinding.py",
     "journeys/test_rater_in_browser.py", "journeys/test_admin_in_browser.py", "journeys/test_services.py",
     "journeys/test_language_models_survive.py", "journeys/test_raters_survive.py", "journeys/test_demo.py",
     "journeys/test_rater_loses_nothing_in_browser.py", "journeys/test_three_raters.py",
     "journeys/test_practice_in_browser.py", "journeys/test_studies_in_browser.py", "ratings/test_access.py",
-    "simulation/test_workers.py",
+    "simulation/test_workers.py", "ratings/audit_blinding/test_audit_leaks.py",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except Unusable as error:
         sys.exit(str(error))
-    except Exception:
+    except Exception:  # whatever it is ends up here: a traceback holds what must not stand in a log
         if "--traceback" in sys.argv:
             raise
         logging.getLogger("wetbench.commands").exception("the command failed; with --traceback it says more")

@@ -238,8 +238,7 @@ def _sweep(done: threading.Event) -> None:
             except leases.DATABASE_AWAY as error:
                 log.warning("could not sweep; trying again: %s", error)
                 close_old_connections()
-            except Exception:
-                # Whatever one part found: without this thread lost calls would hold their slots until somebody restarts it.
+            except Exception:  # of any part: without this thread lost calls would hold their slots until a restart
                 log.exception("could not sweep; trying again")
                 close_old_connections()
             idle.let_go()
@@ -281,8 +280,7 @@ def try_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> b
         return play_next(stop, run, among)
     except leases.DATABASE_AWAY as error:
         log.warning("the database did not answer; trying again: %s", error)
-    except Exception:
-        # The next row needs this thread, whatever this one did to it. A row that always does so ends as "worker lost".
+    except Exception:  # the next row needs this thread; a row that always breaks it ends as "worker lost"
         log.exception("a row could not be played; it is tried again")
     close_old_connections()
     return False

@@ -1,0 +1,32 @@
+"""Which language model made a study's items, as the frozen setup of the run declares it."""
+
+from typing import NamedTuple
+
+from ratings.models import ItemSource, Study
+from ratings.rows import source_name
+
+_MODEL = "run__setup__cast__transition_model__model"
+
+
+class DeclaredModel(NamedTuple):
+    """A model's name as the run's setup has it, and its role: transition_model or twin_maker."""
+
+    model: str
+    role: str
+
+
+def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
+    """Return the model behind each source by the source's name, in one query.
+
+    A source whose items are of rules, of people, of an import, or of more than one model is left out.
+    """
+    rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
+    columns = "label", "perturbation", "twin", f"twin__{_MODEL}", f"transition__episode__{_MODEL}"
+    found: dict[str, set[DeclaredModel | None]] = {}
+    for label, perturbation, twin, by_twin, by_step in rows.values_list(*columns).iterator(chunk_size=2000):
+        model = by_twin if twin else by_step
+        role = "transition_model" if perturbation == "none" else "twin_maker"
+        declared = DeclaredModel(model, role) if model else None
+        found.setdefault(source_name(label, perturbation), set()).add(declared)
+    only = {name: next(iter(models)) for name, models in found.items() if len(models) == 1}
+    return {name: declared for name, declared in only.items() if declared is not None}

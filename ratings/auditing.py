@@ -1,7 +1,8 @@
 """The blinding audit: everything that a study's raters are sent, held against everything they must not learn.
 
 The report names the place and the kind of each leak, never an item and its source together: it may be read by those
-who do not know the sources yet, and goes into the export as the blinding certificate.
+who do not know the sources yet, and goes into the export as the blinding certificate. An item whose text names a model,
+maker, cast or source is named by its code, without the name.
 """
 
 import hashlib
@@ -18,7 +19,7 @@ from ratings.audit.visits import ChangedError
 from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
 
-VERSION = 2  # since 2 a check that could not be decided has passed null
+VERSION = 3  # since 2 a check that could not be decided has passed null; since 3 checks have their power
 
 
 class AuditError(ValueError):
@@ -61,10 +62,10 @@ def inspect(study: Study, progress: Callable[[int, int], None] | None = None) ->
 
 def _checks(study: Study, progress: Callable[[int, int], None] | None) -> list[Check]:
     # Not with the module: scikit-learn comes with them, and every process that knows this page would wait for it.
-    from ratings.audit import looking, orders, payloads, responses, tells
+    from ratings.audit import looking, orders, payloads, responses, tells, wording
 
     secrets = sealed(study)
-    found = [*payloads.checks(study, secrets), *orders.checks(study), *tells.checks(study)]
+    found = [*payloads.checks(study, secrets), *orders.checks(study), *tells.checks(study), *wording.checks(study)]
     raters = study.raters.count()
     seen = responses.Responses(study, secrets)
     for done in looking.look(seen):

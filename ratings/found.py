@@ -13,3 +13,4 @@ class Found(NamedTuple):
     payload: Payload
     context: dict[str, Any]
     origin: dict[str, Any]
+    screen: int = 0  # of a crossover of screens: which of the two it is shown on

@@ -1,4 +1,4 @@
-"""What an item's own text might give away: suspicious words, and runs of words that its secret says as well.
+"""What an item's own text might give away: suspicious words, names of sources, and words that its secret says as well.
 
 A hit is a question to a person, not a verdict: until somebody releases the item, it stays out of the study.
 """
@@ -10,9 +10,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
+from ratings import source_lexicon
 from ratings.blinding import Payload
 from ratings.found import Found
 from ratings.models import Quarantine, Study, StudyEvent
+from ratings.source_names import Finding, Lexicon
 from simulation.lab import giving_away
 
 Reason = tuple[str, str]  # the place, and what was found there
@@ -26,6 +28,13 @@ class Secret(NamedTuple):
 
 
 NO_SECRET = Secret()
+KINDS = {
+    "model": "the name of a model",
+    "maker": "the name of a maker of models",
+    "cast": "the name of a cast",
+    "source": "the name of a source of imported items",
+    "speech": "words of a language model about itself",
+}
 
 
 class Held(NamedTuple):
@@ -44,9 +53,10 @@ class DecisionError(ValueError):
 def sorted_out(every: Iterable[tuple[Found, Secret]], study: Study | None) -> tuple[list[Found], list[Held]]:
     """What may be used, and what is held. Only what a person released in this very study passes in spite of a hit."""
     decisions = dict(study.quarantine.values_list("payload_sha256", "decision")) if study else {}
+    names = lexicon(study)
     usable, held = [], []
     for found, secret in every:
-        why = reasons(found.payload, found.context, secret)
+        why = [*reasons(found.payload, found.context, secret), *name_reasons(found.payload, found.context, names)]
         digest = found.candidate.content
         decision = decisions.get(digest, "")
         if decision == "dropped" or (why and decision != "released"):
@@ -67,6 +77,23 @@ def reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET) -> l
     if runs := giving_away.own_runs(secret.text):
         found += _shared(shown, payload, context, secret, runs)
     return found
+
+
+def lexicon(study: Study | None, labels: Iterable[str] = ()) -> Lexicon:
+    """Return the names that items of this study must not give: the site's, and the sources of its imported items."""
+    imported = study.imported_items.order_by().values_list("label", flat=True).distinct() if study else ()
+    return source_lexicon.of_site({*labels, *imported})
+
+
+def names_in(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tuple[str, Finding]]:
+    """Yield every place in which a rater could read the name of a model, maker, cast or source, with the name."""
+    for place, text in [*texts(payload), *texts(context, "context")]:
+        yield from ((place, finding) for finding in names.find(text))
+
+
+def name_reasons(payload: Payload, context: Payload, names: Lexicon) -> list[Reason]:
+    """Return the names in an item as reasons to hold it."""
+    return [(place, f"{KINDS[finding.kind]}: “{finding.text}”") for place, finding in names_in(payload, context, names)]
 
 
 def _shared(

@@ -54,6 +54,8 @@ RATINGS = (
     fault("meetings", """
           UPDATE ratings_itemsource SET twin_id = NULL, transition_id = (SELECT min(transition_id) FROM ratings_itemsource)
           """, "ratings_assignment", "one version of a transition"),
+    fault("sessions of crossovers", f"UPDATE ratings_assignment SET session = 2 WHERE id = {RATED}",
+          "ratings_assignment", "its study is no crossover"),
     fault("studies of assignments", f"""
           UPDATE ratings_assignment SET pair = (SELECT code FROM ratings_item WHERE id = {AN_ITEM}) WHERE id = {RATED}""",
           "ratings_assignment", "pair"),

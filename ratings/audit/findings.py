@@ -27,6 +27,7 @@ class Check:
     looked_at: int = 0
     leaks: list[Leak] = field(default_factory=list)
     measured: dict[str, Any] = field(default_factory=dict)
+    power: dict[str, Any] = field(default_factory=dict)  # what the check could detect; made of counts alone
     skipped: str = ""  # why it could not be asked of this study
 
     @property
@@ -62,5 +63,6 @@ class Check:
             "skipped": self.skipped,
             "leaks": [leak._asdict() for leak in told[:MOST_TOLD]],
             "leaks_in_all": len(told),
+            "power": self.power,
             "measured": self.measured,
         }

@@ -35,7 +35,7 @@ def _order(study: Study, wrong: Mapping[int, bool], labels: Mapping[int, str]) -
     if len(wrong) < FEWEST:
         check.skipped = f"{len(wrong)} items are too few; {FEWEST} would do"
         return check
-    numbers = {"position": _positions(study), **_rows(study)}
+    numbers = {"position": _positions(study), **_sessions(study), **_rows(study)}
     tried = [_contrast(f"{name} and planted errors", of, wrong) for name, of in numbers.items()]
     for label in sorted(set(labels.values())):
         ours = {item: one == label for item, one in labels.items()}
@@ -50,12 +50,19 @@ Numbers = Sequence[tuple[int, float]]  # item, and a number that a rater might c
 
 
 def _positions(study: Study) -> Numbers:
-    """Of every rater, as a share of their own order of each batch."""
+    """Of every rater, as a share of their own order of each batch; in a crossover, of each session."""
     batches = _batches(study)
     placed = [
-        ((rater, batches[item]), item, at) for rater, order in _orders(study).items() for at, item in enumerate(order)
+        ((order, batches[item]), item, at) for order, items in _orders(study).items() for at, item in enumerate(items)
     ]
     return _shares(placed)
+
+
+def _sessions(study: Study) -> dict[str, Numbers]:
+    """Of a crossover: the session in which a rater meets an item, which must go with no kind either."""
+    rows = Assignment.objects.filter(rater__study=study, occasion=1, released_at__isnull=True)
+    sessions = [(item, float(session)) for item, session in rows.values_list("item_id", "session")]
+    return {"the session": sessions} if len({session for _, session in sessions}) > 1 else {}
 
 
 def _batches(study: Study) -> dict[int, datetime]:
@@ -72,11 +79,12 @@ def _shares(placed: Iterable[tuple[Hashable, int, int]]) -> Numbers:
     return [(item, (rank + 0.5) / len(group)) for group in ordered for rank, (_, item) in enumerate(group)]
 
 
-def _orders(study: Study) -> dict[int, list[int]]:
+def _orders(study: Study) -> dict[tuple[int, int], list[int]]:
+    """The items of each rater in each session, in the order in which they come."""
     rows = Assignment.objects.filter(rater__study=study, occasion=1, released_at__isnull=True)
-    orders: dict[int, list[int]] = defaultdict(list)
-    for rater, item in rows.order_by("rater_id", "position").values_list("rater_id", "item_id"):
-        orders[rater].append(item)
+    orders: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for rater, session, item in rows.order_by("rater_id", "position").values_list("rater_id", "session", "item_id"):
+        orders[rater, session].append(item)
     return orders
 
 

@@ -1,5 +1,6 @@
 """What is stored for raters, looked at by itself: no key, word or order that an allow-list would not have made."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import combinations
@@ -11,6 +12,7 @@ from ratings.audit.sealed import Sealed
 from ratings.blinding import payload_digest
 from ratings.models import Item, ItemSource, Study
 from ratings.quarantine import Secret
+from ratings.source_names import Lexicon
 
 _MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 _ACTION = {"name", "parameters"}
@@ -45,6 +47,11 @@ def checks(study: Study, sealed: Sealed) -> list[Check]:
         "payload keys", "Does a payload hold a key that the allow-list does not have, or keys in another order?"
     )
     words = Check("payload words", "Does a shown text tell a source, or repeat what was said of the planted error?")
+    names = Check(
+        "names of sources",
+        "Does a shown text name a model, a maker of models, a cast or a source, whether or not the item was released?",
+    )
+    lexicon = quarantine.lexicon(study)
     lists = Check("payload order", "Are properties and parameters in one order for every source?")
     hashes = Check("payload digest", "Is every payload what was frozen?")
     orders = _Orders()
@@ -52,11 +59,12 @@ def checks(study: Study, sealed: Sealed) -> list[Check]:
     for item, secret, released in _items(study):
         keys.saw(_keys(item.payload, str(item.payload.get("kind")), item.context, item.created_at in newer))
         words.saw([] if released else _words(item, secret, sealed))
+        names.saw(_named(item, lexicon))
         hashes.saw([] if payload_digest(item.payload) == item.payload_sha256 else [_CHANGED])
         lists.looked_at += 1
         orders.add(item.payload)
     lists.leaks = orders.leaks()
-    return [keys, words, lists, hashes]
+    return [keys, words, names, lists, hashes]
 
 
 _CHANGED = Leak("a stored payload", "it is not what its digest was made of")
@@ -115,6 +123,12 @@ def _words(item: Item, secret: Secret, sealed: Sealed) -> Iterator[Leak]:
                 yield Leak(_generic(f"payload.{place}"), f"{what}: {told[:60]!r}")
 
 
+def _named(item: Item, lexicon: Lexicon) -> Iterator[Leak]:
+    """Yield the places of an item that name a source, by the item's code and the kind of name, never the name."""
+    for place, finding in quarantine.names_in(item.payload, item.context, lexicon):
+        yield Leak(f"item {item.code}: {_generic(f'payload.{place}')}", quarantine.KINDS[finding.kind])
+
+
 def _ordinary(what: str, told: str) -> bool:
     """Words that a laboratory has a use for: a subtle change of colour, an obvious precipitate, a checklist."""
     return what == "the error type" or (what == "the word" and told != "mat-" and told.isalpha())
@@ -122,7 +136,7 @@ def _ordinary(what: str, told: str) -> bool:
 
 def _generic(place: str) -> str:
     """The place without the numbers of entries: a report must not point at an item."""
-    return "".join(part if not part.isdigit() else "" for part in place.replace("[", "[\0").split("\0"))
+    return re.sub(r"\[\d+\]", "[]", place)
 
 
 class _Orders:

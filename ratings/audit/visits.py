@@ -159,6 +159,8 @@ def seated(rater: Rater) -> User:
     for answers in (Rating, RatingEvent, FirstLook, Draft):
         answers.objects.filter(assignment__rater=rater).delete()
     Assignment.objects.filter(rater=rater).update(opened_at=None)
+    # Session 2 of a crossover is visited as if its washout were over: what was opened is not held back.
+    Assignment.objects.filter(rater=rater, session=2).update(opened_at=now)
     return user
 
 

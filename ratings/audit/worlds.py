@@ -6,7 +6,7 @@ from collections.abc import Collection
 from ratings import designs
 from ratings.models import Assignment, ItemSource, Rater, Study
 
-_SWAPPED = ("pair", "label", "perturbation", "truth", "experiment", "action", "transition_id", "twin_id", "review_id",
+_SWAPPED = ("pair", "label", "perturbation", "truth", "reference", "experiment", "action", "transition_id", "twin_id", "review_id",
             "imported_id", "target", "verdicts")  # fmt: skip
 
 

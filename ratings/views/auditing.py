@@ -7,7 +7,7 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import audit_jobs, auditing, pool, protocols, quarantine
+from ratings import audit_jobs, auditing, pool, protocols, quarantine, source_lexicon
 from ratings.auditing import AuditError
 from ratings.models import Study
 from ratings.quarantine import DecisionError, Held
@@ -62,6 +62,7 @@ def held(request: StudyRequest) -> HttpResponse:
         "held": undecided[:MOST_SHOWN],
         "more": max(len(undecided) - MOST_SHOWN, 0),
         "decided": study.quarantine.exclude(decision="").select_related("by"),
+        "allowed": source_lexicon.allowed(),
         "left_out": study.quarantine.filter(decision="").count(),
     }
     return render(request, "ratings/quarantine.html", context)

@@ -8,7 +8,7 @@ import unicodedata
 from functools import lru_cache
 
 RUN = 6  # words in a row that an outcome and its own secret may not share
-_LETTERS = 4  # words with letters among the six: a list of readings is nobody's wording
+_LETTERS = 4  # different words with letters among the six: a list of readings, units included, is nobody's wording
 _HINTS = re.compile(
     r"\b(?:secret|perturb\w*|deliberate(?:ly)?|(?:un)?intentional(?:ly)?|implausib\w*|error[ -]?types?"
     r"|incorrect[ -]transitions?)\b"
@@ -29,7 +29,7 @@ def runs(*texts: str) -> set[Run]:
     """Every six words in a row of these texts, folded."""
     lists = [_WORD.findall(folded(text)) for text in texts]
     found = (tuple(words[at : at + RUN]) for words in lists for at in range(len(words) - RUN + 1))
-    return {run for run in found if sum(not word[:1].isdigit() for word in run) >= _LETTERS}
+    return {run for run in found if len({word for word in run if not word[:1].isdigit()}) >= _LETTERS}
 
 
 def own_runs(secret: str) -> set[Run]:

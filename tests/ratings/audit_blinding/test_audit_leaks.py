@@ -34,7 +34,7 @@ def of_order(study: Study) -> dict[str, Any]:
 
 def test_a_key_too_many_in_a_payload_is_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
     blind = pool.blind_transition
-    monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "gpt" if given[1:] else ""})
+    monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "x2" if given[1:] else ""})
     assert "payload: payload key 'model'" in leaks(of_payloads(opened()), "payload keys")
 
 

@@ -1,0 +1,260 @@
+"""Whether style alone tells planted from unperturbed outcomes, or one source from the others, on held-out pairs.
+
+Style is what is left of an outcome without its numbers and words of content: function words, punctuation, capitals and
+the lengths of words. It decides. The same with the words themselves is measured for information: a planted error has to
+change what an outcome says. Outcomes are compared within an action only, since sources may do different things.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from ratings import quarantine, reference
+from ratings.audit import learning
+from ratings.audit.findings import Check, Leak
+from ratings.audit.learning import Example, Told
+from ratings.models import ItemSource, Study
+
+PLANTED_MARGIN = (
+    0.60  # a lower bound above it fails: chance is 0.5, and this leaves room for what an error has to change
+)
+SOURCE_MARGIN = 0.80  # wider: two simulators never write alike, and a rater does not know which of them writes how
+PLANTED_WANTED, SOURCE_WANTED = 0.75, 0.90  # AUCs that a study should be able to detect
+SEED = 18
+_PIECE = re.compile(r"[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|[^\W\d_]+|[^\w\s]|\n")
+_FUNCTION_WORDS = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "and",
+        "or",
+        "but",
+        "nor",
+        "so",
+        "yet",
+        "of",
+        "in",
+        "on",
+        "at",
+        "by",
+        "for",
+        "from",
+        "to",
+        "with",
+        "without",
+        "into",
+        "onto",
+        "over",
+        "under",
+        "after",
+        "before",
+        "during",
+        "between",
+        "within",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "being",
+        "has",
+        "have",
+        "had",
+        "do",
+        "does",
+        "did",
+        "not",
+        "no",
+        "as",
+        "than",
+        "then",
+        "that",
+        "this",
+        "these",
+        "those",
+        "it",
+        "its",
+        "which",
+        "who",
+        "there",
+        "here",
+        "when",
+        "where",
+        "while",
+        "if",
+        "because",
+        "however",
+        "therefore",
+        "thus",
+        "also",
+        "only",
+        "very",
+        "more",
+        "most",
+        "less",
+        "least",
+        "some",
+        "any",
+        "all",
+        "both",
+        "each",
+        "every",
+        "other",
+        "such",
+        "can",
+        "could",
+        "may",
+        "might",
+        "must",
+        "shall",
+        "should",
+        "will",
+        "would",
+        "about",
+        "approximately",
+        "slightly",
+        "clearly",
+        "appears",
+        "appear",
+        "remains",
+        "remain",
+        "now",
+        "still",
+        "again",
+    ]
+)
+
+
+def checks(study: Study) -> list[Check]:
+    """Return the two questions on style. Which source an item is from is read here and never named with an item."""
+    rows = ItemSource.objects.filter(item__study=study).select_related("item")
+    return checks_of(list(rows.order_by("item__code")))
+
+
+def checks_of(sources: Sequence[ItemSource]) -> list[Check]:
+    return [_planted(sources), _sources(sources)]
+
+
+def style(text: str) -> str:
+    """Return the text with its numbers as 0 and its words of content as their shape, parts apart by blanks.
+
+    >>> style("The tube is CLEAR, 12.5 mL.")
+    'The w4 is W5 , 0 wW2 .'
+    """
+    return " ".join(map(_shape, _PIECE.findall(text)))
+
+
+@cache
+def _shape(piece: str) -> str:
+    if piece[-1].isdigit():
+        return "0"
+    if piece == "\n":
+        return "/"
+    if not piece[0].isalpha() or piece.lower() in _FUNCTION_WORDS:
+        return piece
+    case = "w" if piece.islower() else "W" if piece.isupper() else "Ww" if piece.istitle() else "wW"
+    return f"{case}{min(len(piece), 12)}"
+
+
+def words(text: str) -> str:
+    """Return the text in small letters with its numbers as 0."""
+    return re.sub(r"\d+(?:[.,]\d+)*", "0", text.lower())
+
+
+def _text(source: ItemSource) -> str:
+    payload = source.item.payload
+    parts = [payload.get(key) for key in ("after", "observations", "rejected")]
+    parts += [[step.get(key) for key in ("made", "observations", "rejected")] for step in payload.get("steps", ())]
+    return "\n".join(text for _, text in quarantine.texts(parts))
+
+
+def _planted(sources: Sequence[ItemSource]) -> Check:
+    check = Check(
+        "style of planted errors",
+        "Does style alone, without numbers and words of content, tell planted from unperturbed outcomes of one action on "
+        f"held-out pairs? It fails where the 95 % interval of the AUC lies above {PLANTED_MARGIN:.2f}; what words tell is "
+        "information",
+    )
+    known = [source for source in sources if source.reference in (reference.PLANTED, reference.UNPERTURBED)]
+    kinds = [(source, int(source.reference == reference.PLANTED)) for source in known]
+    _ask(check, [("planted / unperturbed", kinds)], PLANTED_MARGIN, PLANTED_WANTED, "planted / unperturbed")
+    return check
+
+
+def _sources(sources: Sequence[ItemSource]) -> Check:
+    check = Check(
+        "style and sources",
+        "Does style alone, without numbers and words of content, tell one source's outcomes of an action, without a known error, from "
+        f"those of the others on held-out pairs? It fails where the 95 % interval of the AUC lies above {SOURCE_MARGIN:.2f}; "
+        "what words tell is information",
+    )
+    plain = [source for source in sources if source.reference not in reference.WITH_ERROR]
+    labels = sorted({source.label for source in plain})
+    asked = [] if len(labels) < 2 else labels[:1] if len(labels) == 2 else labels
+    contrasts = [
+        (f"{label} / {labels[1] if len(labels) == 2 else 'the others'}", [(s, int(s.label == label)) for s in plain])
+        for label in asked
+    ]
+    _ask(check, contrasts, SOURCE_MARGIN, SOURCE_WANTED, "one source / the others")
+    return check
+
+
+Contrast = tuple[str, Sequence[tuple[ItemSource, int]]]
+
+
+def _ask(check: Check, contrasts: Sequence[Contrast], margin: float, wanted: float, blind: str) -> None:
+    """Judge each contrast that has items enough. `blind` is what a leak is called: it must not name a source."""
+    needs = learning.needed(wanted, margin)
+    found = []
+    looked_at: set[int] = set()
+    smallest: list[float] = []
+    for name, kinds in contrasts:
+        rows = [(s, Example(style(text := _text(s)), k, str(s.pair), s.action), words(text)) for s, k in kinds]
+        by_style = learning.sampled(learning.comparable([example for _, example, _ in rows]), SEED)
+        count = learning.counts(by_style)
+        detected = learning.smallest_auc(*count, margin)
+        if min(count) < learning.FEWEST or len({e.pair for e in by_style}) < learning.FEWEST_PAIRS or detected is None:
+            continue
+        smallest.append(detected)
+        told = learning.judge(by_style, "word", (1, 3), SEED)
+        by_words = learning.sampled(learning.comparable([e._replace(text=text) for _, e, text in rows]), SEED)
+        said = learning.judge(by_words, "char_wb", (2, 4), SEED)
+        found.append({"between": name, "style": _json(told), "words": _json(said), "smallest_auc": round(detected, 3)})
+        looked_at |= {source.pk for source, _ in kinds}
+        if told.low > margin:
+            check.saw([Leak(blind, f"style alone: {_said(told)}, above {margin:.2f}")], 0)
+        for what, one in (("style", told), ("words", said)):
+            if one.low > 0.5:
+                check.measured.setdefault("known_tells", []).append(f"{name}, {what}: {_said(one)}")
+    check.looked_at = len(looked_at)
+    check.power = {
+        "margin": margin,
+        "power": 0.8,
+        "smallest_auc": round(max(smallest), 2) if smallest else None,
+        "wanted": wanted,
+        "items_of_each_kind_for_wanted": needs,
+        "reason": "" if smallest else "too few",
+    }
+    if found:
+        check.measured["contrasts"] = found
+    else:
+        # Without counts: how many share an action with the other kind could tell the truth of a small study's items.
+        check.skipped = (
+            f"too few outcomes share an action with one of the other kind; {learning.FEWEST} of each kind in "
+            f"{learning.FEWEST_PAIRS} pairs would do, and {needs} of each would detect an AUC of {wanted:.2f} with a power "
+            "of 80 %"
+        )
+
+
+def _json(told: Told) -> dict[str, object]:
+    rounded = {name: round(float(getattr(told, name)), 4) for name in ("auc", "low", "high", "p")}
+    return {"n": list(told.n), "pairs": told.pairs, **rounded}
+
+
+def _said(told: Told) -> str:
+    return (
+        f"AUC {told.auc:.2f} [{told.low:.2f}, {told.high:.2f}] of {sum(told.n)} held-out outcomes of {told.pairs} pairs, "
+        f"p = {told.p:.2g}"
+    )

@@ -1,0 +1,55 @@
+"""The names that give a source away here: the data file's, and those of this site's models, casts and imports."""
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+
+from ratings import source_names
+from ratings.source_names import Lab, Lexicon, Name
+from simulation import roster
+from simulation.models import LanguageModel
+from simulation.queueing import PERSON_CAST
+
+FILE = "source_names.json"
+
+
+class NamesFileError(ValueError):
+    """The data file of names cannot be used; the message names the file and every problem."""
+
+
+def of_site(labels: Iterable[str] = ()) -> Lexicon:
+    """Return the lexicon of this site in two queries. `labels` are names of the sources of imported items."""
+    models: set[str] = set()
+    for name, provider, model_id, aliases in LanguageModel.objects.values_list(
+        "name", "provider", "model_id", "aliases"
+    ):
+        models |= {text for text in (name, provider, model_id, model_id.rpartition("/")[2], *aliases) if text}
+    casts = {name for name in roster.names() if name != PERSON_CAST}
+    return built(frozenset(models), frozenset(casts), frozenset(labels))
+
+
+@lru_cache(maxsize=8)
+def built(models: frozenset[str], casts: frozenset[str], sources: frozenset[str]) -> Lexicon:
+    """Return the lexicon of the data file and these names. What the file names keeps the file's kind."""
+    names, laboratory, other = data()
+    site = [(models, "name"), (casts, "cast"), (sources, "source")]
+    return Lexicon([*names, *(Name(text, kind) for texts, kind in site for text in sorted(texts))], laboratory, other)
+
+
+def allowed() -> list[Lab]:
+    """Return the laboratory's own words that are names elsewhere, each with the reason, as pages show them."""
+    return data()[1]
+
+
+@lru_cache(maxsize=1)
+def data() -> tuple[list[Name], list[Lab], list[str]]:
+    """Return what the data file holds. NamesFileError names the file and every problem."""
+    path = settings.FIXTURES_DIR / FILE
+    try:
+        written: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return source_names.read(written)
+    except (OSError, ValueError) as error:
+        raise NamesFileError(f"{path}: {error}") from error

@@ -5,6 +5,7 @@ from datetime import timedelta
 from ratings import planning, protocols
 from ratings.models import Rater, Study
 from ratings.planning import Arm
+from ratings.protocol_problems import CROSSED
 from ratings.protocols import StudyProtocol
 
 
@@ -18,7 +19,13 @@ def is_pool(study: Study) -> bool:
 
 
 def is_crossed(study: Study) -> bool:
-    return bool(study.protocol.get("design") == "crossed")
+    """Every rater rates every item, be it in one session or in two."""
+    return study.protocol.get("design") in CROSSED
+
+
+def is_crossover(study: Study) -> bool:
+    """Every rater reads two conditions in two sessions."""
+    return bool(study.protocol.get("design") == "crossover")
 
 
 def lease(study: Study) -> timedelta:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from ratings import designs, planning, pool
+from ratings import crossover, designs, planning, pool
 from ratings.blinding import payload_digest
 from ratings.found import Found
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
@@ -35,6 +35,7 @@ class Preview(NamedTuple):
     matrix: Matrix
     planned: tuple[Planned, ...] = ()
     places: tuple[Place, ...] = ()
+    origins: Mapping[str, Mapping[str, Any]] = {}  # by key: what its ItemSource would say of it
 
 
 def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
@@ -45,6 +46,7 @@ def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
     items = freeze(study, chosen)
     planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _planned(protocol, chosen)]
     wanted = _seats(protocol, planned, raters)
+    planned = crossover.under_their_pairs(planned) if protocol.is_crossover else planned
     places = assign(protocol, study.draw, planned, wanted)
     write(study, places, make_seats(study, wanted))
     return Filled(len(items), wanted)
@@ -52,16 +54,20 @@ def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
 
 def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> Preview:
     """What `fill` would do now; PlanError if it cannot. Writes nothing."""
-    planned = _planned(protocol, choose(pool.find(protocol, study), protocol, raters or protocol.raters))
+    chosen = choose(pool.find(protocol, study), protocol, raters or protocol.raters)
+    planned = _planned(protocol, chosen)
     wanted = _seats(protocol, planned, raters or protocol.raters)
     places = assign(protocol, protocol.seed, planned, wanted)
     ratings = sum(plan.needed for plan in planned)
     matrix = planning.matrix(planned, places, wanted)
-    return Preview(len(planned), wanted, ratings, matrix, tuple(planned), tuple(places))
+    return Preview(len(planned), wanted, ratings, matrix, tuple(planned), tuple(places),
+                   {found.candidate.key: found.origin for found in chosen})  # fmt: skip
 
 
 def choose(every: Sequence[Found], protocol: StudyProtocol, raters: int | None) -> list[Found]:
     """So many of each source as the study asks for, and every item that was imported into it."""
+    if protocol.is_crossover:
+        return crossover.choose(every, protocol)
     own = [found for found in every if found.origin.get("imported_id")]
     known = {found.candidate.content for found in own}
     found = {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
@@ -75,6 +81,9 @@ def assign(
     protocol: StudyProtocol, seed: int, planned: Sequence[Planned], seats: int, first_seat: int = 1
 ) -> list[Place]:
     """The plan as the study's document wants it."""
+    if protocol.is_crossover:
+        arms = crossover.arms(protocol)
+        return planning.assign_sessions(planned, seats, seed, arms=arms, first_seat=first_seat)
     return planning.assign(
         planned,
         seats,
@@ -101,6 +110,7 @@ def freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
             payload_sha256=payload_digest(f.payload),
             context=f.context,
             context_sha256=payload_digest(f.context),
+            screen=f.screen,
             created_at=now,
         )
         for f in order
@@ -135,6 +145,7 @@ def row(place: Place, seat: Rater, pair: uuid.UUID) -> Assignment:
         rater=seat,
         position=place.position,
         occasion=place.occasion,
+        session=place.session,
         slot=place.slot,
         pair=pair,
         **shown,
@@ -164,7 +175,11 @@ def _pairs(study: Study, chosen: Sequence[Found]) -> dict[str, uuid.UUID]:
 
 def _planned(protocol: StudyProtocol, chosen: Sequence[Found]) -> list[Planned]:
     each = protocol.ratings_per_item
-    return [Planned(f.candidate.key, f.candidate.source, f.candidate.pair, each) for f in chosen]
+    condition = crossover.conditions(protocol, chosen) if protocol.is_crossover else {}
+    return [
+        Planned(f.candidate.key, f.candidate.source, f.candidate.pair, each, condition.get(f.candidate.key, 0))
+        for f in chosen
+    ]
 
 
 def _versions(protocol: StudyProtocol, raters: int | None) -> int | None:
@@ -183,5 +198,7 @@ def _seats(protocol: StudyProtocol, planned: Sequence[Planned], raters: int | No
     if raters:
         return raters
     each, most = protocol.ratings_per_item, protocol.items_per_rater
+    if protocol.is_crossover:
+        return each
     for_most = -(-each * len(planned) // most) if most and protocol.design != "crossed" else 0
     return max(planning.raters_needed(planned), each, for_most)

@@ -5,27 +5,32 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
+from ratings import crossover_rules
+
 TRANSITION, EVIDENCE = KINDS = ("transition_plausibility", "evidence_sufficiency")
 PERTURBATIONS = ("none", "obvious", "subtle")
-DESIGNS = ("crossed", "balanced", "pool")
+DESIGNS = ("crossed", "balanced", "pool", "crossover")
+CROSSED = ("crossed", "crossover")  # every rater rates every item
+CONDITIONS = ("sources", "twins", "screens")  # what the two sessions of a crossover compare
 LAYOUTS = ("plain", "aligned", "balance", "confirm")
 MARKS = ("off", "if_not_plausible", "always")
 STOPS = ("complete", "deadline", "ratings")
 FIELDS = (
-    "name", "slug", "kind", "question", "sources", "experiments", "actions", "design", "ratings_per_item", "raters",
-    "items_per_rater", "lease_minutes", "display", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
+    "name", "slug", "kind", "question", "sources", "experiments", "actions", "design", "conditions", "washout_days",
+    "ratings_per_item", "raters", "items_per_rater", "lease_minutes", "display", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
     "deadline", "withdrawal", "feedback", "vetting", "consent", "contact", "seed", "guide",
 )  # fmt: skip
 MOST_RATERS = 200
 LIMITS = {
     "ratings_per_item": (1, 50), "raters": (1, MOST_RATERS), "items_per_rater": (1, 5000), "lease_minutes": (5, 1440),
+    "washout_days": (0, 365),
     "practice": (0, 3), "repeat_distance": (1, 1000), "stop_ratings": (1, 500_000), "seed": (0, 2**53),
     "count": (1, 5000),
 }  # fmt: skip
 LONGEST = {"slug": 80, "question": 300, "guide": 5000, "consent": 5000, "contact": 200}
 MOST_REPEATS = 0.5
 
-_CHOICES = {"kind": KINDS, "design": DESIGNS, "stop": STOPS, "withdrawal": ("keep", "drop"), "vetting": ("rules", "person")}  # fmt: skip
+_CHOICES = {"kind": KINDS, "design": DESIGNS, "conditions": CONDITIONS, "stop": STOPS, "withdrawal": ("keep", "drop"), "vetting": ("rules", "person")}  # fmt: skip
 _REQUIRED = ("kind", "ratings_per_item", "seed")
 _ARMS: dict[str, tuple[Any, ...]] = {"layouts": LAYOUTS, "context": (False, True), "marks": MARKS}
 _RESERVED = ("new",)  # the address of the page that makes studies
@@ -201,7 +206,7 @@ def _one_source(source: Document, place: str, kind: str, casts: Collection[str])
 
 
 def _enough_raters(data: Document) -> list[str]:
-    wanted, raters, crossed = data["ratings_per_item"], data.get("raters"), data.get("design") == "crossed"
+    wanted, raters, crossed = data["ratings_per_item"], data.get("raters"), data.get("design") in CROSSED
     if raters is None or raters == wanted or (raters > wanted and not crossed):
         return []
     if crossed:
@@ -213,7 +218,7 @@ def _enough_room(data: Document) -> list[str]:
     """Whether the raters may take enough items between them; a pool study can be given more raters as it goes."""
     most, design = data.get("items_per_rater"), data.get("design", "balanced")
     items = sum(source["count"] for source in data["sources"])
-    raters = data["ratings_per_item"] if design == "crossed" else data.get("raters")
+    raters = data["ratings_per_item"] if design in CROSSED else data.get("raters")
     if most is None or raters is None or design == "pool":
         return []
     least = -(-items * data["ratings_per_item"] // raters)
@@ -251,6 +256,7 @@ _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("items_per_rater", "raters", "ratings_per_item", "design", "sources"), _enough_room),
     (("stop", "stop_ratings", "deadline"), _stop_is_whole),
     (("kind", "display"), _evidence_has_one_screen),
+    (crossover_rules.FIELDS, crossover_rules.problems),
 )
 
 

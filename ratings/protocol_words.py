@@ -54,6 +54,7 @@ def _raters(study: Study, protocol: StudyProtocol) -> list[Fact]:
     seats = str(protocol.raters) if protocol.raters else "as few as will do"
     return [
         Fact("raters", "Design", (WORDS["design"][protocol.design].name,)),
+        *(_sessions(protocol) if protocol.is_crossover else []),
         Fact("raters", "Ratings per item", (str(study.ratings_per_item),)),
         Fact("raters", "Raters", (f"{seats}{most}",)),
         Fact("raters", "Practice", (f"{protocol.practice} items" if protocol.practice else "none",)),
@@ -63,6 +64,12 @@ def _raters(study: Study, protocol: StudyProtocol) -> list[Fact]:
         Fact("raters", "Withdrawal", (WORDS["withdrawal"][protocol.withdrawal].name,)),
         Fact("raters", "Own result", ("shown after unblinding" if protocol.feedback else "not shown",)),
     ]
+
+
+def _sessions(protocol: StudyProtocol) -> list[Fact]:
+    days = f"{protocol.washout_days} day{'s' * (protocol.washout_days != 1)} at least"
+    compared = WORDS["conditions"][protocol.conditions or ""].name
+    return [Fact("raters", "Sessions compare", (compared,)), Fact("raters", "Washout between sessions", (days,))]
 
 
 def _repeats(protocol: StudyProtocol) -> str:

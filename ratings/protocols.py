@@ -6,7 +6,17 @@ from datetime import date
 from typing import Any
 
 from ratings import protocol_problems
-from ratings.protocol_problems import EVIDENCE, FIELDS, KINDS, MOST_RATERS, PERTURBATIONS, TRANSITION, Known, slug_of
+from ratings.protocol_problems import (
+    CROSSED,
+    EVIDENCE,
+    FIELDS,
+    KINDS,
+    MOST_RATERS,
+    PERTURBATIONS,
+    TRANSITION,
+    Known,
+    slug_of,
+)
 
 __all__ = [
     "FIELDS", "KINDS", "MOST_RATERS", "PERTURBATIONS", "QUESTIONS", "Display", "ProtocolError", "SourceRequest",
@@ -16,6 +26,9 @@ QUESTIONS = {
     TRANSITION: "Could these results have come from this action in a real laboratory?",
     EVIDENCE: "Is what was done and measured enough to say that the goal has been reached?",
 }
+
+
+WASHOUT_DAYS = 14
 
 
 class ProtocolError(ValueError):
@@ -63,7 +76,9 @@ class StudyProtocol:
     seed: int
     guide: str
     actions: tuple[str, ...] = ()
-    design: str = "balanced"  # "crossed", "balanced" or "pool"
+    design: str = "balanced"  # "crossed", "balanced", "pool" or "crossover"
+    conditions: str | None = None  # crossover: "sources", "twins" or "screens"
+    washout_days: int = WASHOUT_DAYS  # crossover: from the end of a rater's session 1 to the start of their session 2
     items_per_rater: int | None = None  # at most
     lease_minutes: int = 30  # pool: how long an item that was shown and not rated is kept for its rater
     display: Display = Display()
@@ -80,6 +95,16 @@ class StudyProtocol:
     contact: str = ""  # whom raters can ask
 
     @property
+    def is_crossover(self) -> bool:
+        """Whether every rater reads two conditions in two sessions."""
+        return self.design == "crossover"
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether every rater rates every item."""
+        return self.design in CROSSED
+
+    @property
     def prevalence(self) -> float | None:
         """The share of items with a planted error; None without any source."""
         every = sum(source.count for source in self.sources)
@@ -89,6 +114,7 @@ class StudyProtocol:
         """The document again, every field written out."""
         sources = [{"cast": s.cast, "perturbation": s.perturbation, "count": s.count} for s in self.sources]
         optional = {"raters": self.raters, "items_per_rater": self.items_per_rater, "stop_ratings": self.stop_ratings}
+        crossover = {"conditions": self.conditions, "washout_days": self.washout_days} if self.is_crossover else {}
         return {
             "name": self.name,
             "slug": self.slug,
@@ -98,6 +124,7 @@ class StudyProtocol:
             "experiments": list(self.experiments) or "all",
             "actions": list(self.actions) or "all",
             "design": self.design,
+            **crossover,
             "ratings_per_item": self.ratings_per_item,
             **{name: value for name, value in optional.items() if value is not None},
             "lease_minutes": self.lease_minutes,
@@ -148,7 +175,7 @@ def guide_problems(text: Any) -> list[str]:
 def stored(data: Mapping[str, Any]) -> StudyProtocol:
     """The protocol of a study whose document was read before: checked against nothing, what is left out is standing."""
     chosen, actions = data.get("experiments", "all"), data.get("actions", "all")
-    plain = {name: data[name] for name in _PLAIN if name in data}
+    plain = {name: data[name] for name in _PLAIN if data.get(name) is not None}
     return StudyProtocol(
         name=data["name"].strip(),
         slug=data.get("slug") or slug_of(data["name"]),
@@ -178,6 +205,6 @@ def _display(data: Mapping[str, Any]) -> Display:
 
 
 _PLAIN = (
-    "design", "items_per_rater", "lease_minutes", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
-    "withdrawal", "feedback", "vetting", "consent", "contact",
+    "design", "conditions", "washout_days", "items_per_rater", "lease_minutes", "practice", "repeats", "repeat_distance",
+    "stop", "stop_ratings", "withdrawal", "feedback", "vetting", "consent", "contact",
 )  # fmt: skip

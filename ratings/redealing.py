@@ -37,7 +37,7 @@ def takers(study: Study) -> list[Rater]:
 
 def deal_free(study: Study, seats: Sequence[Rater]) -> Dealt:
     """Every wanted rating that nobody is to give, dealt to those of these seats who may give it."""
-    free = _free_slots(study)
+    free = free_slots(study)
     needs = [item._replace(needed=len(free[item.key])) for item in _items(study, free)]
     wanted = sum(item.needed for item in needs)
     rng = random.Random(f"deal/{study.draw}/{wanted}/{len(seats)}/{study.events.count()}")
@@ -149,7 +149,7 @@ def _items(study: Study, keys: Iterable[str]) -> list[Planned]:
     return [Planned(str(item), (label, wrong), str(pair), 1) for item, label, wrong, pair in found]
 
 
-def _free_slots(study: Study) -> dict[str, list[int]]:
+def free_slots(study: Study) -> dict[str, list[int]]:
     taken: dict[int, set[int]] = {item: set() for item in study.items.values_list("pk", flat=True)}
     for item, slot in Assignment.objects.filter(LIVE, item__study=study).values_list("item_id", "slot"):
         taken[item] |= {slot} if slot else set()

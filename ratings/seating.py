@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from ratings import claiming, designs, opening, pool, redealing
+from ratings import claiming, crossover, designs, opening, pool, redealing
 from ratings.blinding import payload_digest
 from ratings.found import Found
 from ratings.models import Assignment, ItemSource, Rater, Study
@@ -31,7 +31,9 @@ def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
     moved = 0
     if designs.is_crossed(study):
         _want_more(study, n)
-    if not designs.is_pool(study):
+    if designs.is_crossover(study):
+        moved = _deal_sessions(study, seats)
+    elif not designs.is_pool(study):
         moved = redealing.deal_free(study, seats).given
     if not (designs.is_pool(study) or designs.is_crossed(study)):
         moved += redealing.even_out(study, seats)
@@ -68,6 +70,11 @@ def withdraw(seat: Rater, by: Actor = None) -> Dealt:
 def add_items(study: Study, found: Sequence[Found], by: Actor = None) -> int:
     """More items for an open study, each to as many raters as the others, in random order behind what was served."""
     study = _running(study)
+    if designs.is_crossover(study):
+        raise StudyError(
+            f"{study.name} is a crossover: items added now would miss the sessions that raters have begun. Duplicate the "
+            "study and ask for more items there, or choose another design"
+        )
     new = {payload_digest(one.payload) for one in found}
     known = study.items.filter(payload_sha256__in=new).count()
     if known or len(new) < len(found):
@@ -128,11 +135,24 @@ def _give_back(seat: Rater) -> None:
         seat.assignments.filter(slot__isnull=False).update(slot=None)
 
 
+def _deal_sessions(study: Study, seats: Sequence[Rater]) -> int:
+    """Give new seats of a crossover both sessions: every item, each in a slot that nobody holds."""
+    free = redealing.free_slots(study)
+    places = opening.assign(designs.protocol_of(study), study.draw, _planned(study, free), len(seats), seats[0].number)
+    opening.write(study, [place._replace(slot=free[place.key][place.rater]) for place in places], seats)
+    return len(places)
+
+
 def _planned(study: Study, slots: dict[str, list[int]]) -> list[Planned]:
     sources = ItemSource.objects.filter(item__study=study).order_by("experiment", "item__payload_sha256")
     rows = sources.values_list("item_id", "label", "perturbation", "pair")
     every = {str(item): ((label, wrong), str(pair)) for item, label, wrong, pair in rows}
-    return [Planned(key, source, pair, len(slots[key])) for key, (source, pair) in every.items() if key in slots]
+    condition = crossover.stored_conditions(study) if designs.is_crossover(study) else {}
+    return [
+        Planned(key, source, pair, len(slots[key]), condition.get(key, 0))
+        for key, (source, pair) in every.items()
+        if key in slots
+    ]
 
 
 def _told(seat: Rater, dealt: Dealt) -> str:

@@ -3,6 +3,7 @@
 from ratings.planning.arms import arm_of_seat, arms_by_item, every_arm
 from ratings.planning.assigning import assign, matrix
 from ratings.planning.choosing import choose, distinct
+from ratings.planning.crossover import assign_sessions, choose_cases
 from ratings.planning.dealing import Hand, deal_more, raters_needed
 from ratings.planning.moving import Move, even_out
 from ratings.planning.nouns import Arm, Candidate, Matrix, Place, PlanError, Planned, Row, Source
@@ -22,7 +23,9 @@ __all__ = [
     "arm_of_seat",
     "arms_by_item",
     "assign",
+    "assign_sessions",
     "choose",
+    "choose_cases",
     "deal_more",
     "distinct",
     "even_out",

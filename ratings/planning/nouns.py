@@ -23,12 +23,13 @@ class Candidate(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """An item and how many raters it still needs."""
+    """An item and how many raters it still needs; in a crossover also which condition it is (1 or 2)."""
 
     key: str
     source: Source
     pair: str
     needed: int
+    condition: int = 0
 
 
 class Arm(NamedTuple):
@@ -53,6 +54,7 @@ class Place(NamedTuple):
     layout: str = "aligned"
     with_context: bool = False
     marks: str = "off"
+    session: int = 1
 
 
 class Row(NamedTuple):

@@ -1,10 +1,12 @@
 """The rater's way in and out: their studies, consent, the guide, the last page, withdrawal."""
 
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.contrib import messages
 from django.db import transaction
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models.functions import Coalesce, Greatest
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
@@ -20,13 +22,14 @@ from ratings.views.guards import RaterRequest, rater_page, seat_page
 
 
 class DeskLine(NamedTuple):
-    """A seat as its holder sees it: `state` is "work", "all rated", "finished", "paused", "closed", "withdrawn" or
+    """A seat as its holder sees it: `state` is "work", "washout", "all rated", "finished", "paused", "closed", "withdrawn" or
     "result"; `total` is None where the items are shared and nobody knows yet how many will come."""
 
     seat: Rater
     state: str
     done: int
     total: int | None
+    opens: datetime | None = None  # crossover, between the sessions: when the second can be started
 
 
 @rater_page
@@ -43,14 +46,38 @@ def _counted(seats: QuerySet[Rater]) -> QuerySet[Rater]:
     """The seats with how many of their items are rated, of how many, newest study first."""
     rated = Q(assignments__rating__isnull=False)
     live = Q(assignments__released_at__isnull=True) | rated
-    counted = seats.annotate(done=Count("assignments", filter=rated), total=Count("assignments", filter=live))
+    first, second = Q(assignments__session=1), Q(assignments__session=2, assignments__opened_at__isnull=False)
+    left = first & Q(assignments__released_at__isnull=True) & ~rated
+    answered_at = Greatest(
+        "assignments__rating__submitted_at",
+        Coalesce("assignments__rating__revised_at", "assignments__rating__submitted_at"),
+    )
+    counted = seats.annotate(
+        done=Count("assignments", filter=rated),
+        total=Count("assignments", filter=live),
+        left_of_first=Count("assignments", filter=left),
+        first_ended=Max(answered_at, filter=first),
+        begun_second=Count("assignments", filter=second),
+    )
     return counted.order_by(F("study__opened_at").desc(nulls_last=True), "-study_id")
 
 
 def _line(seat: Any) -> DeskLine:
     protocol = protocols.stored(seat.study.protocol)
     total = protocol.items_per_rater if protocol.design == "pool" else seat.total
-    return DeskLine(seat, _state(seat, protocol, total), seat.done, total)
+    opens = _session_two_opens(seat, protocol)
+    state = _state(seat, protocol, total)
+    if state == "work" and opens:
+        return DeskLine(seat, "washout", seat.done, total, opens)
+    return DeskLine(seat, state, seat.done, total)
+
+
+def _session_two_opens(seat: Any, protocol: StudyProtocol) -> datetime | None:
+    """When session 2 opens, if it is to come and the washout is not over."""
+    if not protocol.is_crossover or seat.left_of_first or seat.begun_second or seat.first_ended is None:
+        return None
+    opens: datetime = seat.first_ended + timedelta(days=protocol.washout_days)
+    return opens if timezone.now() < opens else None
 
 
 def _state(seat: Any, protocol: StudyProtocol, total: int | None) -> str:

@@ -3,11 +3,11 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any, NamedTuple
 
 from django.contrib import messages
-from django.db.models import Q
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -19,6 +19,7 @@ from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.protocol_problems import LAYOUTS, MARKS
 from ratings.protocols import ProtocolError, StudyProtocol
+from ratings.reference import WITH_ERROR
 from ratings.views.guards import StudyRequest, study_page
 
 _PREVIEWED = 12  # candidates offered for a look
@@ -45,13 +46,13 @@ def address(name: str, study: Study, *more: str) -> str:
 def sizes(study: Study) -> Sizes:
     """Counted from the document and the imported items of a draft."""
     protocol = protocols.stored(study.protocol)
-    wrong = Q(perturbation__in=("obvious", "subtle")) | Q(truth=False)
     imported = study.imported_items.count()
     items = sum(source.count for source in protocol.sources) + imported
     planted = sum(source.count for source in protocol.sources if source.perturbation != "none")
-    planted += study.imported_items.filter(wrong).count() if imported else 0
-    crossed = protocol.design == "crossed"
-    raters = protocol.ratings_per_item if crossed else protocol.raters
+    planted += study.imported_items.filter(reference__in=WITH_ERROR).count() if imported else 0
+    screens = 2 if protocol.conditions == "screens" else 1
+    items, planted = screens * items, screens * planted
+    raters = protocol.ratings_per_item if protocol.is_crossed else protocol.raters
     wanted = items * protocol.ratings_per_item
     return Sizes(items, planted, wanted, raters, -(-wanted // raters) if raters else None)
 
@@ -164,6 +165,40 @@ def matrix(request: StudyRequest) -> HttpResponse:
     return render(request, "ratings/study_matrix.html", context)
 
 
+@study_page("admin")
+@require_safe
+def empty(request: StudyRequest) -> HttpResponse:
+    """Which results a draft will not have: a fragment that the page of its plan asks for once it is there."""
+    if not request.study.is_draft:
+        return HttpResponse(status=204)
+    context: dict[str, Any] = {"study": request.study, "forecast": None, "problems": []}
+    try:
+        context["forecast"] = _load_empty_cells().forecast(request.study)
+    except (PlanError, ProtocolError) as error:
+        context["problems"] = _told(error)
+    return render(request, "ratings/_study_empty.html", context)
+
+
+@study_page("admin")
+@require_safe
+def plan_json(request: StudyRequest) -> HttpResponse:
+    """The plan of a draft as JSON: who would rate how much, and which results would be empty."""
+    if not request.study.is_draft:
+        return JsonResponse(
+            {"problems": [f"{request.study.name} is {request.study.status}: only a draft has a plan"]}, status=409
+        )
+    try:
+        plan = _load_empty_cells().plan_to_json(request.study)
+    except (PlanError, ProtocolError) as error:
+        return JsonResponse({"problems": list(_told(error))}, status=409)
+    return JsonResponse(plan)
+
+
+def _load_empty_cells() -> Any:
+    """Return the module that rehearses a plan. It imports scipy: a second and 100 MB that most web processes never need."""
+    return import_module("ratings.empty_cells")
+
+
 def _told(error: Exception) -> Sequence[str]:
     return error.problems if isinstance(error, ProtocolError) else [str(error)]
 
@@ -199,6 +234,8 @@ urls: list[URLPattern] = [
     path("studies/<slug:slug>/stock/", stock, name="stock"),
     path("studies/<slug:slug>/preview/", preview, name="preview"),
     path("studies/<slug:slug>/matrix/", matrix, name="matrix"),
+    path("studies/<slug:slug>/empty/", empty, name="empty_cells"),
+    path("studies/<slug:slug>/plan.json", plan_json, name="plan_json"),
     path("studies/<slug:slug>/duplicate/", duplicate, name="duplicate"),
     path("studies/<slug:slug>/delete/", delete, name="delete_study"),
 ]

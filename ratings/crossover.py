@@ -1,0 +1,126 @@
+"""Crossover studies: which versions are compared, which of them a rater reads in which session, and the washout between.
+
+Conditions are two sources, originals and twins, or two screens. For screens each item is frozen twice, once for each
+screen, under one pair: so an item has one condition whatever is compared, and a rater one reading of each.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db.models import Max
+from django.db.models.functions import Coalesce, Greatest
+
+from ratings import designs, planning
+from ratings.found import Found
+from ratings.models import Assignment, ItemSource, Rater, Rating, Study
+from ratings.planning import Arm, PlanError, Planned
+from ratings.planning.nouns import Source
+from ratings.protocols import StudyProtocol
+
+SCREENS = (1, 2)
+
+
+def choose(every: Sequence[Found], protocol: StudyProtocol) -> list[Found]:
+    """Return the items of a crossover: both versions of each case, imported items among them. PlanError if too few."""
+    imported = [found for found in every if found.origin.get("imported_id")]
+    known = {found.candidate.content for found in imported}
+    stock = {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
+    wanted = {(source.cast, source.perturbation): source.count for source in protocol.sources}
+    candidates = [found.candidate for found in stock.values()]
+    if protocol.conditions == "screens":
+        chosen = planning.choose(candidates, wanted, protocol.seed, versions=1)
+        return [_on_screen(f, n) for f in [*(stock[c.key] for c in chosen), *imported] for n in SCREENS]
+    first = _first_of(protocol)
+    cases = planning.choose_cases(candidates, first, {source: wanted[source] for source in first}, protocol.seed)
+    taken = [version for case in cases for version in case]
+    if {found.candidate.pair for found in imported} & {version.pair for version in taken}:
+        raise PlanError(
+            "an imported item is a version of a step that was drawn from the pool: give it a pair of its own"
+        )
+    return [stock[version.key] for version in taken] + imported
+
+
+def conditions(protocol: StudyProtocol, chosen: Sequence[Found]) -> dict[str, int]:
+    """Return the condition, 1 or 2, of each of these items by its key."""
+    if protocol.conditions == "screens":
+        return {found.candidate.key: found.screen for found in chosen}
+    sources = {found.candidate.key: found.candidate.source for found in chosen}
+    if protocol.conditions == "twins":
+        return {key: 1 if perturbation == "none" else 2 for key, (_, perturbation) in sources.items()}
+    casts = list(dict.fromkeys([*(s.cast for s in protocol.sources), *sorted(cast for cast, _ in sources.values())]))
+    if len(casts) != 2:
+        raise PlanError(
+            f"the items come from {len(casts)} sources ({', '.join(casts)}); a crossover compares exactly 2"
+        )
+    return {key: 1 + casts.index(cast) for key, (cast, _) in sources.items()}
+
+
+def arms(protocol: StudyProtocol) -> Mapping[int, Arm]:
+    """Return how each condition is shown: on its own screen, or both on the one there is."""
+    every = designs.arms_of(protocol)
+    return {1: every[0], 2: every[-1]}
+
+
+def under_their_pairs(planned: Sequence[Planned]) -> list[Planned]:
+    """Return the plan of frozen items under the pairs as they are stored, so that raters who come late fit in."""
+    rows = ItemSource.objects.filter(item__in=[int(item.key) for item in planned])
+    pairs = dict(rows.values_list("item_id", "pair"))
+    return [item._replace(pair=str(pairs[int(item.key)])) for item in planned]
+
+
+def stored_conditions(study: Study) -> dict[str, int]:
+    """Return the condition, 1 or 2, of every frozen item of a crossover study, by its key."""
+    protocol = designs.protocol_of(study)
+    rows = ItemSource.objects.filter(item__study=study).order_by("item_id")
+    found = list(rows.values_list("item_id", "item__screen", "label", "perturbation"))
+    if protocol.conditions == "screens":
+        return {str(item): screen for item, screen, _, _ in found}
+    if protocol.conditions == "twins":
+        return {str(item): 1 if perturbation == "none" else 2 for item, _, _, perturbation in found}
+    casts = list(dict.fromkeys([*(s.cast for s in protocol.sources), *sorted(label for _, _, label, _ in found)]))
+    return {str(item): 1 + casts.index(label) for item, _, label, _ in found}
+
+
+def opens_at(seat: Rater) -> datetime | None:
+    """Return when the rater may start session 2; None while session 1 is not finished, and for simulated raters.
+
+    The washout begins with the last answer of session 1 or its last correction, whichever is later.
+    """
+    if seat.simulated:
+        return None
+    first = Assignment.objects.filter(rater=seat, session=1)
+    if first.filter(rating__isnull=True, released_at__isnull=True).exists():
+        return None
+    answered = Rating.objects.filter(assignment__in=first).order_by()
+    last = answered.aggregate(last=Max(Greatest("submitted_at", Coalesce("revised_at", "submitted_at"))))["last"]
+    return last + timedelta(days=designs.protocol_of(seat.study).washout_days) if last else None
+
+
+def is_too_early(assignment: Assignment, now: datetime) -> bool:
+    """Return whether this item waits for the washout to end: it must not be shown or answered before."""
+    if assignment.session == 1 or assignment.opened_at is not None or assignment.rater.simulated:
+        return False
+    seat = assignment.rater
+    if Assignment.objects.filter(rater=seat, session=1, rating__isnull=True, released_at__isnull=True).exists():
+        return True
+    opens = opens_at(seat)
+    return opens is not None and now < opens
+
+
+def has_begun(seat: Rater) -> bool:
+    """Return whether the rater was shown an item of session 2: answers of session 1 are out of their reach then."""
+    return Assignment.objects.filter(rater=seat, session=2, opened_at__isnull=False).exists()
+
+
+def _first_of(protocol: StudyProtocol) -> dict[Source, Source]:
+    """Return for each source of condition 2 the source of its counterpart in condition 1."""
+    casts = list(dict.fromkeys(source.cast for source in protocol.sources))
+    if protocol.conditions == "sources":
+        return {(s.cast, s.perturbation): (casts[0], s.perturbation) for s in protocol.sources if s.cast != casts[0]}
+    originals = [source.cast for source in protocol.sources if source.perturbation == "none"]
+    return {(s.cast, s.perturbation): (originals[0], "none") for s in protocol.sources if s.perturbation != "none"}
+
+
+def _on_screen(found: Found, screen: int) -> Found:
+    candidate = found.candidate._replace(key=f"{found.candidate.key}/screen {screen}")
+    return found._replace(candidate=candidate, screen=screen)

@@ -1,0 +1,109 @@
+"""Crossover: every rater reads both conditions of every case, one in each of two sessions.
+
+A case is two versions of one pair, one in each condition. Half of the raters read version 1 of a case in session 1, the
+other half in session 2; each rater reads version 1 of half of the cases in session 1. That is a balanced 2 x 2 Latin
+square over raters and cases, so that neither the order of conditions nor practice goes with a condition.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from ratings.planning.arms import arm_of_seat
+from ratings.planning.choosing import choose
+from ratings.planning.nouns import FIRST, Arm, Candidate, Place, PlanError, Planned, Source
+from ratings.planning.ordering import lay_out
+
+SESSIONS = (1, 2)
+_ORDERS = (Arm("first"), Arm("second"))  # which half of the square a seat has; drawn like an arm
+
+
+def choose_cases(
+    pool: Iterable[Candidate], first: Mapping[Source, Source], wanted: Mapping[Source, int], seed: int
+) -> list[tuple[Candidate, Candidate]]:
+    """Return as many cases as `wanted` by the source of their version in condition 2, no pair in two of them.
+
+    `first` maps the source of that version to the source of the version in condition 1. PlanError if there are too few.
+    """
+    by_pair: dict[tuple[str, Source], list[Candidate]] = defaultdict(list)
+    seen: set[str] = set()
+    for candidate in sorted(pool, key=lambda c: c.key):
+        if candidate.content not in seen:  # nobody can tell two of the same content apart
+            seen.add(candidate.content)
+            by_pair[candidate.pair, candidate.source].append(candidate)
+    cases: dict[str, tuple[Candidate, Candidate]] = {}
+    for (pair, source), versions in sorted(by_pair.items()):
+        if source in first and (ones := by_pair.get((pair, first[source]))):
+            for one, two in zip(ones, versions, strict=False):
+                cases[two.key] = one, two
+    for source, count in wanted.items():
+        there = len({two.pair for _, two in cases.values() if two.source == source})
+        if there < count:
+            raise PlanError(_too_few(first[source], source, count, there))
+    try:
+        chosen = choose([two for _, two in cases.values()], wanted, seed, versions=1)
+    except PlanError as error:
+        raise PlanError(
+            f"needs {sum(wanted.values())} pairs, each for one kind of case alone, and the pool has too few that differ: "
+            "ask for fewer, or simulate more steps"
+        ) from error
+    return [cases[two.key] for two in chosen]
+
+
+def assign_sessions(
+    items: Sequence[Planned], raters: int, seed: int, *, arms: Mapping[int, Arm], first_seat: int = 1
+) -> list[Place]:
+    """Return every rater's two sessions: in each, one version of every pair, in a random order.
+
+    `arms` gives the way of showing of each condition. PlanError unless each pair has one item in each condition.
+    """
+    cases = _cases(items)
+    late = _starts_late(cases, seed)
+    rng = random.Random(f"sessions/{seed}/{first_seat}")
+    places = []
+    for rater in range(raters):
+        second_half = arm_of_seat(_ORDERS, seed, first_seat + rater) == _ORDERS[1]
+        at = 0
+        for session in SESSIONS:
+            own = [case[(session == 2) ^ second_half ^ late[case[0].pair]] for case in cases]
+            condition = {item.key: item.condition for item in own}
+            for key, _ in lay_out((), own, (), 0.0, 0, rng):
+                at += 1
+                places.append(Place(rater, key, at, FIRST, rater + 1, *arms[condition[key]], session=session))
+    return places
+
+
+def _cases(items: Sequence[Planned]) -> list[tuple[Planned, Planned]]:
+    by_pair: dict[str, list[Planned]] = defaultdict(list)
+    for item in sorted(items, key=lambda item: (item.pair, item.condition, item.key)):
+        by_pair[item.pair].append(item)
+    wrong = [own for own in by_pair.values() if [item.condition for item in own] != [1, 2]]
+    if wrong:
+        raise PlanError(
+            f"{len(wrong)} of {len(by_pair)} pairs do not have exactly one version in each condition; a crossover needs "
+            "one of each: leave those items out, or choose design crossed or balanced"
+        )
+    return [(own[0], own[1]) for own in by_pair.values()]
+
+
+def _starts_late(cases: Sequence[tuple[Planned, Planned]], seed: int) -> dict[str, bool]:
+    """Return for half of the cases of each kind True: they have their conditions the other way round."""
+    kinds: dict[tuple[Source, Source], list[str]] = defaultdict(list)
+    for one, two in cases:
+        kinds[one.source, two.source].append(one.pair)
+    rng = random.Random(f"cases/{seed}")
+    order = [pair for kind in sorted(kinds) for pair in rng.sample(kinds[kind], len(kinds[kind]))]
+    return {pair: at % 2 == 1 for at, pair in enumerate(order)}
+
+
+def _too_few(one: Source, two: Source, wanted: int, there: int) -> str:
+    versions = f"one by {_named(one)} and one by {_named(two)}"
+    return (
+        f"needs {wanted} pairs with {versions}; the pool holds {there}: make more twins of the same steps, simulate the same "
+        "steps with both, or ask for fewer"
+    )
+
+
+def _named(source: Source) -> str:
+    cast, perturbation = source
+    return cast if perturbation == "none" else f"{cast} with {perturbation} errors"

@@ -1,0 +1,64 @@
+"""A crossover in a real browser: built by its admin, the page of the plan with its warnings, and a rater's washout."""
+
+import re
+import uuid
+
+import factories
+import pytest
+from django.contrib.auth.models import User
+from in_browser import BOTH, NewContext, ada_at, sign_in, sound
+from playwright.sync_api import expect
+
+from ratings import answering, serving, studies
+from ratings.models import Study
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+SOURCES = [
+    {"cast": "offline", "perturbation": "none", "count": 6},
+    {"cast": "offline", "perturbation": "subtle", "count": 6},
+]
+
+
+def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: NewContext, site: str) -> None:
+    factories.pool(20)
+    page = ada_at(new_context(), site)
+    ada = User.objects.get(username="ada")
+    document = factories.protocol(sources=SOURCES, ratings_per_item=2, practice=0)
+    study = studies.create_study(studies.read_protocol(document), ada)
+    page.goto(f"{site}/studies/{study.slug}/build/raters/")
+    page.get_by_role("radio", name=re.compile("^Crossover")).focus()
+    page.keyboard.press("Space")
+    page.get_by_role("radio", name=re.compile("^Original and twin")).focus()
+    page.keyboard.press("Space")
+    page.get_by_label("Crossover only: days between the sessions").fill("7")
+    sound(page, BOTH)
+    page.get_by_role("button", name="Save and go on").click()
+    page.wait_for_url(re.compile("/build/screen/"))
+    stored = Study.objects.get(pk=study.pk).protocol
+    assert (stored["design"], stored["conditions"], stored["washout_days"]) == ("crossover", "twins", 7)
+    page.goto(f"{site}/studies/{study.slug}/matrix/")
+    expect(page.get_by_role("heading", name="Results that will be empty")).to_be_visible(timeout=30_000)
+    expect(page.locator("#empty")).to_contain_text("Measure it in a study of another design")
+    page.locator("#empty details summary").focus()
+    page.keyboard.press("Enter")
+    sound(page, BOTH)
+
+
+def test_a_rater_is_told_when_their_second_session_opens(new_context: NewContext, site: str) -> None:
+    factories.pool(20)
+    study = factories.open_study(
+        sources=SOURCES, ratings_per_item=2, practice=0, design="crossover", conditions="twins", washout_days=7
+    )
+    seat = factories.seat(study)
+    for place in seat.assignments.filter(session=1).order_by("position"):
+        serving.mark_opened(place)
+        answering.rate(place, True, 3, uuid.uuid4())
+    context = new_context()
+    sign_in(context, site, seat)
+    page = context.new_page()
+    page.goto(f"{site}/rate/study/{seat.code}/")
+    expect(page.get_by_role("heading", name="Your first session is done")).to_be_visible()
+    sound(page, BOTH)
+    page.get_by_role("link", name="My studies").first.click()
+    expect(page.locator("main")).to_contain_text("You can start the second session from")
+    sound(page, BOTH)

@@ -166,7 +166,7 @@ def play(design: Design, rng: np.random.Generator) -> Played:
         rater=rater,
         verdict=YES[level].astype(np.int64),
         confidence=CONFIDENCE[level].astype(np.float64),
-        truth=TRUTH[source[item]],
+        reference=TRUTH[source[item]],
         source=source[item],
         items=names,
         raters=labels,

@@ -45,7 +45,7 @@ def of_numpy(table: Any, resamples: int) -> np.ndarray:
 
 def _counts(table: Any, truth: int, items: int) -> np.ndarray:
     """How often each item of this truth got each signed rating, shape (items, 10)."""
-    own = (table.truth == truth) & np.isfinite(table.confidence)
+    own = (table.reference == truth) & np.isfinite(table.confidence)
     level = np.searchsorted(LEVELS, table.signed[own])
     return np.bincount(table.item[own] * 10 + level, minlength=items * 10).reshape(items, 10).astype(float)
 
@@ -85,7 +85,9 @@ def of_sklearn(table: Any, resamples: int) -> np.ndarray:
             both = np.isfinite(again[:, one]) & np.isfinite(again[:, two])
             if both.any():
                 kappas.append(cohen_kappa_score(again[both, one], again[both, two]))
-        found.append([table.verdict[own].mean(), roc_auc_score(table.truth[own], table.signed[own]), np.mean(kappas)])
+        found.append(
+            [table.verdict[own].mean(), roc_auc_score(table.reference[own], table.signed[own]), np.mean(kappas)]
+        )
     return np.array(found)
 
 

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import claiming, designs, serving
+from ratings import claiming, crossover, designs, serving
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
 from ratings.statements import Statement
@@ -167,6 +167,8 @@ def may_correct(assignment: Assignment) -> bool:
     rater = assignment.rater
     if not rater.study.is_open or rater.finished_at or rater.withdrawn_at:
         return False
+    if designs.is_crossover(rater.study) and assignment.session == 1 and crossover.has_begun(rater):
+        return False
     answered = rater.assignments.filter(rating__isnull=False)
     last = answered.order_by("-rating__submitted_at", "-rating__pk").values_list("pk", flat=True).first()
     return last == assignment.pk or not rater.assignments.filter(rating=None, released_at=None).exists()
@@ -242,6 +244,8 @@ def _refuse_if_closed(place: Assignment) -> None:
     study = place.rater.study
     if not study.is_open:
         raise StudyClosed(f"{study.name} is {study.status} and takes no more ratings.")
+    if crossover.is_too_early(place, timezone.now()):
+        raise StudyError("This item belongs to your second session, which is not open yet.")
     if place.rater.withdrawn_at:
         raise StudyClosed(f"You have withdrawn from {study.name}.")
     if place.rater.finished_at:

@@ -10,7 +10,7 @@ class RatingsConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.signals import user_logged_in
 
-        from ratings import job_access, sessions, throttling  # models cannot be imported before this
+        from ratings import job_access, recalling, sessions, throttling  # models cannot be imported before this
         from simulation import access, tidying
 
         jobs.declare()
@@ -18,4 +18,5 @@ class RatingsConfig(AppConfig):
         access.door(job_access.open_to)
         tidying.also(throttling.purge)
         tidying.also(sessions.SessionStore.clear_expired)
+        tidying.also(recalling.recall_raters)
         user_logged_in.connect(sessions.begun, dispatch_uid="session begun")

@@ -23,6 +23,13 @@ WORDS: dict[str, dict[str, Words]] = {
         "crossed": Words("Crossed", "Every rater rates every item. The strongest for comparing raters; the most work for each."),
         "balanced": Words("Balanced", "Each item goes to so many of the raters, chosen so that every two of them share about as many items."),
         "pool": Words("Pool", "Raters take the next item that still needs a rating, for as long as they like. For raters who come and go."),
+        "crossover": Words("Crossover", "Every rater rates every item, in two sessions with a washout between them: each pair in one condition in session 1, in the other in session 2. For comparing two conditions within readers."),
+    },
+    "conditions": {
+        "": Words("None", "The design is not a crossover."),
+        "sources": Words("Two sources", "The same steps, simulated by two casts or with errors planted by two casts. Ask for the same numbers of both."),
+        "twins": Words("Original and twin", "Each step as it was simulated, and with a planted error. Ask for as many twins as originals."),
+        "screens": Words("Two screens", "Every item on each of two screens. Choose exactly two in the last step."),
     },
     "stop": {
         "complete": Words("Every item has its ratings", "The study is done when nothing is left to rate."),

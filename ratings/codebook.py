@@ -10,8 +10,8 @@ MEANINGS: Mapping[str, str] = {
     "verdict": "1 plausible or sufficient, 0 not; empty: the rater could not judge",
     "confidence": "1 to 5",
     "source": "who made the item (sealed)",
-    "perturbation": "none, obvious or subtle: the planted error (sealed)",
-    "truth": "1 plausible or sufficient by design, 0 not; empty: not known (sealed)",
+    "perturbation": "none, obvious or subtle: what was planted; empty: not stated by an import, or an evidence item (sealed)",
+    "truth": "1 right, 0 wrong, where that is known: of rules and of imports that declare it; empty: not known (sealed)",
     "experiment": "the experiment the item is from (sealed)",
     "action": "the laboratory action (sealed)",
     "opened_at": "when the item was first shown, UTC",
@@ -20,6 +20,7 @@ MEANINGS: Mapping[str, str] = {
     "position": "place in this rater's own order, counted from 1",
     "simulated": "1: a simulated rater, also one that was imported",
     "occasion": "1 counts; 2 is the same item shown again to the same rater, for test-retest alone",
+    "session": "crossover studies: 1 or 2, with the washout between them; 1 in all other studies",
     "surplus": "1: answered after its place had gone to another rater; counts nowhere",
     "cannot_judge": "1: the rater could not judge; in no rate and no agreement",
     "layout": "display arm: plain, aligned, balance or confirm; empty: collected elsewhere",
@@ -44,4 +45,8 @@ MEANINGS: Mapping[str, str] = {
     "imported": "1: collected elsewhere and imported",
     "note": "the rater's own note; empty before unblinding",
     "counts": "1: the reports count it (occasion 1, not surplus, place not taken back); ratings of dropped raters are left out",
+    "reference": (
+        "what verdicts are compared with: planted or unperturbed, else declared wrong or declared right by an import; "
+        "empty: not known (sealed)"
+    ),
 }

@@ -14,11 +14,12 @@ from ratings import studies
 from ratings.analyses.filters import Filters
 from ratings.codebook import MEANINGS
 from ratings.models import Study
-from ratings.rows import BlindRow, blind_rows, rating_rows
+from ratings.reference import PLANTED, UNPERTURBED
+from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.stats.cells import plain
 
 COLUMNS = tuple(MEANINGS)
-SEALED = ("pair", "source", "perturbation", "truth", "experiment", "action", "localised")
+SEALED = ("pair", "source", "perturbation", "truth", "experiment", "action", "localised", "reference")
 
 Cells = Mapping[str, object]
 ALL = Filters()
@@ -94,6 +95,8 @@ def _cells(study: Study, row: BlindRow) -> Cells:
         cells[name] = tell(value) if tell else value
     if row.imported:
         cells |= dict.fromkeys(_UNKNOWN_ELSEWHERE, "")
+    if isinstance(row, RatingRow) and row.reference not in (PLANTED, UNPERTURBED):
+        cells["perturbation"] = ""
     cells["seconds"] = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
     return cells
 

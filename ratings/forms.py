@@ -9,6 +9,7 @@ from django import forms
 from ratings import pool, protocols, studies
 from ratings.choices import WORDS
 from ratings.protocol_problems import (
+    CONDITIONS,
     DESIGNS,
     EVIDENCE,
     KINDS,
@@ -194,12 +195,16 @@ class RatersForm(StepForm):
     """Step 3: who rates how much, how they are readied, and when it ends."""
 
     part = (
-        "design", "ratings_per_item", "raters", "items_per_rater", "lease_minutes", "practice", "repeats",
+        "design", "conditions", "washout_days", "ratings_per_item", "raters", "items_per_rater", "lease_minutes", "practice", "repeats",
         "repeat_distance", "stop", "stop_ratings", "deadline", "withdrawal", "feedback",
     )  # fmt: skip
-    explained = ("design", "stop", "withdrawal")
+    explained = ("design", "conditions", "stop", "withdrawal")
 
     design = _pick("design", DESIGNS, initial="balanced")
+    conditions = _pick(
+        "conditions", ("", *CONDITIONS), required=False, label="Crossover only: what the two sessions compare"
+    )
+    washout_days = _whole("washout_days", required=False, label="Crossover only: days between the sessions", help_text="Washout, from the end of a rater’s session 1 to the start of their session 2. Nobody can start sooner. Empty: 14; 0 for trials.")  # fmt: skip
     ratings_per_item = _whole("ratings_per_item", label="Ratings per item", initial=3, help_text="By so many different raters. Two are enough to measure agreement, three break ties.")  # fmt: skip
     raters = _whole("raters", required=False, help_text="Seats made at opening; more can be added later. Empty: as few as will do.")  # fmt: skip
     items_per_rater = _whole("items_per_rater", required=False, label="Items per rater, at most", help_text="Empty: no limit.")  # fmt: skip
@@ -216,7 +221,7 @@ class RatersForm(StepForm):
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
         standing = protocols.stored({**document, "sources": []}).to_json()
         values = {key: standing.get(key) for key in self.part}
-        return {**values, "repeats": round(100 * standing["repeats"])}
+        return {**values, "conditions": standing.get("conditions", ""), "repeats": round(100 * standing["repeats"])}
 
     def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         plain = super().write(cleaned)
@@ -226,7 +231,15 @@ class RatersForm(StepForm):
             "repeats": (cleaned["repeats"] or 0) / 100,
             "deadline": deadline.isoformat() if deadline else None,
             "stop_ratings": plain["stop_ratings"] if plain["stop"] == "ratings" else None,
+            **self._sessions(plain),
         }
+
+    @staticmethod
+    def _sessions(plain: Mapping[str, Any]) -> dict[str, Any]:
+        """What only a crossover has is dropped when another design is chosen."""
+        if plain["design"] != "crossover":
+            return {"conditions": None, "washout_days": None}
+        return {"conditions": plain["conditions"] or None, "washout_days": plain["washout_days"]}
 
 
 class ScreenForm(StepForm):

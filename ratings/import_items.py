@@ -10,14 +10,19 @@ from ratings.import_fields import Fields
 from ratings.import_lines import LONGEST_TEXT, Note, hides, shown
 from ratings.models import EVIDENCE, ImportedItem, Study
 from ratings.protocols import StudyProtocol
+from ratings.reference import find_reference
 
 MOST_STEPS = 150
 MOST_VERDICTS = 20
-TRUTHS: Mapping[Any, tuple[str, bool | None]] = {
-    "correct": ("none", True), "none": ("none", True), "0": ("none", True), "true": ("none", True),
+# What each word of `truth` states: the perturbation (None: not stated) and the truth.
+TRUTHS: Mapping[Any, tuple[str | None, bool | None]] = {
+    "correct": ("none", True), "none": ("none", True), "0": ("none", True), "true": (None, True),
     "type1": ("obvious", False), "obvious": ("obvious", False), "1": ("obvious", False),
     "type2": ("subtle", False), "subtle": ("subtle", False), "2": ("subtle", False),
-    "false": ("none", False), "": ("none", None),
+    "false": (None, False), "": (None, None),
+}  # fmt: skip
+PERTURBATIONS: Mapping[str, str] = {
+    "none": "none", "unperturbed": "none", "obvious": "obvious", "type1": "obvious", "subtle": "subtle", "type2": "subtle",
 }  # fmt: skip
 _PLACE = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](\..+)?", re.DOTALL)
 
@@ -42,9 +47,13 @@ def read(data: Mapping[str, Any], study: Study, protocol: StudyProtocol, note: N
     fields = Fields(data, "", noted)
     key, label = fields.name("id", 120), fields.name("source", 80)
     pair, experiment = fields.name("pair", 120, needed=False), fields.name("experiment", 80, needed=False)
-    perturbation, truth = _truth(fields, study.kind == EVIDENCE)
+    origin = read_origin(fields, study.kind == EVIDENCE)
     verdicts = _verdicts(fields) if study.kind == EVIDENCE else {}
-    blinded = _evidence(fields, problems) if study.kind == EVIDENCE else _transition(fields, truth, protocol, problems)
+    blinded = (
+        _evidence(fields, problems)
+        if study.kind == EVIDENCE
+        else _transition(fields, origin.has_error, protocol, problems)
+    )
     if blinded is None:
         return None
     return ImportedItem(
@@ -57,8 +66,9 @@ def read(data: Mapping[str, Any], study: Study, protocol: StudyProtocol, note: N
         context_sha256=payload_digest(blinded.context),
         target=blinded.target,
         label=label,
-        perturbation=perturbation,
-        truth=truth,
+        perturbation=origin.perturbation or "none",
+        truth=origin.truth,
+        reference=find_reference(origin.perturbation, origin.truth),
         pair=pair,
         experiment=experiment,
         action=blinded.action,
@@ -66,17 +76,56 @@ def read(data: Mapping[str, Any], study: Study, protocol: StudyProtocol, note: N
     )
 
 
-def _truth(fields: Fields, evidence: bool) -> tuple[str, bool | None]:
-    """Error type and truth. A bare "false" says that it is wrong and not how badly."""
+class Origin(NamedTuple):
+    """What a line states of its item: `perturbation` none, obvious or subtle, None where it is not stated; and the truth."""
+
+    perturbation: str | None
+    truth: bool | None
+
+    @property
+    def has_error(self) -> bool:
+        """Whether the line states that the outcome has an error."""
+        return self.truth is False or self.perturbation in ("obvious", "subtle")
+
+
+def read_origin(fields: Fields, evidence: bool) -> Origin:
+    """Return what the fields `perturbation` and `truth` state. A contradiction between them is a problem."""
+    by_truth, truth = _truth(fields, evidence)
+    stated = None if evidence else _perturbation(fields)
+    if stated is None:
+        return Origin(by_truth, truth)
+    if by_truth not in (None, stated) or (truth is True and stated != "none"):
+        fields.wrong(
+            "perturbation",
+            f"is {shown(fields.data['perturbation'])}, but truth is {shown(fields.data['truth'])}; leave one out",
+        )
+    return Origin(stated, truth if stated == "none" else False)
+
+
+def _perturbation(fields: Fields) -> str | None:
+    """Return the stated perturbation, or None where the line states none."""
+    value = fields.data.get("perturbation")
+    if value is None or value == "":
+        return None
+    known = PERTURBATIONS.get(value.strip().lower()) if isinstance(value, str) else None
+    if known is None:
+        fields.wrong(
+            "perturbation", f"is {shown(value)}; allowed: none, obvious, subtle, or left out where it is not known"
+        )
+    return known
+
+
+def _truth(fields: Fields, evidence: bool) -> tuple[str | None, bool | None]:
+    """Return the perturbation and the truth that `truth` states. A bare "false" states that it is wrong, not why."""
     value = fields.data.get("truth")
     if value is None:
-        return "none", None
+        return None, None
     word = str(value).lower() if isinstance(value, bool | int) else value.strip().lower() if _is_text(value) else None
     known = TRUTHS.get(word)
     if known is None or (evidence and word not in ("true", "false", "")):
         allowed = "true, false" if evidence else "correct, type1, type2, true, false"
         fields.wrong("truth", f"is {shown(value)}; allowed: {allowed}, or left out where it is not known")
-        return "none", None
+        return None, None
     return known
 
 
@@ -84,13 +133,13 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _transition(fields: Fields, truth: bool | None, protocol: StudyProtocol, problems: list[str]) -> Blinded | None:
+def _transition(fields: Fields, has_error: bool, protocol: StudyProtocol, problems: list[str]) -> Blinded | None:
     step, lineage = import_steps.read(fields)
     goal = fields.text("goal", needed=False)
     earlier = _steps(fields, "steps_before", needed=False)
     if True in protocol.display.context and not goal:
         fields.wrong("goal", "is missing; this study shows raters the goal and the earlier steps")
-    paths = _paths(fields, truth)
+    paths = _paths(fields, has_error)
     if problems:
         return None
     *before, step = import_steps.recoded([*earlier, step])
@@ -103,7 +152,7 @@ def _transition(fields: Fields, truth: bool | None, protocol: StudyProtocol, pro
     return Blinded(blind_transition(step, lineage=lineage), context, target, step["action"]["name"])
 
 
-def _paths(fields: Fields, truth: bool | None) -> list[str]:
+def _paths(fields: Fields, has_error: bool) -> list[str]:
     """Where the error is, if the file says so: one path or several, as "new_materials[0].properties.volume"."""
     value = fields.data.get("field")
     if value in (None, "", []):
@@ -112,8 +161,10 @@ def _paths(fields: Fields, truth: bool | None) -> list[str]:
     if not isinstance(paths, list) or len(paths) > 20 or not all(isinstance(one, str) and one for one in paths):
         fields.wrong("field", f"is {shown(value)}; it must be a path of the outcome, or a list of at most 20")
         return []
-    if truth is not False:
-        fields.wrong("field", "says where the error is, but truth does not say that there is one")
+    if not has_error:
+        fields.wrong(
+            "field", "names the place of an error, but neither perturbation nor truth states that there is one"
+        )
     return [path.removeprefix("outcome.") for path in paths]
 
 

@@ -88,7 +88,12 @@ def told(job: Job) -> Told | None:
 def summary(checked: Checked) -> dict[str, Any]:
     """What a file holds, for a page."""
     if isinstance(checked, imports.Checked):
-        shown = {"located": checked.located, "plain": checked.plain, "held": checked.held}
+        shown = {
+            "located": checked.located,
+            "plain": checked.plain,
+            "held": checked.held,
+            "held_lines": [list(line) for line in checked.held_lines[:SHOWN]],
+        }
         return {"n": len(checked.items), "sources": checked.sources, **shown}
     raters = {"new_raters": checked.new_raters, "known_raters": checked.known_raters}
     counts = {"cannot_judge": checked.cannot_judge, "left_out": checked.left_out, "nameless": checked.nameless}

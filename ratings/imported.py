@@ -20,7 +20,13 @@ def candidates(rows: Iterable[ImportedItem]) -> list[Found]:
 def _found(row: ImportedItem) -> Found:
     source = (row.label, row.perturbation)
     candidate = Candidate(f"imported/{row.key}", source, _pair(row), row.payload_sha256, row.experiment, row.action)
-    origin = {"imported_id": row.pk, "truth": row.truth, "target": row.target, "verdicts": row.verdicts}
+    origin = {
+        "imported_id": row.pk,
+        "truth": row.truth,
+        "reference": row.reference,
+        "target": row.target,
+        "verdicts": row.verdicts,
+    }
     return Found(candidate, row.payload, row.context, origin)
 
 

@@ -31,12 +31,13 @@ class Checked:
 
     items: tuple[ImportedItem, ...]
     problems: tuple[Problem, ...]
+    held_lines: tuple[Problem, ...] = ()  # where words or names might give an item away, and which
 
     @property
-    def sources(self) -> list[tuple[str, str, bool | None, int]]:
-        """(source, error type, truth, how many), by name."""
-        count = Counter((item.label, item.perturbation, item.truth) for item in self.items)
-        return sorted(((*what, n) for what, n in count.items()), key=lambda line: (line[0], line[1], str(line[2])))
+    def sources(self) -> list[tuple[str, str, str, bool | None, int]]:
+        """Return (source, error type, reference, truth, how many) of each group of items, by name."""
+        count = Counter((item.label, item.perturbation, item.reference, item.truth) for item in self.items)
+        return sorted(((*what, n) for what, n in count.items()), key=lambda line: (*line[:3], str(line[3])))
 
     @property
     def located(self) -> int:
@@ -51,7 +52,7 @@ class Checked:
     @property
     def held(self) -> int:
         """Items with words that might give them away: they need a decision before the study can use them."""
-        return sum(bool(quarantine.reasons(item.payload, item.context)) for item in self.items)
+        return len({problem.line for problem in self.held_lines})
 
 
 class Read(NamedTuple):
@@ -60,7 +61,7 @@ class Read(NamedTuple):
     read_for: tuple[str, object]
     items: dict[int, ImportedItem]
     problems: list[Problem]
-    giving_away: list[Problem]  # these count once the study is open
+    giving_away: list[Problem]  # an item with any waits in a draft's quarantine; an open study refuses it
 
 
 def check(study: Study, stream: BinaryIO) -> Checked:
@@ -127,7 +128,7 @@ def _read(study: Study, stream: BinaryIO) -> Read:
         if len(problems) > MOST_PROBLEMS:
             problems.append(Problem(10**9, "", "more problems than can be told; the lines behind were not read"))
             break
-    return Read(_asks(study), items, problems + _twice(items), _giving_away(items))
+    return Read(_asks(study), items, problems + _twice(items), _giving_away(study, items))
 
 
 def _checked(study: Study, read: Read) -> Checked:
@@ -137,9 +138,9 @@ def _checked(study: Study, read: Read) -> Checked:
         raise StudyError(f"{study.name} was changed while the file was read; import it again")
     problems = read.problems + _met_before(study, read.items)
     if not study.is_draft:
-        problems += read.giving_away
+        problems += [problem._replace(said=_REFUSED.format(problem.said)) for problem in read.giving_away]
     shown = sorted(problems, key=lambda problem: problem.line)[:MOST_PROBLEMS]
-    return Checked(tuple(read.items.values()), tuple(shown))
+    return Checked(tuple(read.items.values()), tuple(shown), tuple(read.giving_away))
 
 
 def _asks(study: Study) -> tuple[str, object]:
@@ -181,10 +182,17 @@ def _met_before(study: Study, items: dict[int, ImportedItem]) -> list[Problem]:
     return problems
 
 
-def _giving_away(items: dict[int, ImportedItem]) -> list[Problem]:
-    """An open study takes nothing that a person would have to decide about first."""
+_REFUSED = "might give it away: {}; import it into a draft, where this can be decided"
+
+
+def _giving_away(study: Study, items: dict[int, ImportedItem]) -> list[Problem]:
+    """Return every place where an item might give itself away: a person has to decide about it first."""
+    names = quarantine.lexicon(study, {item.label for item in items.values()})
     return [
-        Problem(number, place, f"might give it away: {said}; import it into a draft, where this can be decided")
+        Problem(number, place, said)
         for number, item in items.items()
-        for place, said in quarantine.reasons(item.payload, item.context)
+        for place, said in [
+            *quarantine.reasons(item.payload, item.context),
+            *quarantine.name_reasons(item.payload, item.context, names),
+        ]
     ]

@@ -7,11 +7,20 @@ from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Value, W
 
 from ratings.models import Assignment, Study
 from ratings.models.answers import FIRST
+from ratings.reference import WITH_ERROR, WITHOUT_ERROR, read_label
 from ratings.rows import SealedError
 
 _COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _JUDGED = Q(rating__verdict__isnull=False)
-_SHOWN = ("code", "source__label", "source__perturbation", "source__truth", "source__experiment", "source__action")
+_SHOWN = (
+    "code",
+    "source__label",
+    "source__perturbation",
+    "source__truth",
+    "source__reference",
+    "source__experiment",
+    "source__action",
+)
 
 
 class ItemLine(NamedTuple):
@@ -21,6 +30,7 @@ class ItemLine(NamedTuple):
     source: str
     perturbation: str
     truth: bool | None
+    reference: str
     experiment: str
     action: str
     yes: int
@@ -48,7 +58,7 @@ def item_lines(study: Study, *, disputed: bool = False) -> Lines:
 
 def totals(study: Study) -> Totals:
     """Of the whole study, in one query. SealedError before unblinding."""
-    found = _counted(study, "item", "item__source__truth").aggregate(
+    found = _counted(study, "item", "item__source__reference").aggregate(
         rated=Count("given"), disputed=Count("given", filter=Q(is_disputed=True))
     )
     return Totals(**found)
@@ -69,18 +79,22 @@ def _counted(study: Study, *columns: str) -> Any:
 
 def line(row: dict[str, object]) -> ItemLine:
     """The line of one row of `item_lines`."""
-    code, label, wrong, truth, experiment, action, yes, judged, given, disputed = row.values()
-    return ItemLine(code, label, wrong, truth, experiment, action, yes, judged, given - judged, disputed)  # type: ignore[arg-type, operator]
+    code, label, wrong, truth, reference, experiment, action, yes, judged, given, disputed = row.values()
+    counts = yes, judged, given - judged, disputed  # type: ignore[operator]
+    return ItemLine(code, label, wrong, truth, reference, experiment, action, *counts)  # type: ignore[arg-type]
 
 
-def is_disputed(truth: bool | None, yes: int, judged: int) -> bool:
-    """Most of two or more raters say otherwise than the truth the item came with. A flag: no number is changed by it."""
-    against = judged - yes if truth else yes
-    return truth is not None and judged >= 2 and 2 * against > judged
+def is_disputed(reference: str, yes: int, judged: int) -> bool:
+    """Whether most of two or more raters contradict the item's reference. A flag: no number is changed by it."""
+    label = read_label(reference)
+    against = judged - yes if label else yes
+    return label is not None and judged >= 2 and 2 * against > judged
 
 
 def _disputed() -> Case:
     """The same for the database."""
     says_no, says_yes = Q(judged__gt=2 * F("yes")), Q(judged__lt=2 * F("yes"))
-    against = Q(item__source__truth=True) & says_no | Q(item__source__truth=False) & says_yes
+    against = (
+        Q(item__source__reference__in=WITHOUT_ERROR) & says_no | Q(item__source__reference__in=WITH_ERROR) & says_yes
+    )
     return Case(When(against & Q(judged__gte=2), then=Value(True)), default=Value(False), output_field=BooleanField())

@@ -63,6 +63,15 @@ def reminder(to: str, study: Study, url: str, left: int | None) -> Letter:
     )  # fmt: skip
 
 
+def second_session(to: str, study: Study, url: str, left: int) -> Letter:
+    """The washout of a crossover is over; `left` is how many items the second session has."""
+    return _letter(
+        to, f"Second session: {study.name}",
+        f"your second session in {study.name} is open: {left} item{'s' * (left != 1)} to rate.",
+        "This link opens it; links sent earlier no longer work:", url, *_terms(study),
+    )  # fmt: skip
+
+
 def way_back(to: str, url: str) -> Letter:
     return _letter(
         to, "Your link to WetBench", "you asked for a link to go on rating. It works once, within a day:", url,

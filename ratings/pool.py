@@ -13,6 +13,7 @@ from ratings.models import EVIDENCE, Study
 from ratings.planning import Candidate, distinct
 from ratings.protocols import SourceRequest, StudyProtocol
 from ratings.quarantine import NO_SECRET, Held, Secret
+from ratings.reference import UNPERTURBED, find_reference
 from simulation import casting, roster, vetting
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.queueing import PERSON_CAST
@@ -119,7 +120,7 @@ def _transitions(protocol: StudyProtocol) -> Iterator[Told]:
             plain[row.content_sha256] = digest = payload_digest(payload)
             candidate = _candidate(row, (row.episode.cast, "none"), payload, digest)
             truth = None if row.episode.run_id in simulated_by_models else True
-            origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "target": []}
+            origin: dict[str, Any] = {"transition_id": row.pk, "truth": truth, "reference": UNPERTURBED, "target": []}
             yield Found(candidate, payload, earlier.context(row), origin), Secret(_told_apart(row.step["outcome"]))
     for twin in _twins(protocol):
         row = twin.transition
@@ -136,7 +137,13 @@ def _found_twin(twin: Twin, payload: Payload, content: str, context: Payload) ->
     candidate = _candidate(twin.transition, (twin.cast, counts_as), payload, content, suffix)
     known = [twin.field] if twin.field and counts_as != "none" else []
     target = targets(twin.transition.step, twin.outcome or {}, known) if known else []
-    origin = {"transition_id": twin.transition_id, "twin_id": twin.pk, "truth": _planted(counts_as), "target": target}
+    origin = {
+        "transition_id": twin.transition_id,
+        "twin_id": twin.pk,
+        "truth": _planted(counts_as),
+        "reference": find_reference(counts_as, None),
+        "target": target,
+    }
     return Found(candidate, payload, context, origin)
 
 

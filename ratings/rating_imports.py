@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from ratings import rating_table
+from ratings import designs, rating_table
 from ratings.import_lines import Problem
 from ratings.imports import MOST_PROBLEMS, ImportRefused
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
@@ -120,6 +120,11 @@ def _write(study: Study, read: Table, by: User | None) -> Checked:
 def _refuse_unless_taking(study: Study) -> None:
     if study.status not in INTO:
         raise StudyError(f"{study.name} is {study.status}; ratings are imported while it is open, paused or closed")
+    if designs.is_crossover(study):
+        raise StudyError(
+            f"{study.name} is a crossover: in which session a rating from elsewhere was given is not known. Import it into "
+            "a study of the design crossed or balanced"
+        )
 
 
 def _targets(study: Study) -> dict[str, Target]:

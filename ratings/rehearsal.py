@@ -26,7 +26,8 @@ class Group(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One reader. `counts` are their items of each group; `screens` how many they see in which layout."""
+    """One reader. `counts` are their items of each group; `screens` how many they see in which layout; `sessions` how
+    many in which session of a crossover, else ()."""
 
     label: str
     items: int
@@ -34,6 +35,7 @@ class Line(NamedTuple):
     done: int
     counts: tuple[tuple[str, int], ...]
     screens: tuple[tuple[str, int], ...]
+    sessions: tuple[int, ...] = ()
 
 
 class Picture(NamedTuple):
@@ -63,6 +65,7 @@ class _Cell(NamedTuple):
     occasion: int
     layout: str
     done: bool
+    session: int = 1
 
 
 def rehearse(study: Study) -> Matrix:
@@ -71,7 +74,10 @@ def rehearse(study: Study) -> Matrix:
     names = {item.key: source_name(*item.source) for item in plan.planned}
     order = sorted(names, key=lambda key: (names[key], key))
     labels = [f"R{number:02}" for number in range(1, plan.seats + 1)]
-    cells = [_Cell(labels[place.rater], place.key, place.occasion, place.layout, False) for place in plan.places]
+    cells = [
+        _Cell(labels[place.rater], place.key, place.occasion, place.layout, False, place.session)
+        for place in plan.places
+    ]
     return _matrix(labels, order, cells, names)
 
 
@@ -98,9 +104,10 @@ def _matrix(labels: Sequence[str], order: Sequence[str], cells: Sequence[_Cell],
 
 def _cells(study: Study) -> list[_Cell]:
     live = Assignment.objects.filter(item__study=study, released_at__isnull=True)
-    rows = live.values_list("rater__label", "item__code", "occasion", "layout", "rating__pk")
+    rows = live.values_list("rater__label", "item__code", "occasion", "layout", "rating__pk", "session")
     return [
-        _Cell(label, str(item), occasion, layout, rated is not None) for label, item, occasion, layout, rated in rows
+        _Cell(label, str(item), occasion, layout, rated is not None, session)
+        for label, item, occasion, layout, rated, session in rows
     ]
 
 
@@ -120,6 +127,7 @@ def _line(label: str, own: Sequence[_Cell], groups: Sequence[Group], names: Mapp
     first = [cell for cell in own if cell.occasion == FIRST]
     counts = Counter(names.get(cell.item) for cell in first)
     screens = Counter(cell.layout for cell in first)
+    sessions = Counter(cell.session for cell in first)
     return Line(
         label=label,
         items=len(first),
@@ -127,6 +135,7 @@ def _line(label: str, own: Sequence[_Cell], groups: Sequence[Group], names: Mapp
         done=sum(cell.done for cell in own),
         counts=tuple((group.name, counts[group.name]) for group in groups),
         screens=tuple(sorted(screens.items())),
+        sessions=tuple(count for _, count in sorted(sessions.items())) if len(sessions) > 1 else (),
     )
 
 

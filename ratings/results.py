@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ratings import protocols
 from ratings.models import Rater, Rating
+from ratings.reference import read_label
 from ratings.studies import StudyError
 
 WORDS = {
@@ -12,7 +13,7 @@ WORDS = {
         "obvious": "obvious errors found",
         "subtle": "subtle errors found",
         "wrong": "other errors found",
-        "right": "outcomes without an error, called plausible",
+        "right": "outcomes without a planted error, called plausible",
     },
     "evidence_sufficiency": {
         "obvious": "records with an obvious gap, called not sufficient",
@@ -33,7 +34,7 @@ class Share(NamedTuple):
 
 class OwnResult(NamedTuple):
     """`kinds`: by kind of item; `confidence`: by the confidence that was given; `same_again`: repeated items answered
-    alike; `unknown`: answers to items whose truth nobody knows; `not_judged`: exits."""
+    alike; `unknown`: answers to items whose reference is not known; `not_judged`: exits."""
 
     kinds: tuple[Share, ...]
     confidence: tuple[Share, ...]
@@ -45,18 +46,18 @@ class OwnResult(NamedTuple):
 class _Answer(NamedTuple):
     verdict: bool
     confidence: int
-    truth: bool
+    reference: int
     perturbation: str
 
     @property
     def right(self) -> bool:
-        return self.verdict == self.truth
+        return self.verdict == self.reference
 
     @property
     def kind(self) -> str:
-        """A key of WORDS: the planted error's, or which of the two the truth is."""
-        planted = not self.truth and self.perturbation in ("obvious", "subtle")
-        return self.perturbation if planted else ("right" if self.truth else "wrong")
+        """A key of WORDS: the planted error's, or which of the two the reference is."""
+        planted = not self.reference and self.perturbation in ("obvious", "subtle")
+        return self.perturbation if planted else ("right" if self.reference else "wrong")
 
 
 def shown(seat: Rater) -> bool:
@@ -87,9 +88,10 @@ def _ratings(seat: Rater) -> list[Rating]:
 
 def _answer(rating: Rating) -> _Answer | None:
     source = rating.assignment.item.source
-    if source.truth is None or rating.verdict is None or rating.confidence is None:
+    label = read_label(source.reference)
+    if label is None or rating.verdict is None or rating.confidence is None:
         return None
-    return _Answer(rating.verdict, rating.confidence, source.truth, source.perturbation)
+    return _Answer(rating.verdict, rating.confidence, label, source.perturbation)
 
 
 def _by_kind(seat: Rater, known: Sequence[_Answer]) -> tuple[Share, ...]:

@@ -17,6 +17,7 @@ from uuid import UUID
 
 from django.db.models import Case, Count, F, Max, Min, Q, QuerySet, Sum, When
 
+from ratings import reference
 from ratings.models import Assignment, ItemSource, PracticeAnswer, Rating, RatingEvent, Study
 
 EVERY = Q()
@@ -46,6 +47,7 @@ class BlindRow:
     seconds: float
     position: int
     occasion: int
+    session: int  # of a crossover study: 1 or 2; 1 in all others
     released_at: datetime | None
     surplus: bool
     layout: str
@@ -95,6 +97,7 @@ class RatingRow(BlindRow):
     source: str
     perturbation: str
     truth: bool | None
+    reference: str
     experiment: str
     action: str
     verdicts: dict[str, bool]
@@ -108,8 +111,9 @@ class RatingRow(BlindRow):
 
     @property
     def correct(self) -> bool | None:
-        """Whether the verdict is the truth; None where either is unknown."""
-        return None if self.truth is None or self.verdict is None else self.verdict == self.truth
+        """Whether the verdict equals the item's reference; None where either is unknown."""
+        label = reference.read_label(self.reference)
+        return None if label is None or self.verdict is None else self.verdict == label
 
     @property
     def localised(self) -> bool | None:
@@ -229,12 +233,23 @@ _PLACE = "assignment__"
 _BLIND = (
     f"{_PLACE}item__code", f"{_PLACE}rater__label", f"{_PLACE}rater__number", f"{_PLACE}rater__simulated", "verdict",
     "confidence", "opened_at", "submitted_at", "seconds", f"{_PLACE}position", f"{_PLACE}occasion",
-    f"{_PLACE}released_at", f"{_PLACE}surplus", f"{_PLACE}layout", "layout_shown", f"{_PLACE}with_context",
+    f"{_PLACE}session", f"{_PLACE}released_at", f"{_PLACE}surplus", f"{_PLACE}layout", "layout_shown", f"{_PLACE}with_context",
     f"{_PLACE}marks", "marks", f"{_PLACE}first_look__verdict", f"{_PLACE}first_look__confidence", "revision",
     "active_seconds", "first_verdict_seconds", "changes", "hand", "viewport", "guide_version", "interface_version",
     "imported", "note",
 )  # fmt: skip
-_SOURCE = ("pair", "label", "perturbation", "truth", "experiment", "action", "verdicts", "target", "twin__kind")
+_SOURCE = (
+    "pair",
+    "label",
+    "perturbation",
+    "truth",
+    "reference",
+    "experiment",
+    "action",
+    "verdicts",
+    "target",
+    "twin__kind",
+)
 
 
 def _ratings(study: Study) -> Any:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from ratings import claiming, designs
+from ratings import claiming, crossover, designs
 from ratings.designs import arm as arm  # how a seat is shown things, for pages that serve it
 from ratings.models import Assignment, Rater
 from ratings.statements import Statement
@@ -42,7 +42,8 @@ def next_assignment(seat: Rater, now: datetime | None = None) -> Assignment | No
     """The item this rater is to rate now; None when there is none (see `waiting` for pool studies)."""
     if designs.is_pool(seat.study) and not _is_over(seat):
         return claiming.claim(seat, now or timezone.now())
-    return _first(seat, "item")
+    following = _first(seat, "item")
+    return None if following and _waits_for_washout(seat, following) else following
 
 
 def open_next(seat: Rater) -> Assignment | None:
@@ -52,6 +53,8 @@ def open_next(seat: Rater) -> Assignment | None:
         return None
     if following := _FOLLOWING.first(seat.pk):
         following.rater = seat
+        if _waits_for_washout(seat, following):
+            return None
     return following if following and mark_opened(following) else None
 
 
@@ -79,8 +82,24 @@ def progress(seat: Rater) -> Progress:
 
 
 def waiting(seat: Rater) -> datetime | None:
-    """Pool studies: when to come back, if others hold all that this rater could still have; else None."""
+    """When to come back: in a pool, if others hold all that this rater could still have; in a crossover, once the washout
+    is over. Else None."""
+    if designs.is_crossover(seat.study):
+        return washout_ends(seat)
     return claiming.next_expiry(seat) if designs.is_pool(seat.study) and seat.study.is_open else None
+
+
+def washout_ends(seat: Rater, now: datetime | None = None) -> datetime | None:
+    """When session 2 of a crossover opens for this rater, if session 1 is finished and the washout is not over."""
+    if not designs.is_crossover(seat.study) or _is_over(seat):
+        return None
+    following = _first(seat)
+    return crossover.opens_at(seat) if following and _waits_for_washout(seat, following, now) else None
+
+
+def _waits_for_washout(seat: Rater, following: Assignment, now: datetime | None = None) -> bool:
+    following.rater = seat
+    return crossover.is_too_early(following, now or timezone.now())
 
 
 def is_shown(assignment: Assignment) -> bool:
@@ -91,6 +110,8 @@ def is_shown(assignment: Assignment) -> bool:
 def mark_opened(assignment: Assignment) -> bool:
     """The item is being shown; only the first time counts. False: it has gone to another rater meanwhile."""
     now = timezone.now()
+    if crossover.is_too_early(assignment, now):
+        return False
     row = Assignment.objects.filter(pk=assignment.pk)
     if row.filter(opened_at__isnull=True, released_at__isnull=True).update(opened_at=now):
         assignment.opened_at = now

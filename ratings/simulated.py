@@ -164,21 +164,33 @@ def _rate(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> RateR
     source = ItemSource.objects.select_related("item").get(item=assignment.item_id)
     judge = _evidence_judge if seat.study.kind == EVIDENCE else _transition_judge
     look = seat.label if assignment.occasion == FIRST else f"{seat.label} again"
+    look = look if assignment.session == 1 else f"{look} in session 2"
     verdict, confidence = judge(source, seat.label, skill, seed, look)
     return answering.rate(assignment, verdict, confidence, uuid.uuid4())
 
 
 def _transition_judge(source: ItemSource, label: str, skill: Skill, seed: int, look: str = "") -> tuple[bool, int]:
+    return judge_transition(source.perturbation, source.item.payload_sha256, label, skill, seed, look or label)
+
+
+def judge_transition(
+    perturbation: str, content: str, label: str, skill: Skill, seed: int, look: str
+) -> tuple[bool, int]:
     """Plausible unless the trace of error passes the rater's threshold."""
-    centre = _centre(skill.shares()[source.perturbation])
-    distance = _trace(source, look or label, seed) + centre - _shift(label, seed)
+    centre = _centre(skill.shares()[perturbation])
+    distance = _trace(content, look, seed) + centre - _shift(label, seed)
     return distance <= 0, _confidence(distance)
 
 
 def _evidence_judge(source: ItemSource, label: str, skill: Skill, seed: int, look: str = "") -> tuple[bool, int]:
     """What the first classifier says, or else what the record was made to be, unless the rater sees it otherwise."""
     says = source.verdicts[min(source.verdicts)] if source.verdicts else bool(source.truth)
-    distance = _trace(source, look or label, seed) + _centre(1 - skill.agreement) - _shift(label, seed)
+    return judge_evidence(says, source.item.payload_sha256, label, skill, seed, look or label)
+
+
+def judge_evidence(says: bool, content: str, label: str, skill: Skill, seed: int, look: str) -> tuple[bool, int]:
+    """What was said of the record, unless the rater sees it otherwise."""
+    distance = _trace(content, look, seed) + _centre(1 - skill.agreement) - _shift(label, seed)
     return says == (distance <= 0), _confidence(distance)
 
 
@@ -187,9 +199,8 @@ def _shift(label: str, seed: int) -> float:
     return random.Random(f"{seed}/rater/{label}").gauss(0, RATER_SPREAD)
 
 
-def _trace(source: ItemSource, look: str, seed: int) -> float:
-    """What a rater sees in this item at this look: a standard normal number, part of which all raters share."""
-    content = source.item.payload_sha256
+def _trace(content: str, look: str, seed: int) -> float:
+    """What a rater sees in an item of this content at this look: a standard normal number, partly shared by all raters."""
     shared = random.Random(f"{seed}/item/{content}").gauss(0, 1)
     own = random.Random(f"{seed}/{look}/{content}").gauss(0, 1)
     return sqrt(SHARED) * shared + sqrt(1 - SHARED) * own

@@ -118,7 +118,7 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     protocol = read_protocol(study.protocol)
     if not (protocol.sources or study.imported_items.exists()):
         raise StudyError(f"{study.name} has no items: name a source, or import items")
-    if protocol.design == "crossed" and raters not in (None, protocol.ratings_per_item):
+    if protocol.is_crossed and raters not in (None, protocol.ratings_per_item):
         raise StudyError(
             f"In a crossed design everybody rates everything: {protocol.ratings_per_item} raters, not {raters}"
         )

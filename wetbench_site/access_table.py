@@ -94,6 +94,8 @@ TABLE: dict[str, Row] = {
     "ratings:build": _admins(BOTH),
     "ratings:preview": _admins(READ),
     "ratings:matrix": _admins(READ),
+    "ratings:empty_cells": _admins(READ),
+    "ratings:plan_json": _admins(READ),
     "ratings:duplicate": _admins(POST),
     "ratings:delete_study": _admins(BOTH),
     "ratings:open_study": _admins(POST),

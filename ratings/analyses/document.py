@@ -23,8 +23,10 @@ from ratings.analyses.form import made_with as made_with
 from ratings.analyses.form import silent as silent
 from ratings.analyses.reading import Reading, read
 from ratings.analyses.tables import FORMS, Json
-from ratings.models import TRANSITION, Study
+from ratings.declared_models import find_declared_models
+from ratings.models import Study
 from ratings.stats import panel
+from ratings.stats.table import REFERENCES, UNKNOWN, Ratings
 
 MIN_OVERLAP = 20
 
@@ -43,6 +45,7 @@ def written(
     """The document of these ratings."""
     tell(1, STEPS, "Rates, agreement and detection with their intervals")
     results = panel.panel(found.table, found.repeats, seed=seed, resamples=resamples, min_overlap=MIN_OVERLAP)
+    results += sections_detection.find_localisation(found)
     tell(2, STEPS, "Raters and machines")
     machines = sections_machines.found(study, found)
     beside = sections_machines.tables(found, machines, MIN_OVERLAP, seed, resamples)
@@ -51,8 +54,9 @@ def written(
     tell(4, STEPS, "Tables")
     words = {verdict: word.lower() for verdict, word in zip((1, 0), study.answers, strict=True)}
     seats = sections_raters.seats(study)
+    declared = find_declared_models(study)
     tables = {
-        **sections_rates.tables(found, study.kind),
+        **sections_rates.tables(found, study.kind, declared),
         **sections_detection.tables(found, results),
         **sections_raters.tables(found, seats, bool(filters), MIN_OVERLAP),
         **sections_agreement.tables(results, found.table, MIN_OVERLAP, words),
@@ -70,25 +74,32 @@ def written(
             "full": resamples > 0,
             "filters": {"values": filters.to_json(), "said": filters.said},
             "data": {"sha256": found.sha256, "mark": mark, **found.table.n},
+            "reference": {
+                "name": found.table.reference_name,
+                "description": REFERENCES[found.table.reference_name],
+                "items": int((found.table.item_reference >= 0).sum()),
+            },
             "composition": composition.of(study, found, seats),
             "interim": {"met": stop.met, "said": stop.said},
-            "headline": headline.five(study, found, stop, tables, results),
+            "headline": headline.five(study, found, stop, tables, results, declared),
             "results": [row.to_json() for row in results],
             "tables": {name: tables[name] for name in FORMS},
-            "notes": notes(study, filters),
+            "notes": notes(study, filters, found.table),
         }
     )
     return made
 
 
-def notes(study: Study, filters: Filters) -> list[str]:
+def notes(study: Study, filters: Filters, ratings: Ratings) -> list[str]:
     """What a reader of any of the numbers must know."""
     found = []
     if filters:
         found.append(f"{filters.said} Everything here is of these ratings alone.")
-    if study.kind == TRANSITION:
+    found.append(f"Reference of every number on errors: {REFERENCES[ratings.reference_name]}.")
+    if missing := int((ratings.item_reference < 0).sum()) if ratings.reference_name != UNKNOWN else 0:
         found.append(
-            "An outcome without a planted error counts as plausible by design; a simulator's own mistake in it is not known."
+            f"{missing:,} of {len(ratings.items):,} items have no reference: they are in rates and agreement, and in no number on "
+            "errors."
         )
     return found
 

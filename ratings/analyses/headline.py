@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from ratings.analyses import published
-from ratings.analyses.published import Published
 from ratings.analyses.reading import Reading
+from ratings.analyses.sections_rates import find_published_rate
 from ratings.analyses.tables import Json, records
+from ratings.declared_models import DeclaredModel
 from ratings.models import TRANSITION, Study
+from ratings.paper_values import NOT_REPORTED, PaperValue, find_paper_value, load_paper_values
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
 from ratings.stats.nouns import counted
@@ -19,14 +21,26 @@ from ratings.stopping import Stop
 NO_RATINGS = "there are no ratings"
 
 
+class Published(NamedTuple):
+    """The paper's value beside one of ours, in a sentence. `value` is None where it is of another model, or of several."""
+
+    value: float | None
+    said: str
+
+
 def five(
-    study: Study, read: Reading, stop: Stop, tables: Mapping[str, Json], results: Sequence[Estimate]
+    study: Study,
+    read: Reading,
+    stop: Stop,
+    tables: Mapping[str, Json],
+    results: Sequence[Estimate],
+    declared: Mapping[str, DeclaredModel],
 ) -> list[Json]:
     """key, name, kind (count, share, number), value, low, high, said (what it rests on), published (value, said; the value
     is None where it would be of another model, or of several) or None, reason (why a number or an interval is missing)."""
     first = _collected(read, stop)
     if study.kind == TRANSITION:
-        return [first, _plausible(read), _caught(read), _agreement(study, results), _auc(results)]
+        return [first, _plausible(read, study.kind, declared), _caught(read), _agreement(study, results), _auc(results)]
     return [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
 
 
@@ -66,16 +80,31 @@ def _collected(read: Reading, stop: Stop) -> Json:
     return _entry("collected", "Ratings collected", "count", n, "; ".join(parts))
 
 
-def _plausible(read: Reading) -> Json:
-    own = read.table.where(read.table.truth == 1)
-    paper = published.plausible([own.sources[at] for at in np.unique(own.source)])
+def _published(entry: PaperValue | None) -> Published | None:
+    return Published(entry.value, entry.description) if entry else None
+
+
+def _published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Published | None:
+    """Return the paper's rates of unperturbed outcomes; the value where all these sources are of one model it is about."""
+    of_sources = {find_published_rate(kind, model, "none") for model in models}
+    only = of_sources.pop() if len(of_sources) == 1 else None
+    if only is not None:
+        return _published(only)
+    known = [e for e in load_paper_values() if (e.quantity, e.study, e.error) == ("plausibility_rate", kind, "none")]
+    listed = " and ".join(f"{e.value:.0%} for {e.model}" for e in known if e.value is not None)
+    return Published(None, f"Published: {listed} ({NOT_REPORTED}).") if listed else None
+
+
+def _plausible(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
+    own = read.table.where(read.table.reference == 1)
+    paper = _published_rates(kind, [declared.get(own.sources[at]) for at in np.unique(own.source)])
     return _share_of("plausible_unperturbed", "Plausible, no planted error", own, paper)
 
 
 def _caught(read: Reading) -> Json:
     codes, names = read.table.factors["error"]
     mine = codes == names.index("subtle") if "subtle" in names else np.zeros(len(read.table), dtype=np.bool_)
-    own = read.table.where(mine & (read.table.truth == 0))
+    own = read.table.where(mine & (read.table.reference == 0))
     return _share_of("subtle_caught", "Subtle errors caught", replace(own, verdict=1 - own.verdict), None)
 
 
@@ -99,13 +128,25 @@ def _agreement(study: Study, results: Sequence[Estimate]) -> Json:
     seen = f"observed agreement {observed.value:.0%}; " if observed and observed.value is not None else ""
     pairs = main.n.get("pairs_used", 0) if main else 0
     said = f"{seen}{'one pair' if pairs == 1 else f'mean of {pairs:,} pairs'} of raters, all sources together"
-    return _of_result("agreement", "Agreement, mean kappa", main, said, published.kappa(study.kind))
+    return _of_result(
+        "agreement",
+        "Agreement, mean kappa",
+        main,
+        said,
+        _published(find_paper_value("avg_pairwise_kappa", study.kind, role="human")),
+    )
 
 
 def _auc(results: Sequence[Estimate]) -> Json:
     main = _result(results, "auc_confidence_correct")
-    said = f"confidence against correctness, {main.n.get('ratings', 0) if main else 0:,} ratings"
-    return _of_result("auc", "AUC of confidence", main, said, published.AUC)
+    said = f"confidence of correct against incorrect verdicts, {main.n.get('ratings', 0) if main else 0:,} ratings of planted and unperturbed items"
+    return _of_result(
+        "auc",
+        "AUC of confidence, correct against incorrect",
+        main,
+        said,
+        _published(find_paper_value("auc_confidence_correct", TRANSITION)),
+    )
 
 
 def _of_result(key: str, name: str, main: Estimate | None, said: str, paper: Published | None) -> Json:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from ratings.analyses.filters import Filters
 from ratings.models import Study
+from ratings.reference import is_declared, read_label
 from ratings.rows import RatingRow, rating_rows
-from ratings.stats.table import ALL, Bools, Floats, Ints, Ratings, Repeat, natural
+from ratings.stats.table import ALL, Bools, Floats, Ints, Ratings, Repeat, name_reference, natural
 
 
 class ItemFacts(NamedTuple):
@@ -24,6 +25,7 @@ class ItemFacts(NamedTuple):
     source: str
     error: str
     truth: bool | None
+    reference: str
     pair: str
     experiment: str
     action: str
@@ -79,10 +81,9 @@ class Reading:
     sha256: str
 
     @cached_property
-    def truth(self) -> Ints:
-        """Of each rating's item: 1, 0, or -1 where it is not known."""
-        known = [-1 if fact.truth is None else int(fact.truth) for fact in self.items]
-        return np.array(known, dtype=np.int64)[self.columns.item]
+    def reference(self) -> Ints:
+        """Reference of each rating's item, shape (n,): 1 without an error, 0 with one, -1 where it is not known."""
+        return reference_labels(self.items)[self.columns.item]
 
     @cached_property
     def source(self) -> npt.NDArray[np.str_]:
@@ -126,7 +127,7 @@ def gather(rows: Iterable[RatingRow]) -> Reading:
 
 def _facts(code: str, row: RatingRow) -> ItemFacts:
     return ItemFacts(
-        code, row.source_name, row.perturbation, row.truth, str(row.pair), row.experiment, row.action,
+        code, row.source_name, row.perturbation, row.truth, row.reference, str(row.pair), row.experiment, row.action,
         row.error_kind or "", row.verdicts,
     )  # fmt: skip
 
@@ -187,7 +188,6 @@ def _table(items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[Ar
     sources = tuple(sorted({fact.source for fact in of_item})) or (ALL,)
     at = {name: number for number, name in enumerate(sources)}
     source = np.array([at[fact.source] for fact in of_item], dtype=np.int64)
-    truth = np.array([-1 if fact.truth is None else int(fact.truth) for fact in of_item], dtype=np.int64)
     confidence = columns.confidence[judged].astype(np.float64)
     pairs = tuple(fact.pair for fact in of_item)
     factors = {name: _factor([getattr(fact, name) for fact in of_item], item) for name in _OF_ITEM}
@@ -197,14 +197,21 @@ def _table(items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[Ar
         rater=rater,
         verdict=columns.verdict[judged],
         confidence=np.where(confidence > 0, confidence, np.nan),
-        truth=truth[item],
+        reference=reference_labels(of_item)[item],
         source=source[item],
         items=tuple(fact.code for fact in of_item),
         raters=of_rater,
         sources=sources,
         pairs=pairs if any(pairs) else (),
         factors=factors,
+        reference_name=name_reference({is_declared(fact.reference) for fact in of_item if fact.reference}),
     )
+
+
+def reference_labels(items: Sequence[ItemFacts]) -> Ints:
+    """Return the reference of each item as the statistics take it: 1, 0, or -1 where it is not known."""
+    labels = [read_label(fact.reference) for fact in items]
+    return np.array([-1 if label is None else label for label in labels], dtype=np.int64)
 
 
 _OF_ITEM = ("experiment", "action", "error", "error_kind")

@@ -10,9 +10,11 @@ from scipy.stats import norm
 
 from ratings import machines
 from ratings.analyses.reading import ItemFacts, Reading
-from ratings.analyses.sections_detection import EVERYBODY
+from ratings.analyses.sections_detection import EVERYBODY, reference_note
 from ratings.analyses.tables import Cells, Json, table
-from ratings.models import TRANSITION, ItemSource, Study
+from ratings.models import EVIDENCE, TRANSITION, ItemSource, Study
+from ratings.paper_values import find_paper_value, find_published_fraction
+from ratings.reference import WITHOUT_ERROR
 from ratings.stats import human_model, proportions
 from ratings.stats.estimates import LEVEL
 from ratings.stats.table import Ints, Ratings
@@ -74,11 +76,14 @@ def _stored(study: Study, rated: set[str]) -> Machine:
 def tables(read: Reading, every: Sequence[Machine], min_overlap: int, seed: int, resamples: int) -> dict[str, Json]:
     """human_model, agreement_matrix, conditional_matrix, fractions and misses; without machines, misses of raters alone."""
     raters = [one for one in every if one.name != STORED_CHECKER]
+    misses = [[*row, read.table.reference_name] for row in _misses(read, every)]
     return {
         "human_model": _human_model(read, raters, min_overlap, seed, resamples),
         **_matrices(read.table, raters),
         "fractions": table("fractions", _fractions(read, raters)),
-        "misses": table("misses", _misses(read, every), notes=[*_undecided(every), *_who_checks(every)]),
+        "misses": table(
+            "misses", misses, notes=[*_undecided(every), *_who_checks(every), *reference_note(read, bool(misses))]
+        ),
     }
 
 
@@ -117,8 +122,24 @@ def _standing(row: human_model.Standing, people: str) -> Cells:
     return [
         row.who, people if row.kind == "people" else row.kind, row.agreement.value, row.agreement.low, row.agreement.high,
         row.kappa.value, row.kappa.low, row.kappa.high, row.difference.value, row.difference.low, row.difference.high,
-        n["items"], n["raters"], n["ratings"], row.kappa.reason,
+        n["items"], n["raters"], n["ratings"], row.kappa.reason, *_published_agreement(row, people),
     ]  # fmt: skip
+
+
+def _published_agreement(row: human_model.Standing, people: str) -> tuple[float | None, float | None]:
+    """Return the paper's agreement and kappa (Table 1) of this classifier, by its model's name, or of people."""
+    if row.kind == "people":
+        found = [find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human") for name in ("agreement", "kappa")]
+        found = found if people == "people" else [None, None]
+    elif row.kind == "classifier":
+        found = [
+            find_paper_value(f"human_model_{name}", EVIDENCE, model=row.who, role="evidence_classifier")
+            for name in ("agreement", "kappa")
+        ]
+    else:
+        found = [None, None]
+    agreement, kappa = (entry.value if entry else None for entry in found)
+    return agreement, kappa
 
 
 def _matrices(ratings: Ratings, every: Sequence[Machine]) -> dict[str, Json]:
@@ -141,23 +162,25 @@ def _fractions(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
     if not every or not len(read.table):
         return
     main = proportions.rates(read.table, by=None)[0]
-    yield [EVERYBODY, _together(_who(read).values()), main.value, main.n["yes"], main.n["ratings"], main.low, main.high]
+    together = _together(_who(read).values())
+    yield [EVERYBODY, together, main.value, main.n["yes"], main.n["ratings"], main.low, main.high, None]
     models = {one.name: one.verdicts for one in every}
     kinds = {one.name: one.kind for one in every}
     if len(models) > 1:
         models |= {human_model.MAJORITY: human_model.majority(models).verdicts}
         models |= {human_model.CONSENSUS: human_model.consensus({one.name: one.verdicts for one in every})}
     for one in human_model.fractions(models):
-        yield [one.who, kinds.get(one.who, "ensemble"), one.share, one.k, one.n, one.low, one.high]
+        kind = kinds.get(one.who, "ensemble")
+        yield [one.who, kind, one.share, one.k, one.n, one.low, one.high, find_published_fraction(one.who, kind)]
 
 
 def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
-    """All raters together, each rater, each machine: errors by type and by kind, and false alarms on genuine items."""
-    groups = {fact.code: _groups(fact) for fact in read.items if fact.truth is not None}
+    """All raters together, each rater, each machine: errors by type and by kind, and false alarms on unperturbed items."""
+    groups = {fact.code: _groups(fact) for fact in read.items if fact.reference}
     names = sorted({group for own in groups.values() for group in own})
     if all(error == GENUINE for error, _ in names):
         return
-    yield from _of_raters(read.table.where(read.table.truth >= 0), _who(read), groups, names)
+    yield from _of_raters(read.table.where(read.table.reference >= 0), _who(read), groups, names)
     for one in every:
         judged = Counter(group for code in one.verdicts for group in groups.get(code, ()))
         called = Counter(
@@ -170,8 +193,8 @@ def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
 
 
 def _groups(fact: ItemFacts) -> tuple[Group, ...]:
-    """Of which type the item's error is, and of which kind; a genuine item has none."""
-    if fact.truth:
+    """Of which type the item's error is, and of which kind; an unperturbed item has none."""
+    if fact.reference in WITHOUT_ERROR:
         return ((GENUINE, ""),)
     error = fact.error if fact.error != "none" else OTHER
     return ((error, ""), (error, fact.error_kind)) if fact.error_kind else ((error, ""),)

@@ -12,6 +12,7 @@ from ratings.analyses.reading import ItemFacts, Reading
 from ratings.analyses.tables import FORMS, Cells, Json, made, table
 from ratings.item_lines import is_disputed
 from ratings.models import PracticeAnswer, Study
+from ratings.reference import read_label
 from ratings.stats import pairing, proportions
 from ratings.stats.table import Bools, Floats, Ints
 
@@ -91,12 +92,12 @@ class _Own(NamedTuple):
 
 
 def _own(read: Reading, at: int) -> _Own:
-    columns, truth = read.columns, read.truth
+    columns, reference = read.columns, read.reference
     mine = columns.counts & (columns.rater == at)
     judged = mine & (columns.verdict >= 0)
-    known = np.flatnonzero(judged & (truth >= 0))
+    known = np.flatnonzero(judged & (reference >= 0))
     known = known[np.argsort(columns.position[known], kind="stable")]
-    right = columns.verdict[known] == truth[known]
+    right = columns.verdict[known] == reference[known]
     half = (len(right) + 1) // 2
     return _Own(
         n=int(mine.sum()),
@@ -153,7 +154,7 @@ def _same_again(read: Reading) -> dict[str, tuple[int, int]]:
 
 
 def _drift(read: Reading) -> Json:
-    """Correct answers, or where no truth is known the pace alone."""
+    """Correct answers, or where no reference is known the pace alone."""
     rows = _parts(read)
     known = not rows or any(row[3] is not None for row in rows)
     return made(FORMS["drift"] if known else FORMS["drift"]._replace(title="Pace from first to last item"), rows)
@@ -161,7 +162,7 @@ def _drift(read: Reading) -> Json:
 
 def _parts(read: Reading) -> list[Cells]:
     """Each tenth of the longest order, all raters together; how ratings from elsewhere were ordered is not known."""
-    columns, truth = read.columns, read.truth
+    columns, reference = read.columns, read.reference
     mine = columns.judged & ~columns.imported
     if not mine.any():
         return []
@@ -172,7 +173,7 @@ def _parts(read: Reading) -> list[Cells]:
     for at in np.unique(part[mine]):
         here = mine & (part == at)
         share = found.get(str(at - part.min()), _NO_SHARE)
-        n = int((here & (truth >= 0)).sum()) if share[0] is not None else int(here.sum())
+        n = int((here & (reference >= 0)).sum()) if share[0] is not None else int(here.sum())
         rows.append([int(at * width + 1), int((at + 1) * width), n, *share, _median(columns.seconds[here])])
     return rows
 
@@ -183,11 +184,11 @@ _NO_SHARE: tuple[None, None, None] = (None, None, None)
 def _correct_shares(
     read: Reading, part: Ints, mine: Bools
 ) -> dict[str, tuple[float | None, float | None, float | None]]:
-    """Share of correct verdicts in each part with its interval; nothing where no truth is known.
+    """Share of correct verdicts in each part with its interval; nothing where no reference is known.
 
     The table holds the judged ratings in the order of the columns, so that their parts fit it.
     """
-    known = mine & (read.table.truth >= 0)
+    known = mine & (read.table.reference >= 0)
     own = read.table.where(known)
     if not len(own):
         return {}
@@ -201,15 +202,15 @@ def _contested(read: Reading) -> Json:
     """Disputed ones first, then by how much raters disagree, then by code."""
     yes, of = _said(read)
     rows = [_line(fact, int(yes[at]), int(of[at])) for at, fact in enumerate(read.items) if of[at]]
-    rows.sort(key=lambda row: (not row[8], -row[7], row[0]))
-    disputed = sum(bool(row[8]) for row in rows)
+    rows.sort(key=lambda row: (not row[9], -row[8], row[0]))
+    disputed = sum(bool(row[9]) for row in rows)
     notes = [f"The first {CONTESTED:,} of {len(rows):,} items."] if len(rows) > CONTESTED else []
-    said = f"Most raters say otherwise than the truth of {disputed:,} of {len(rows):,} items."
+    said = f"Most raters contradict the reference of {disputed:,} of {len(rows):,} items."
     return table("contested", rows[:CONTESTED], said if disputed else "", notes)
 
 
 def contested(read: Reading) -> int:
-    """Items that raters are not of one mind about, whatever their truth."""
+    """Return how many items raters disagree about, whatever their reference."""
     yes, of = _said(read)
     return int(np.sum((yes > 0) & (yes < of)))
 
@@ -222,9 +223,20 @@ def _said(read: Reading) -> tuple[Ints, Ints]:
 
 
 def _line(fact: ItemFacts, yes: int, judged: int) -> list[Any]:
-    disputed = is_disputed(fact.truth, yes, judged)
+    disputed = is_disputed(fact.reference, yes, judged)
     spread = 1 - abs(2 * yes - judged) / judged
-    return [fact.code, fact.source, fact.experiment, fact.action, fact.truth, yes, judged, spread, disputed]
+    return [
+        fact.code,
+        fact.source,
+        fact.experiment,
+        fact.action,
+        read_label(fact.reference),
+        fact.truth,
+        yes,
+        judged,
+        spread,
+        disputed,
+    ]
 
 
 def _matrix(read: Reading) -> Json:
@@ -238,7 +250,8 @@ def _matrix(read: Reading) -> Json:
         item, rater = int(columns.item[at]), int(columns.rater[at])
         if item in shown_items and rater in shown_raters:
             fact, verdict = read.items[item], int(columns.verdict[at])
-            correct = None if fact.truth is None else bool(verdict) == fact.truth
+            label = read_label(fact.reference)
+            correct = None if label is None else verdict == label
             confidence = int(columns.confidence[at]) or None
             rows.append([read.raters[rater], fact.code, fact.source, verdict, confidence, correct])
     return table("matrix", rows, notes=_cut(len(items), len(raters)))

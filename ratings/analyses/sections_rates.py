@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ratings.analyses import published
 from ratings.analyses.reading import Reading
 from ratings.analyses.tables import Cells, Json, table
+from ratings.declared_models import DeclaredModel
+from ratings.paper_values import PaperValue, find_paper_value
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
 from ratings.stats.table import Ints, Ratings
@@ -16,10 +17,10 @@ from ratings.stats.table import Ints, Ratings
 WIDE_APART = 0.02  # rates weighted by items or raters that differ by more are told
 
 
-def tables(read: Reading, kind: str) -> dict[str, Json]:
+def tables(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> dict[str, Json]:
     """rates, rates_by_... and confidence, spread."""
     return {
-        "rates": _rates(read, kind),
+        "rates": _rates(read, kind, declared),
         "rates_by_experiment": _by_factor(read.table, "experiment"),
         "rates_by_action": _by_factor(read.table, "action"),
         "rates_by_error_kind": _by_factor(read.table, "error_kind"),
@@ -35,14 +36,23 @@ def errors(read: Reading) -> Mapping[str, str]:
     return {fact.source: fact.error for fact in read.items}
 
 
-def _rates(read: Reading, kind: str) -> Json:
+def find_published_rate(kind: str, declared: DeclaredModel | None, error: str) -> PaperValue | None:
+    """Return the paper's rate for the declared model in its role, or None where it is about no such outcomes."""
+    if declared is None:
+        return None
+    return find_paper_value("plausibility_rate", kind, model=declared.model, role=declared.role, error=error)
+
+
+def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
     found = _pairs_of(proportions.rates(read.table, by="source")) if len(read.table) else {}
     means = _weighted(read.table)
     cannot = read.columns.counts & (read.columns.verdict < 0)
     rows, notes, kinds = [], [], errors(read)
     for source in sorted(kinds):
         n_cannot = int(np.sum(cannot & (read.source == source)))
-        paper = published.rate(kind, source, kinds[source])
+        published = find_published_rate(kind, declared.get(source), kinds[source])
+        paper = published.value if published else None
+        notes += [f"{source}: {published.description}"] if published else []
         if source not in found:
             rows.append(
                 [source, kinds[source], 0, 0, 0, 0, *[None] * 7, n_cannot, paper, "nobody could judge its items"]

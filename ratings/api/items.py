@@ -83,18 +83,18 @@ def _counts(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
 
 def _sources(rows: Sequence[Item]) -> dict[int, Any]:
     columns = (
-        "item_id", "pair", "label", "perturbation", "twin__kind", "truth", "experiment", "action", "target", "verdicts",
+        "item_id", "pair", "label", "perturbation", "twin__kind", "reference", "truth", "experiment", "action", "target", "verdicts",
         "imported__key",
     )  # fmt: skip
     return {key: _source(*rest) for key, *rest in ItemSource.objects.filter(item__in=rows).values_list(*columns)}
 
 
 def _source(
-    pair: UUID, label: str, perturbation: str, kind: str | None, truth: bool | None, experiment: str, action: str,
+    pair: UUID, label: str, perturbation: str, kind: str | None, reference: str, truth: bool | None, experiment: str, action: str,
     target: list[str], verdicts: dict[str, bool], key: str | None,
 ) -> Any:  # fmt: skip
     return forms.Source(
-        pair=str(pair), source=label, perturbation=perturbation, error_kind=kind or None, truth=truth,
+        pair=str(pair), source=label, perturbation=perturbation, error_kind=kind or None, reference=reference or None, truth=truth,
         experiment=experiment or None, action=action or None, target=target or None, classifiers=verdicts or None,
         imported_id=key,
     )  # fmt: skip

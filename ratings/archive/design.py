@@ -146,7 +146,7 @@ _WITHHELD = (
 )
 _LEAK = "it is named when the study is unblinded"
 _OF_REPORT = ("version", "study", "at", "passed", "not_decided", "items", "raters", "assignments")
-_OF_CHECK = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "leaks_in_all")
+_OF_CHECK = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "power", "leaks_in_all")
 
 
 def _unmeasured(report: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
         "verdict", "truth", "simulated", "surplus", "cannot_judge", "context", "localised", "first_verdict", "imported",
         "counts",
     ),
-    "count": ("confidence", "position", "occasion", "first_confidence", "revision", "changes", "guide_version"),
+    "count": ("confidence", "position", "occasion", "session", "first_confidence", "revision", "changes", "guide_version"),
     "number": ("seconds", "active_seconds", "first_verdict_seconds"),
     "moment": ("opened_at", "submitted_at"),
     "list": ("marked",),
@@ -53,7 +53,7 @@ def some(*names: str) -> Iterable[Field]:
 RATINGS = tuple(map(rating, MEANINGS))
 
 WIDE_BEFORE = (
-    *some("item", "pair", "source", "perturbation", "truth", "experiment", "action"),
+    *some("item", "pair", "source", "perturbation", "reference", "truth", "experiment", "action"),
     Field("ratings", "count", "ratings in this row; those that count nowhere are in ratings.csv alone"),
     Field("could_not_judge", "count", "of these, raters who could not judge; their cells are empty"),
 )
@@ -69,7 +69,7 @@ VERSIONS = (
 ITEMS = (
     *some("item", "pair", "source", "perturbation"),
     Field("error_kind", "text", "which error was planted, as the twin maker names it (sealed)"),
-    *some("truth", "experiment", "action"),
+    *some("reference", "truth", "experiment", "action"),
     Field("target", "list", "keys of the rows that hold the planted error; empty: not known (sealed)"),
     Field("classifiers", "text", "what classifiers said when the study opened, JSON by name (sealed)"),
     Field("imported_id", "text", "the id it was imported under; empty: made here (sealed)"),

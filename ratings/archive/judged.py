@@ -6,8 +6,9 @@ import numpy as np
 
 from ratings.analyses.reading import ranks
 from ratings.models import Study
+from ratings.reference import is_declared, read_label
 from ratings.rows import RatingRow, rating_rows
-from ratings.stats.table import Ratings, natural
+from ratings.stats.table import Ratings, name_reference, natural
 
 _LINE = np.dtype([("item", "i4"), ("rater", "i4"), ("verdict", "i1"), ("confidence", "i1")])
 
@@ -19,7 +20,7 @@ def table(study: Study) -> Ratings:
     """
     items: dict[str, int] = {}
     raters: dict[str, int] = {}
-    about: list[tuple[str, int, str]] = []  # source, truth, pair of each item
+    about: list[tuple[str, str, str]] = []  # source, reference, pair of each item
     lines = np.fromiter(_lines(study, items, raters, about), dtype=_LINE)
     names, labels = sorted(items), sorted(raters, key=natural)
     facts = [about[items[name]] for name in names]
@@ -29,18 +30,21 @@ def table(study: Study) -> Ratings:
     item, rater = item[order], rater[order]
     confidence = lines["confidence"][order].astype(np.float64)
     place = {name: at for at, name in enumerate(sources)}
-    of_item = np.array([(place[source], truth) for source, truth, _ in facts], dtype=np.int64).reshape(-1, 2)
+    of_item = np.array([(place[source], _label(reference)) for source, reference, _ in facts], dtype=np.int64).reshape(
+        -1, 2
+    )
     return Ratings(
         item=item,
         rater=rater,
         verdict=lines["verdict"][order].astype(np.int64),
         confidence=np.where(confidence > 0, confidence, np.nan),
-        truth=of_item[item, 1],
+        reference=of_item[item, 1],
         source=of_item[item, 0],
         items=tuple(names),
         raters=tuple(labels),
         sources=tuple(sources),
         pairs=tuple(pair for _, _, pair in facts),
+        reference_name=name_reference({is_declared(reference) for _, reference, _ in facts if reference}),
     )
 
 
@@ -52,7 +56,7 @@ def common_items(found: Ratings) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def _lines(
-    study: Study, items: dict[str, int], raters: dict[str, int], about: list[tuple[str, int, str]]
+    study: Study, items: dict[str, int], raters: dict[str, int], about: list[tuple[str, str, str]]
 ) -> Iterator[tuple[int, int, int, int]]:
     for row in rating_rows(study):
         if row.judged:
@@ -63,5 +67,11 @@ def _lines(
             yield items[code], raters.setdefault(row.rater, len(raters)), int(bool(row.verdict)), row.confidence or 0
 
 
-def _facts(row: RatingRow) -> tuple[str, int, str]:
-    return row.source_name, -1 if row.truth is None else int(row.truth), str(row.pair)
+def _facts(row: RatingRow) -> tuple[str, str, str]:
+    return row.source_name, row.reference, str(row.pair)
+
+
+def _label(reference: str) -> int:
+    """Return 1, 0, or -1 where the reference is not known."""
+    label = read_label(reference)
+    return -1 if label is None else label

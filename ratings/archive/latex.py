@@ -100,8 +100,8 @@ _SAYS: Mapping[str, str] = {
     ),
     "agreement": "Agreement between raters, by source and over all sources together, with 95% intervals.",
     "detection": (
-        "Detection of planted errors, all raters together: 95% intervals in brackets; AUC of the signed rating against "
-        "truth, mean over raters."
+        "Detection of planted errors, all raters together: 95% intervals in brackets; AUC of the signed rating, "
+        "planted against unperturbed, mean over raters."
     ),
     "table1": (
         "Agreement of raters with each other and of machines with raters, means over raters, with 95% intervals; the "

@@ -15,6 +15,7 @@ Json = Mapping[str, Any]
 _GIVEN = {
     "crossed": "every rater was to rate every item",
     "balanced": "items were dealt out so that every two raters share about as many",
+    "crossover": "every rater was to rate every item, one version of each pair in each of two sessions",
     "pool": "raters took the next item that still needed a rating, for as long as they liked",
 }
 
@@ -47,6 +48,8 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
         yield f"By the protocol an error is planted in {design.protocol.prevalence:.1%} of the items from the pool."
     if design.protocol.prevalence:
         yield f"Planted errors were checked by: {_lower(WORDS['vetting'][design.protocol.vetting].name)}."
+    if made:
+        yield f"Every number on errors has this reference: {made['reference']['description']}."
 
 
 def _raters(design: Design, made: Json | None) -> Iterator[str]:
@@ -60,9 +63,7 @@ def _raters(design: Design, made: Json | None) -> Iterator[str]:
 def _who(who: str, n: int) -> str:
     match who:
         case "simulated":
-            return (
-                f"{_many(n, 'simulated rater')} (programs that know the truth and blur it; they say nothing of people)"
-            )
+            return f"{_many(n, 'simulated rater')} (programs that know which errors were planted and blur that knowledge; they show nothing about people)"
         case "simulated, imported":
             return f"{_many(n, 'simulated rater')} whose ratings were made elsewhere and imported (they say nothing of people)"
         case "imported":
@@ -74,6 +75,12 @@ def _who(who: str, n: int) -> str:
 def _dealt(study: Study, design: Design, blinded: bool, common: Spread | None) -> Iterator[str]:
     protocol, overlap = design.protocol, design.per_item
     yield f"The design was {protocol.design}: {_GIVEN[protocol.design]}."
+    if protocol.is_crossover:
+        days = _many(protocol.washout_days, "day")
+        yield (
+            f"The sessions compared {_lower(WORDS['conditions'][protocol.conditions or ''].name)}: half of the raters read a "
+            f"version in session 1 that the others read in session 2, with {days} of washout at least between them."
+        )
     wanted = f"{_many(study.ratings_per_item, 'rating')} of each item {'was' if study.ratings_per_item == 1 else 'were'} wanted"
     yield f"{wanted}; {'every item' if overlap.least == overlap.most else 'items'} had {_spread(overlap)}."
     if common:

@@ -69,7 +69,7 @@ def _drawn(draw: Any, form: Any) -> list[bytes]:
 
 def _reader_study(name: str, judged: Ratings, source: str) -> Entry:
     says = (
-        f"Signed ratings of {source} against all genuine items, after the file format of FDA's program iMRMC; "
+        f"Signed ratings of {source} against all unperturbed items, after the file format of FDA's program iMRMC; "
         "read back by our own reader, not run in that program."
     )
     return Entry(name, says, lambda: imrmc.write(judged, source))

@@ -115,8 +115,8 @@ def _wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Iterator[l
 
 def _sealed(row: BlindRow) -> tuple[Any, ...]:
     if not isinstance(row, RatingRow):
-        return (None,) * 6
-    return row.pair, row.source, row.perturbation, row.truth, row.experiment, row.action
+        return (None,) * 7
+    return row.pair, row.source, row.perturbation, row.reference, row.truth, row.experiment, row.action
 
 
 def _versions(study: Study, blinded: bool) -> Entry:
@@ -148,10 +148,11 @@ def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
     found = Item.objects.filter(study=study).order_by("code")
     if blinded:
         for pk, code in found.values_list("pk", "code").iterator(chunk_size=_CHUNK):
-            yield (code, *[None] * 11, *counts.get(pk, (0, 0)))
+            yield (code, *[None] * 12, *counts.get(pk, (0, 0)))
         return
     columns = (
-        "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__truth",
+        "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__reference",
+        "source__truth",
         "source__experiment", "source__action", "source__target", "source__verdicts", "source__imported__key",
         "payload_sha256",
     )  # fmt: skip

@@ -10,6 +10,7 @@ from ratings.analyses.tables import Column, Form
 from ratings.benchmarks import FORM, RESAMPLES, SEED
 from ratings.benchmarks.reading import Reading
 from ratings.models import Benchmark
+from ratings.paper_values import NOT_REPORTED, find_paper_value, find_published_fraction
 from ratings.stats import human_model
 from ratings.stats.estimates import Estimate
 from ratings.stats.human_model import Cell
@@ -52,6 +53,7 @@ FORMS: Mapping[str, Form] = {
         "tasks": _TASKS,
         "attempts": Column("Attempts", "attempts at them; what failed for no fault of the agent is none", "count"),
         "reason": _REASON,
+        "published": Column("Published", "the paper's pass@k for the declared model of the agent", "share"),
     }),
     "comparisons": _form("Agents compared on the same experiments", {
         "first": Column("First", "an agent", "text"),
@@ -97,6 +99,7 @@ FORMS: Mapping[str, Form] = {
         "n": Column("Judged", "records judged", "count"),
         "low": Column("Low", "lower end of the 95% Wilson interval", "share"),
         "high": Column("High", "upper end of the 95% Wilson interval", "share"),
+        "published": Column("Published", "the paper's share for the declared model of the classifier", "share"),
     }),
     "agreement_matrix": _form("Agreement of classifiers", _CELLS),
     "conditional_matrix": _form("If one says sufficient, how often the other does", {
@@ -115,7 +118,7 @@ def make(benchmark: Benchmark, found: Reading, *, seed: int = SEED, resamples: i
     compared = _compared(found, seed, resamples)
     panel = _verdicts(found) if len(found.verdicts) > 1 else {}
     rows: dict[str, Rows] = {
-        "pass_at_k": map(_pass_row, passes),
+        "pass_at_k": [(*_pass_row(one), _published(found, one)) for one in passes],
         "comparisons": _comparison_rows(compared),
         "tasks": [
             (task.task, agent, task.n, task.successes) for agent in found.agents for task in found.attempts(agent)
@@ -143,13 +146,20 @@ def make(benchmark: Benchmark, found: Reading, *, seed: int = SEED, resamples: i
         },
         "results": [one.to_json() for one in (*passes, *compared)],
         "tables": {name: tables.made(FORMS[name], own) for name, own in rows.items()},
-        "notes": _notes(found, seed, resamples),
+        "notes": _notes(found, passes, seed, resamples),
     }
 
 
 def _pass_row(one: Estimate) -> tuple[Any, ...]:
     args, n = one.args, one.n
     return args["agent"], args["k"], one.value, one.low, one.high, n["tasks"], n["attempts"], one.reason
+
+
+def _published(found: Reading, one: Estimate) -> float | None:
+    """Return the paper's pass@k for the agent's declared model, or None."""
+    model = found.models.get(one.args["agent"])
+    entry = find_paper_value("pass_at_k", "benchmark", model=model, role="agent", k=one.args["k"]) if model else None
+    return entry.value if entry else None
 
 
 def _compared(found: Reading, seed: int, resamples: int) -> list[Estimate]:
@@ -208,7 +218,17 @@ def _verdicts(found: Reading) -> dict[str, dict[str, int]]:
 def _fractions(found: Reading) -> list[tuple[Any, ...]]:
     models = _verdicts(found)
     rows = [
-        (one.who, "classifier", one.share, one.k, one.n, one.low, one.high) for one in human_model.fractions(models)
+        (
+            one.who,
+            "classifier",
+            one.share,
+            one.k,
+            one.n,
+            one.low,
+            one.high,
+            find_published_fraction(one.who, "classifier"),
+        )
+        for one in human_model.fractions(models)
     ]
     if len(models) < 2:
         return rows
@@ -217,7 +237,8 @@ def _fractions(found: Reading) -> list[tuple[Any, ...]]:
         human_model.CONSENSUS: human_model.consensus(models),
     }
     return rows + [
-        (one.who, "ensemble", one.share, one.k, one.n, one.low, one.high) for one in human_model.fractions(together)
+        (one.who, "ensemble", one.share, one.k, one.n, one.low, one.high, find_published_fraction(one.who, "ensemble"))
+        for one in human_model.fractions(together)
     ]
 
 
@@ -225,7 +246,7 @@ def _cell_row(cell: Cell) -> tuple[Any, ...]:
     return cell.row, cell.col, cell.value, cell.n, cell.base
 
 
-def _notes(found: Reading, seed: int, resamples: int) -> list[str]:
+def _notes(found: Reading, passes: Sequence[Estimate], seed: int, resamples: int) -> list[str]:
     notes = [
         "An attempt is an episode that ended by the agent's own doing: submitted, given up, refused three times running, "
         "or out of steps. It succeeds if the cast's own classifier finds the evidence sufficient.",
@@ -236,6 +257,8 @@ def _notes(found: Reading, seed: int, resamples: int) -> list[str]:
         "few experiments by one rule: p is below .05 where, and only where, the 95% interval leaves 0 out.",
         "How often classifiers say sufficient has Wilson's interval, which takes the records as independent.",
     ]
+    if any(_published(found, one) is not None for one in passes):
+        notes.append(f"Published values are the paper's for the declared model of the agent ({NOT_REPORTED}).")
     if out := sum(not one.attempt for one in found.episodes):
         notes.append(f"{out} episodes failed through no doing of the agent: they are no attempts, and count below.")
     models = _verdicts(found)

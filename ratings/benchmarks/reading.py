@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -41,11 +41,12 @@ class Cost(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """`verdicts`: classifier -> episode code -> whether the evidence suffices."""
+    """`verdicts`: classifier -> episode code -> whether the evidence suffices; `models`: agent -> its one declared model."""
 
     episodes: tuple[Played, ...]
     verdicts: Mapping[str, Mapping[str, bool]]
     costs: Mapping[str, Cost]
+    models: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def agents(self) -> list[str]:
@@ -84,7 +85,15 @@ def read(benchmark: Benchmark) -> Reading:
         Played(str(code), cast, experiment, _cause(status, reason, primary.get(pk)), status not in _NO_ATTEMPT)
         for pk, code, cast, experiment, status, reason in rows
     )
-    return Reading(episodes, verdicts, _costs(benchmark))
+    return Reading(episodes, verdicts, _costs(benchmark), _models(benchmark))
+
+
+def _models(benchmark: Benchmark) -> dict[str, str]:
+    """Return the declared model of each agent whose runs all have the same one."""
+    found: dict[str, set[str | None]] = defaultdict(set)
+    for cast, model in benchmark.episodes.order_by().values_list("cast", "run__setup__cast__agent__model").distinct():
+        found[cast].add(model)
+    return {cast: model for cast, models in found.items() if len(models) == 1 and (model := next(iter(models)))}
 
 
 def _cause(status: str, reason: str, sufficient: bool | None) -> str:

@@ -96,8 +96,19 @@ def _measured(line: Line, name: str, say: Say) -> Row:
     value, low, high = (number(line, field) for field in (name, f"{name}_low", f"{name}_high"))
     who, reason = _who(line), text(line, "reason")
     title = f"{who}: {name} {say(value)}, 95% interval: {interval(low, high, say)}, {count(line, 'items')} items"
+    published = number(line, f"published_{name}") if name != "difference" else None
+    title += f"; published: {say(published)}" if published is not None else ""
     title += f" ({reason})" if reason and value is None else ""
-    return Row(who, value, low, high, say(value) + _ends(low, high, say), title, tone_of(text(line, "kind")))
+    return Row(
+        who,
+        value,
+        low,
+        high,
+        say(value) + _ends(low, high, say),
+        title,
+        tone_of(text(line, "kind")),
+        published=published,
+    )
 
 
 def say_human_model(document: Document) -> str:
@@ -166,7 +177,10 @@ def _fraction(line: Line, yes: str) -> Row:
     share, low, high = (number(line, name) for name in ("share", "low", "high"))
     who, k, n = _who(line), count(line, "k"), count(line, "n")
     title = f"{who}: says {yes} of {percent(share)}, {k} of {n}, 95% interval: {interval(low, high)}"
-    return Row(who, share, low, high, f"{percent(share)} ({k}/{n})", title, tone_of(text(line, "kind")))
+    published = number(line, "published")
+    title += f"; published: {percent(published)}" if published is not None else ""
+    tone = tone_of(text(line, "kind"))
+    return Row(who, share, low, high, f"{percent(share)} ({k}/{n})", title, tone, published=published)
 
 
 def say_fractions(document: Document) -> str:

@@ -1,6 +1,6 @@
 """ROC curves, pass@k, and what changes over a rater's order."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -46,7 +46,7 @@ def _areas(document: Document) -> dict[str, Line]:
 
 
 def _area_said(line: Line | None, points: Sequence[Line]) -> str:
-    n = f"{count(points[0], 'n_error')} error and {count(points[0], 'n_genuine')} genuine ratings"
+    n = f"{count(points[0], 'n_error')} planted and {count(points[0], 'n_genuine')} unperturbed ratings"
     if line is None or number(line, "auc") is None:
         return n
     low, high = number(line, "auc_low"), number(line, "auc_high")
@@ -99,7 +99,7 @@ def say_roc(document: Document) -> str:
         + _area_said(found.get(source), [line for line in lines if text(line, "source") == source])
         for source in tables.first_seen(lines, "source")
     ]
-    return f"Errors told from genuine steps: {listed(parts)}."
+    return f"Planted against unperturbed steps: {listed(parts)}."
 
 
 def drift_known(document: Document) -> bool:
@@ -234,9 +234,31 @@ def pass_at_k(document: Document, profile: Profile) -> AnyChart:
         stroke=alt.Stroke("colour:N", scale=None),
     )
     lines_and_points = _lines(points, profile, x, y)
-    plot = layered(frame(-left, room + 6), whisker, *lines_and_points, width=room, height=room * 0.8)
+    published = _published_points(lines, points, profile, x, y)
+    plot = layered(frame(-left, room + 6), whisker, *lines_and_points, *published, width=room, height=room * 0.8)
     entries = [entry for _, entry in sorted(ranked, key=lambda one: one[0])]
     return keys.beside(plot, entries, profile, profile.width - left - room - 6 - profile.size * 1.5, -left)
+
+
+def _published_points(
+    lines: Sequence[Line], points: Sequence[Mapping[str, Any]], profile: Profile, x: alt.X, y: alt.Y
+) -> list[alt.Chart]:
+    """Return a layer with a diamond at each value that the paper prints for the agent's model, or nothing."""
+    places = {(point["of"], round(point["x"])): point["x"] for point in points}
+    found = [
+        {
+            "x": places[text(line, "agent"), count(line, "k")],
+            "y": published,
+            "title": f"{text(line, 'agent')}: published pass@{count(line, 'k')} {percent(published)}",
+        }
+        for line in lines
+        if (published := number(line, "published")) is not None
+    ]
+    if not found:
+        return []
+    marks = alt.Chart(values(found)).mark_point(shape="diamond", size=profile.size * 6, opacity=1, aria=False)
+    paint = {"fill": alt.value(PAPER.light), "stroke": alt.value(INK.light)}
+    return [marks.encode(x=x, y=y, description="title:N", **paint)]
 
 
 def _attempt(line: Line, agent: str, offset: float, colour: str, shape: str) -> dict[str, Any]:

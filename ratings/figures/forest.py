@@ -37,7 +37,12 @@ def shares(title: str) -> Scale:
 
 def spanning(title: str, rows: Sequence[Row], floor: float = 0.0, ceiling: float = 1.0, unit: str = "") -> Scale:
     """A scale that holds floor, ceiling and every end of the rows, with ticks at tidy steps. `unit` stands before numbers."""
-    ends = [end for row in rows for end in (row.value, row.low, row.high, *(row.outer or ())) if end is not None]
+    ends = [
+        end
+        for row in rows
+        for end in (row.value, row.low, row.high, row.published, *(row.outer or ()))
+        if end is not None
+    ]
     low, high = min([floor, *ends]), max([ceiling, *ends])
     step, decimals = tidy_step((high - low) / 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)

@@ -260,7 +260,11 @@ def say_matrix(document: Document) -> str:
     of = "A sample of " if tables.notes(document, "matrix") else ""
     said = f"{of}{len(found)} ratings of {items} items by {raters} raters: {percent(_share(found, 'verdict'))} {yes}"
     judged = [line for line in found if number(line, "correct") is not None]
-    return f"{said}, {percent(_share(judged, 'correct'))} right where the truth is known." if judged else f"{said}."
+    return (
+        f"{said}, {percent(_share(judged, 'correct'))} equal to the reference where it is known."
+        if judged
+        else f"{said}."
+    )
 
 
 def _share(found: Sequence[Line], name: str) -> float:

@@ -42,6 +42,10 @@ def _has_errors(document: Document) -> bool:
     return any(tables.text(line, "error") not in ("", "none") for line in tables.rows(document, "rates"))
 
 
+def _has_published_passes(document: Document) -> bool:
+    return any(tables.number(line, "published") is not None for line in tables.rows(document, "pass_at_k"))
+
+
 def _has_published(document: Document) -> bool:
     return any(tables.number(line, "published") is not None for line in tables.rows(document, "rates"))
 
@@ -76,7 +80,7 @@ _ALL = (
         "rates",
         _STUDY,
         "Bars: share of ratings; whiskers: 95% intervals for new raters and new items.",
-        (_ERRORS, _where(_has_published, "Diamond: the paper's value for GPT-5 or Claude 4 Sonnet.")),
+        (_ERRORS, _where(_has_published, "Diamond: the paper's value for the declared model.")),
     ),
     Named(
         "confidence",
@@ -95,11 +99,19 @@ _ALL = (
     ),
     Named(
         "roc",
-        "Errors told from genuine steps",
+        "Planted against unperturbed steps (ROC)",
         "roc",
         _STUDY,
         "A point for each level of the signed rating; the error is the signal. Dashed: chance. Curves "
         "are of all ratings together; beside each the mean of raters' own AUCs and its 95% interval.",
+    ),
+    Named(
+        "localisation",
+        "Right for the right reason",
+        "localisation",
+        _STUDY,
+        "Of the planted errors that were called, the share with a mark on the planted row; whiskers: 95% intervals for new "
+        "raters and new items. Single raters are in the table.",
     ),
     Named(
         "agreement",
@@ -171,6 +183,7 @@ _ALL = (
         "pass_at_k",
         _BENCHMARK,
         "Share of experiments that at least one of k attempts solves, unbiased estimate; whiskers: 95% intervals.",
+        (_where(_has_published_passes, "Diamond: the paper's value for the agent's declared model."),),
     ),
     Named(
         "failures",

@@ -57,6 +57,34 @@ def say_grouped(document: Document, name: str) -> str:
     return f"Rated {yes}: {listed((_said(line, _joined(line, False, name)) for line in lines), most=4)}."
 
 
+def _located(document: Document) -> list[Line]:
+    """The rows of all raters together whose share is defined."""
+    lines = [line for line in tables.rows(document, "localisation") if text(line, "who") == "all raters"]
+    return [line for line in lines if number(line, "rate") is not None]
+
+
+def localisation_known(document: Document) -> bool:
+    return bool(_located(document))
+
+
+def localisation(document: Document, profile: Profile) -> AnyChart:
+    """Return a bar for each error source: the share of called errors whose mark hits the planted row."""
+    rows = [_located_row(line) for line in _located(document)]
+    return forest([Section("", rows)], shares("Called errors located"), profile, bars=True)
+
+
+def _located_row(line: Line) -> Row:
+    rate, low, high = (number(line, name) for name in ("rate", "low", "high"))
+    k, n, label, reason = tables.count(line, "k"), tables.count(line, "n"), text(line, "source"), text(line, "reason")
+    title = f"{label}: {percent(rate)} located, {k} of {n} called errors, 95% interval: {interval(low, high)}"
+    title += f" ({reason})" if reason else ""
+    return Row(label, rate, low, high, f"{percent(rate)} ({k}/{n})", title, "orange")
+
+
+def say_localisation(document: Document) -> str:
+    return f"Called errors located: {listed([_said(line, text(line, 'source')) for line in _located(document)])}."
+
+
 def tones_of_sources(document: Document) -> Mapping[str, str]:
     """Orange for the sources with a planted error, blue for the others."""
     return {text(line, "source"): _tone(line) for line in tables.rows(document, "rates")}

@@ -76,6 +76,7 @@ _DRAWERS: Mapping[str, Drawer] = {
     "confidence": Drawer(confidence.histograms, confidence.say_histograms, confidence.known),
     "violins": Drawer(confidence.violins, confidence.say_violins, confidence.known),
     "roc": Drawer(curves.roc, curves.say_roc),
+    "localisation": Drawer(rates.localisation, rates.say_localisation, rates.localisation_known),
     "agreement": Drawer(comparisons.agreement, comparisons.say_agreement, comparisons.agreement_known),
     "misses": Drawer(comparisons.misses, comparisons.say_misses),
     "rates_by_experiment": _grouped("rates_by_experiment"),

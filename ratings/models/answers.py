@@ -30,6 +30,7 @@ class Assignment(models.Model):
     item = models.ForeignKey(Item, on_delete=models.PROTECT, related_name="assignments")
     rater = models.ForeignKey(Rater, on_delete=models.PROTECT, related_name="assignments", db_index=False)
     occasion = models.PositiveSmallIntegerField(default=FIRST)
+    session = models.PositiveSmallIntegerField(default=1, help_text="crossover studies: 1 or 2; 1 in all others")
     position = models.PositiveIntegerField()
     pair = models.UUIDField()
     slot = models.PositiveSmallIntegerField(null=True, blank=True)
@@ -51,7 +52,9 @@ class Assignment(models.Model):
         ]
         constraints = [
             models.UniqueConstraint(fields=["item", "rater", "occasion"], name="assignment_once_per_rater"),
-            models.UniqueConstraint(fields=["rater", "pair", "occasion"], name="assignment_one_version_per_rater"),
+            models.UniqueConstraint(
+                fields=["rater", "pair", "occasion", "session"], name="assignment_one_version_per_session"
+            ),
             models.UniqueConstraint(fields=["rater", "position"], name="assignment_one_per_position"),
             models.UniqueConstraint(
                 fields=["item", "slot"],
@@ -59,6 +62,7 @@ class Assignment(models.Model):
                 name="assignment_one_per_slot",
             ),
             models.CheckConstraint(condition=Q(occasion__in=[FIRST, SECOND]), name="assignment_occasion_1_or_2"),
+            models.CheckConstraint(condition=Q(session__in=[1, 2]), name="assignment_session_1_or_2"),
             models.CheckConstraint(
                 condition=Q(slot__isnull=True) | Q(released_at__isnull=True, surplus=False),
                 name="assignment_released_holds_no_slot",

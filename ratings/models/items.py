@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
+from ratings import reference
 from ratings.models.studies import Study
 from simulation.models import PERTURBATIONS, EvidenceReview, Transition, Twin
 
@@ -25,11 +26,14 @@ class Item(models.Model):
         default=dict, help_text="goal and earlier steps, made by ratings.blinding; empty where no arm shows them"
     )
     context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)
+    screen = models.PositiveSmallIntegerField(
+        default=0, help_text="crossover over screens: 1 or 2, the display arm that this version has; 0 in all others"
+    )
     created_at = models.DateTimeField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["study", "payload_sha256"], name="item_payload_once_per_study"),
+            models.UniqueConstraint(fields=["study", "payload_sha256", "screen"], name="item_once_per_screen"),
         ]
 
     def __str__(self) -> str:
@@ -51,7 +55,10 @@ class ImportedItem(models.Model):
     )
     label = models.CharField(max_length=80, help_text="its source, as the file names it")
     perturbation = models.CharField(max_length=8, choices=PERTURBATIONS)
-    truth = models.BooleanField(null=True, blank=True, help_text="plausible or sufficient by design; empty if unknown")
+    truth = models.BooleanField(null=True, blank=True, help_text="right by declaration; empty if unknown")
+    reference = models.CharField(
+        max_length=14, blank=True, choices=reference.CHOICES, help_text="what verdicts are compared with"
+    )
     pair = models.CharField(max_length=120, blank=True, help_text="shared by versions of one thing; empty: by content")
     experiment = models.CharField(max_length=80, blank=True)
     action = models.CharField(max_length=80, blank=True)
@@ -77,7 +84,10 @@ class ItemSource(models.Model):
     pair = models.UUIDField(help_text="shared by an original and its twins")
     label = models.CharField(max_length=80, help_text="the cast that made it")
     perturbation = models.CharField(max_length=8, choices=PERTURBATIONS)
-    truth = models.BooleanField(null=True, blank=True, help_text="plausible by design; empty if unknown")
+    truth = models.BooleanField(null=True, blank=True, help_text="whether the outcome is right; empty if unknown")
+    reference = models.CharField(
+        max_length=14, blank=True, choices=reference.CHOICES, help_text="what verdicts are compared with"
+    )
     experiment = models.CharField(max_length=80, blank=True)
     action = models.CharField(max_length=80, blank=True)
     transition = models.ForeignKey(Transition, null=True, blank=True, on_delete=models.PROTECT, related_name="+")

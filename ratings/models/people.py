@@ -48,6 +48,9 @@ class Rater(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True, help_text="the rater pressed Finish: nothing changes now")
     withdrawn_at = models.DateTimeField(null=True, blank=True)
     dropped = models.BooleanField(default=False, help_text="withdrawn, and the study's rule drops their ratings")
+    recalled_at = models.DateTimeField(
+        null=True, blank=True, help_text="crossover: when the letter was sent that says the washout is over"
+    )
     last_seen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

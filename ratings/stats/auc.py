@@ -1,10 +1,10 @@
 """Areas under ROC curves of expert ratings: four quantities that differ, each under its own name.
 
 auc_confidence_correct (the paper's 0.609): confidence of correct against incorrect verdicts, all ratings together.
-type2_auc: the same within one rater. auc_unsigned_truth: confidence, whatever the verdict, of right against wrong
-items. auc_signed: +confidence where the verdict is 1 and -confidence where it is 0, of right against wrong items; its
-mean over raters is mrmc.mean_auc. "Right" is a design assumption: a transition nobody perturbed can be implausible
-too.
+type2_auc: the same within one rater. auc_unsigned_truth: confidence, whatever the verdict, of unperturbed
+against planted items. auc_signed: +confidence where the verdict is 1 and -confidence where it is 0, of unperturbed
+against planted items; its mean over raters is mrmc.mean_auc. "Correct" means in agreement with the reference: a
+transition nobody perturbed counts as plausible, although its simulator can have made a mistake of its own.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -97,15 +97,15 @@ def signed(table: Ratings, source: str | None = None) -> Estimate:
 
 def _against(table: Ratings, source: str | None) -> tuple[Ratings, Mapping[str, str]]:
     if source is None:
-        return table.where(table.truth >= 0), {}
-    return table.against_genuine(source), {"source": source}
+        return table.where(table.reference >= 0), {}
+    return table.against_unperturbed(source), {"source": source}
 
 
 def _pooled(stat: str, own: Ratings, scores: Floats, args: Mapping[str, str]) -> Estimate:
     """The area over all ratings together, with its interval where they are one rater's."""
     scored = np.isfinite(scores)
     own_scores = own.where(scored)
-    found = delong.area(scores[scored], own_scores.truth == 1)
+    found = delong.area(scores[scored], own_scores.reference == 1)
     n = {**own_scores.n, "positives": found.positives, "negatives": found.negatives}
     if found.value is None:
         return estimate(stat, None, n, args=args, reason=mrmc.nothing(own, scores))
@@ -115,18 +115,18 @@ def _pooled(stat: str, own: Ratings, scores: Floats, args: Mapping[str, str]) ->
 
 
 def _judged(table: Ratings) -> tuple[Ratings, Mapping[str, int]]:
-    """The ratings with a known truth and a confidence, and what they are."""
-    own = table.where((table.truth >= 0) & np.isfinite(table.confidence))
+    """Return the ratings with a known reference and a confidence, and their counts."""
+    own = table.where((table.reference >= 0) & np.isfinite(table.confidence))
     correct = int(own.correct.sum())
     return own, {**own.n, "correct": correct, "incorrect": len(own) - correct}
 
 
 def _why(table: Ratings, own: Ratings) -> str:
     """Why there is no area of confidence against correctness; "" if there is one."""
-    if not (table.truth >= 0).any():
-        return "no rating has a known truth"
+    if not (table.reference >= 0).any():
+        return "no rating has a known reference"
     if not len(own):
-        return "no rating with a known truth has a confidence"
+        return "no rating with a known reference has a confidence"
     if own.correct.all():
         return "no rating is incorrect"
     return "" if own.correct.any() else "no rating is correct"

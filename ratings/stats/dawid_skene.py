@@ -94,8 +94,8 @@ def estimates(table: Ratings, *, seed: int = 0) -> list[Estimate]:
 
     Undefined, with the reason, where a truth is known (then nothing needs guessing) or there are fewer than three raters.
     """
-    if np.any(table.truth >= 0):
-        return [_none(table, "the truth of items is known; nothing needs estimating")]
+    if np.any(table.reference >= 0):
+        return [_none(table, "items have a known reference; nothing needs estimating")]
     try:
         found = of_table(table, seed=seed)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """Errors as signals: sensitivity, specificity, d' and criterion, over all raters and for each.
 
-A wrong item (truth 0) called implausible (verdict 0) is a hit, a right item called implausible a false alarm. Rates of
+An item with a planted error (reference 0) called implausible (verdict 0) is a hit, an unperturbed item called
+implausible a false alarm. Rates of
 d' and c are corrected as Hautus (1995, Behavior Research Methods 27:46) says, always: (h + 0.5) / (n + 1).
 """
 
@@ -22,7 +23,7 @@ MOST_SHIFT = 0.15  # of its half-width: how far the correction of the rates may 
 
 
 class Outcomes(NamedTuple):
-    """How many wrong items were called implausible or not, and how many right ones."""
+    """How many planted items were called implausible or not, and how many unperturbed ones."""
 
     hits: int
     misses: int
@@ -31,12 +32,12 @@ class Outcomes(NamedTuple):
 
     @property
     def hit_rate(self) -> float:
-        """Of wrong items, log-linear: never 0 or 1."""
+        """Of planted items, log-linear: never 0 or 1."""
         return (self.hits + 0.5) / (self.hits + self.misses + 1)
 
     @property
     def false_alarm_rate(self) -> float:
-        """Of right items, log-linear: never 0 or 1."""
+        """Of unperturbed items, log-linear: never 0 or 1."""
         return (self.false_alarms + 0.5) / (self.false_alarms + self.correct_rejections + 1)
 
     @property
@@ -47,13 +48,13 @@ class Outcomes(NamedTuple):
     def reason(self) -> str:
         """Why there is no d'; "" if there is one."""
         if not self.hits + self.misses:
-            return "no rating is of a wrong item"
-        return "" if self.false_alarms + self.correct_rejections else "no rating is of a right item"
+            return "no rating is of an item with a planted error"
+        return "" if self.false_alarms + self.correct_rejections else "no rating is of an unperturbed item"
 
 
 def outcomes(table: Ratings) -> Outcomes:
-    """Counts of a binary table; ratings whose truth is not known are left out."""
-    called, wrong, right = table.verdict == 0, table.truth == 0, table.truth == 1
+    """Counts of a binary table; ratings whose reference is not known are left out."""
+    called, wrong, right = table.verdict == 0, table.reference == 0, table.reference == 1
     return Outcomes(
         int((called & wrong).sum()),
         int((~called & wrong).sum()),
@@ -83,7 +84,7 @@ def detection(table: Ratings) -> list[Estimate]:
     rows: list[Estimate] = []
     deff = _design_effect(table)
     for source in (None, *table.error_sources):
-        own = table.where(table.truth >= 0) if source is None else table.against_genuine(source)
+        own = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
         args = {} if source is None else {"source": source}
         rows += _of_all(own, args, deff)
         for name in [table.raters[at] for at in np.unique(table.rater)]:
@@ -96,7 +97,7 @@ def panel(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
     rows = auc.panel(table, seed, resamples) + detection(table)
     for source in (None, *table.error_sources):
         rows += mrmc.mean_auc(table, source)
-    return rows
+    return [row._replace(reference=table.reference_name) for row in rows]
 
 
 def _design_effect(table: Ratings) -> float:
@@ -106,7 +107,7 @@ def _design_effect(table: Ratings) -> float:
         return 1.0
     called = (table.verdict == 0).astype(np.float64)
     sizes, found = [], []
-    for at in np.unique(table.source[table.truth >= 0]):
+    for at in np.unique(table.source[table.reference >= 0]):
         own = table.source == at
         deff = proportions.clustered(called[own], table.item[own], table.rater[own]).deff
         if np.isfinite(deff):
@@ -134,7 +135,7 @@ def _mean(own: Ratings, found: Outcomes, stat: str, args: Mapping[str, str]) -> 
     each, dropped = _columns(own, stat)
     n = {**own.n, **found.counts, "raters_used": len(each), "raters_dropped": dropped}
     mean_args = {**args, **auc.OVER_RATERS}
-    nothing = _why(own, found) or "no rater has rated both right and wrong items"
+    nothing = _why(own, found) or "no rater has rated both unperturbed and planted items"
     if len(each) != 1:
         row = next(mrmc.mean_of(stat, each, n, mean_args, within=ANYWHERE, nothing=nothing))
         return _withheld(row, found, each)
@@ -190,9 +191,11 @@ def _variance(found: Outcomes) -> float:
 
 
 def _shares(own: Ratings, args: Mapping[str, str], deff: float = 1.0) -> Iterator[Estimate]:
-    yield _share(SENSITIVITY, own.where(own.truth == 0), 0, args, deff, "no rating is of a wrong item")
+    yield _share(
+        SENSITIVITY, own.where(own.reference == 0), 0, args, deff, "no rating is of an item with a planted error"
+    )
     if "source" not in args:
-        yield _share(SPECIFICITY, own.where(own.truth == 1), 1, args, deff, "no rating is of a right item")
+        yield _share(SPECIFICITY, own.where(own.reference == 1), 1, args, deff, "no rating is of an unperturbed item")
 
 
 def _share(stat: str, own: Ratings, verdict: int, args: Mapping[str, str], deff: float, empty: str) -> Estimate:
@@ -212,7 +215,7 @@ def _alike(deff: float) -> str:
 
 
 def _why(own: Ratings, found: Outcomes) -> str:
-    return found.reason if len(own) else "no rating has a known truth"
+    return found.reason if len(own) else "no rating has a known reference"
 
 
 def _columns(own: Ratings, stat: str) -> tuple[list[Column], int]:
@@ -228,9 +231,9 @@ def _columns(own: Ratings, stat: str) -> tuple[list[Column], int]:
         rates = (counts.hit_rate, counts.false_alarm_rate)
         value, signs = (d_prime(*rates), (1, -1)) if stat == D_PRIME else (criterion(*rates), (-0.5, -0.5))
         moved = []
-        for truth, rate, sign in zip((0, 1), rates, signs, strict=True):
-            called = (theirs.verdict[theirs.truth == truth] == 0).astype(np.float64)
+        for reference, rate, sign in zip((0, 1), rates, signs, strict=True):
+            called = (theirs.verdict[theirs.reference == reference] == 0).astype(np.float64)
             moved.append(sign * (called - called.mean()) / norm.pdf(norm.ppf(rate)))
-        wrong, right = theirs.item[theirs.truth == 0], theirs.item[theirs.truth == 1]
+        wrong, right = theirs.item[theirs.reference == 0], theirs.item[theirs.reference == 1]
         found.append(Column(own.raters[at], value, wrong, moved[0], right, moved[1]))
     return found, dropped

@@ -46,7 +46,8 @@ class Estimate(NamedTuple):
     """One result. `value` is None where it is undefined, `low` and `high` where there is no interval; then `reason` says why.
 
     `args` tell which of the statistic's many it is (source, rater, raters, level, ...), `n` what it rests on: items,
-    raters, ratings, and what else counts (pairs_used, pairs_undefined, positives, ...). `method` is a key of METHODS.
+    raters, ratings, and what else counts (pairs_used, pairs_undefined, positives, ...). `method` is a key of METHODS,
+    `reference` a key of table.REFERENCES where the number compares verdicts with one ("" where it needs none).
     """
 
     stat: str
@@ -57,6 +58,7 @@ class Estimate(NamedTuple):
     method: str
     n: N
     reason: str = ""
+    reference: str = ""
 
     @property
     def half_width(self) -> float | None:

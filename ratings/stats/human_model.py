@@ -184,7 +184,7 @@ class _Joined:
 
     def __init__(self, people: Ratings, models: Mapping[str, Verdicts], min_overlap: int) -> None:
         self.min_overlap = min_overlap
-        rows = [row._replace(truth=None, pair="", factors={}) for row in people.rows()]
+        rows = [row._replace(reference=None, pair="", factors={}) for row in people.rows()]
         source = {row.item: row.source for row in rows}
         rows += [
             Row(item, _MODEL + name, verdict, source=source[item])

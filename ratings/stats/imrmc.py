@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import REFERENCES, Ratings, Row, build
 
 BEGIN = "BEGIN DATA:"
 TRUTH = "-1"
@@ -49,7 +49,7 @@ class ReaderStudy(NamedTuple):
     def table(self, modality: str) -> Ratings:
         """The readings of one modality as ratings: the signed rating is the score with its sign turned.
 
-        A case with the signal is an item of truth 0. Sources are "signal" and "no signal". ValueError for a score that
+        A case with the signal is an item with an error (reference 0). Sources are "signal" and "no signal". ValueError for a score that
         is no signed confidence, a whole number from 1 to 5 or from -5 to -1.
         """
         return build(self._row(reading) for reading in self.readings if reading.modality == modality)
@@ -71,28 +71,29 @@ class FormatError(ValueError):
 
 
 def write(table: Ratings, source: str, modality: str = MODALITY) -> Iterator[str]:
-    """The lines, each with its end, of the items of this error source (with the signal) and all right items.
+    """The lines, each with its end, of the items of this error source (with the signal) and of all unperturbed items.
 
     The score is the signed rating with its sign turned: 5 is surely implausible, -5 surely plausible. Ratings without
     confidence are left out and counted in the free text.
     """
-    whole = table.against_genuine(source)
+    whole = table.against_unperturbed(source)
     own = whole.where(np.isfinite(whole.signed))
     cases = np.unique(own.item)
-    signal = own.item_truth[cases] == 0
-    yield from (f"{line}\n" for line in _head(source, len(whole) - len(own)))
+    signal = own.item_reference[cases] == 0
+    yield from (f"{line}\n" for line in _head(source, len(whole) - len(own), table.reference_name))
     yield f"NR: {len(np.unique(own.rater))}\nN0: {int((~signal).sum())}\nN1: {int(signal.sum())}\nNM: 1\n\n{BEGIN}\n"
-    for case, truth in zip(cases, signal, strict=True):
-        yield f"{TRUTH},{_identifier(own.items[case])},truth,{int(truth)}\n"
+    for case, is_signal in zip(cases, signal, strict=True):
+        yield f"{TRUTH},{_identifier(own.items[case])},truth,{int(is_signal)}\n"
     named = _identifier(modality)
     readers = [_identifier(name) for name in own.raters]
     for rater, item, score in zip(own.rater, own.item, -own.signed, strict=True):
         yield f"{readers[rater]},{_identifier(own.items[item])},{named},{int(score)}\n"
 
 
-def _head(source: str, left_out: int) -> Iterator[str]:
+def _head(source: str, left_out: int, reference_name: str) -> Iterator[str]:
     yield "Expert ratings written by WetBench; not run in iMRMC."
     yield f"Signal: {_identifier(source)}, truth 1. No signal: unperturbed, truth 0."
+    yield f"Reference: {REFERENCES[reference_name]}."
     yield "Score: confidence 1 to 5, negative where the verdict was plausible."
     yield f"Ratings left out because they have no confidence: {left_out}"
     yield ENCODED

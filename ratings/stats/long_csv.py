@@ -60,13 +60,13 @@ def read(
     ]
     if not own and not problems:
         problems.append(_nothing(file))
-    truths, wrong = _truths(own, file.truth_column) if scale.categories == (0, 1) else ({}, [])
+    references, wrong = _references(own, file) if scale.categories == (0, 1) else ({}, [])
     if problems or wrong:
         raise UnreadableError([*problems, *wrong])
     unnamed = NO_SOURCE if any(line.source for line in own) else ALL
-    rows = [_row(line, scale, truths, unnamed) for line in own]
-    ignored = ["the truths are not used: the verdicts are categories"] * (
-        scale.categories != (0, 1) and any(line.truth for line in own)
+    rows = [_row(line, scale, references, unnamed) for line in own]
+    ignored = ["references and truths are not used: the verdicts are categories"] * (
+        scale.categories != (0, 1) and any(line.truth or line.reference or line.perturbation for line in own)
     )
     return LongTable(
         build(rows, scale.categories), _repeats(own, again, scale), file.left_out, (*scale.notes, *ignored)
@@ -178,9 +178,10 @@ def _twice(lines: Sequence[Line], again: bool = False) -> Iterator[Problem]:
 
 
 def _two_minded(lines: Sequence[Line], file: File) -> Iterator[Problem]:
-    """Items with two sources, truths or pairs."""
+    """Yield a problem for each item with two sources, truths, references, perturbations or pairs."""
     about: dict[str, Line] = {}
     columns = {"truth": file.truth_column, "source": file.source_column, "pair": "pair"}
+    columns |= {name: name for name in ("reference", "perturbation")}
     for line in lines:
         first = about.setdefault(line.item, line)
         for name, column in columns.items():
@@ -195,16 +196,60 @@ def _meant(text: str) -> int | str:
     return _BINARY.get(wording(text), wording(text))
 
 
-def _truths(lines: Sequence[Line], column: str) -> tuple[dict[str, int | None], list[Problem]]:
-    """What each spelling of a truth is, and those that are none."""
-    of = {text: _BINARY.get(wording(text)) for text in {line.truth for line in lines}}
-    said = "it must be 1 or 0, true or false, or empty"
-    wrong = [
-        Problem(line.number, column, f"is {shown(line.truth)}; {said}")
+class _Reference(NamedTuple):
+    """`label` as in Row.reference; `declared` where it rests on a declared truth alone."""
+
+    label: int | None
+    declared: bool = False
+
+
+_NO_REFERENCE = _Reference(None)
+_REFERENCES: Mapping[str, _Reference] = {
+    "planted": _Reference(0), "unperturbed": _Reference(1), "declared wrong": _Reference(0, True),
+    "declared right": _Reference(1, True), "": _NO_REFERENCE,
+}  # fmt: skip
+_PERTURBATIONS: Mapping[str, _Reference] = {
+    "none": _Reference(1), "unperturbed": _Reference(1), "obvious": _Reference(0), "subtle": _Reference(0),
+    "type1": _Reference(0), "type2": _Reference(0), "": _NO_REFERENCE,
+}  # fmt: skip
+_TRUTHS: Mapping[str, _Reference] = {
+    **{word: _Reference(label, True) for word, label in _BINARY.items()}, "": _NO_REFERENCE,
+}  # fmt: skip
+_Key = tuple[str, str, str]
+
+
+def _references(lines: Sequence[Line], file: File) -> tuple[dict[_Key, _Reference], list[Problem]]:
+    """Return the reference of each (reference, perturbation, truth) as written, and a problem for each unknown word.
+
+    Our own export states a reference (empty: not known). In other files the perturbation decides where it is stated, then
+    the truth.
+    """
+    readers: tuple[tuple[str, str, Mapping[str, _Reference], str], ...] = (
+        ("reference", "reference", _REFERENCES, "planted, unperturbed, declared wrong, declared right, or empty"),
+        ("perturbation", "perturbation", _PERTURBATIONS, "none, obvious, subtle, or empty"),
+        ("truth", file.truth_column, _TRUTHS, "1 or 0, true or false, or empty"),
+    )
+    found: dict[_Key, _Reference] = {}
+    unknown: dict[str, set[str]] = {name: set() for name, *_ in readers}
+    for key in {_key(line) for line in lines}:
+        read = [known.get(wording(text)) for text, (_, _, known, _) in zip(key, readers, strict=True)]
+        for text, one, (name, *_) in zip(key, read, readers, strict=True):
+            if one is None:
+                unknown[name].add(text)
+        stated = read[:1] if "reference" in file.place else read[1:]
+        found[key] = next((one for one in stated if one is not None and one.label is not None), _NO_REFERENCE)
+    problems = [
+        Problem(line.number, column, f"is {shown(getattr(line, name))}; it must be {allowed}")
+        for name, column, _, allowed in readers
+        if unknown[name]
         for line in lines
-        if line.truth and of[line.truth] is None
+        if getattr(line, name) in unknown[name]
     ]
-    return of, wrong
+    return found, problems
+
+
+def _key(line: Line) -> _Key:
+    return line.reference, line.perturbation, line.truth
 
 
 def _unknown_raters(file: File, raters: Sequence[str]) -> list[Problem]:
@@ -213,9 +258,12 @@ def _unknown_raters(file: File, raters: Sequence[str]) -> list[Problem]:
     return [Problem(0, "rater", f"nobody is called {shown(name)}; the raters are {known}") for name in unknown]
 
 
-def _row(line: Line, scale: _Scale, truths: Mapping[str, int | None], unnamed: str) -> Row:
-    verdict, truth = scale.of[line.verdict], truths.get(line.truth)
-    return Row(line.item, line.rater, verdict, line.confidence, truth, line.source or unnamed, line.pair)
+def _row(line: Line, scale: _Scale, references: Mapping[_Key, _Reference], unnamed: str) -> Row:
+    verdict, reference = scale.of[line.verdict], references.get(_key(line), _NO_REFERENCE)
+    return Row(
+        line.item, line.rater, verdict, line.confidence, reference.label, line.source or unnamed, line.pair,
+        declared=reference.declared,
+    )  # fmt: skip
 
 
 def _repeats(own: Iterable[Line], again: Iterable[Line], scale: _Scale) -> tuple[Repeat, ...]:

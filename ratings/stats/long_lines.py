@@ -63,6 +63,8 @@ class Line(NamedTuple):
     truth: str
     source: str
     pair: str
+    reference: str = ""
+    perturbation: str = ""
 
 
 class EndError(ValueError):
@@ -115,7 +117,7 @@ class File:
             found = ", ".join(filter(None, names))[:200]
             said = f"the first line must name the columns; missing: {', '.join(missing)}; it names: {found}"
             raise EndError(number, said, missing[0])
-        known = (*NEEDED, *asked, "confidence", "truth", "source", "pair", "perturbation", *_OURS)
+        known = (*NEEDED, *asked, "confidence", "truth", "source", "pair", "perturbation", "reference", *_OURS)
         if twice := [name for name in known if names.count(name) > 1]:
             raise EndError(number, "this column stands there twice", twice[0])
         self.place = {name: at for at, name in enumerate(names) if name}
@@ -160,6 +162,8 @@ class File:
             truth=self._text(self.truth_column, cells),
             source=self._once(source),
             pair=self._text("pair", cells),
+            reference=self._once(self._text("reference", cells)),
+            perturbation=self._once(self._text("perturbation", cells)),
         )
 
     def _verdict(self, number: int, text: str) -> str:

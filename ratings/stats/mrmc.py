@@ -60,15 +60,15 @@ class OneCondition(NamedTuple):
 
 
 def columns(table: Ratings, scores: Floats) -> tuple[list[Column], int]:
-    """A column per rater with scores of both truths (1 is positive), and how many raters lack one and are dropped.
+    """A column per rater with scores of both references (1 is positive), and how many raters lack one and are dropped.
 
     The cases are the table's items; ratings with a NaN score are left out.
     """
     order = np.argsort(table.rater, kind="stable")
-    known, truth = np.isfinite(scores) & (table.truth >= 0), table.truth
+    known, reference = np.isfinite(scores) & (table.reference >= 0), table.reference
     found, dropped = [], 0
     for own in np.split(order, np.flatnonzero(np.diff(table.rater[order])) + 1) if len(table) else ():
-        good, bad = own[known[own] & (truth[own] == 1)], own[known[own] & (truth[own] == 0)]
+        good, bad = own[known[own] & (reference[own] == 1)], own[known[own] & (reference[own] == 0)]
         if not len(good) or not len(bad):
             dropped += 1
             continue
@@ -145,36 +145,39 @@ def mean_auc(table: Ratings, source: str | None = None) -> list[Estimate]:
     """
     if not table.binary:
         return []
-    own = table.where(table.truth >= 0) if source is None else table.against_genuine(source)
+    own = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
     return list(mean_rows(MEAN, own, own.signed, {} if source is None else {"source": source}))
 
 
 def mean_rows(stat: str, own: Ratings, scores: Floats, args: Mapping[str, str]) -> Iterator[Estimate]:
-    """The two rows of the mean over raters of the area of these scores, truth 1 against truth 0."""
+    """The two rows of the mean over raters of the area of these scores, reference 1 against reference 0."""
     found, dropped = columns(own, scores)
-    scored = own.where(np.isfinite(scores) & (own.truth >= 0))
+    scored = own.where(np.isfinite(scores) & (own.reference >= 0))
     n = {
         **scored.n,
         "raters_used": len(found),
         "raters_dropped": dropped,
-        "positives": int((scored.truth == 1).sum()),
-        "negatives": int((scored.truth == 0).sum()),
+        "positives": int((scored.reference == 1).sum()),
+        "negatives": int((scored.reference == 0).sum()),
     }
     yield from mean_of(stat, found, n, args, within=AREAS, nothing=nothing(own, scores))
 
 
 def nothing(own: Ratings, scores: Floats) -> str:
     """Why no rater of this table has an area."""
-    known = own.truth >= 0
+    known = own.reference >= 0
     if not known.any():
-        return "no rating has a known truth"
+        return "no rating has a known reference"
     scored = known & np.isfinite(scores)
     if not scored.any():
-        return "no rating with a known truth has a confidence"
-    for truth, missing in ((0, "no rating is of a wrong item"), (1, "no rating is of a right item")):
-        if not (scored & (own.truth == truth)).any():
+        return "no rating with a known reference has a confidence"
+    for reference, missing in (
+        (0, "no rating is of an item with a planted error"),
+        (1, "no rating is of an unperturbed item"),
+    ):
+        if not (scored & (own.reference == reference)).any():
             return missing
-    return "no rater has rated both right and wrong items"
+    return "no rater has rated both unperturbed and planted items"
 
 
 def mean_of(
@@ -195,7 +198,7 @@ def mean_of(
     one = one_condition(found)
     dropped = n.get("raters_dropped", 0)
     left = (
-        f"{dropped} {'rater' if dropped == 1 else 'raters'} without both right and wrong items left out"
+        f"{dropped} {'rater' if dropped == 1 else 'raters'} without both unperturbed and planted items left out"
         if dropped
         else ""
     )

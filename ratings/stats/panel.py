@@ -8,7 +8,7 @@ from ratings.stats.coefficients import ALPHA, coefficients
 from ratings.stats.estimates import Estimate, estimate
 from ratings.stats.panel_words import Section, counted, said_of, sections
 from ratings.stats.retest import retest
-from ratings.stats.table import ALL, Ratings, Repeat
+from ratings.stats.table import ALL, REFERENCES, Ratings, Repeat
 
 __all__ = ["Section", "about", "json_lines", "panel", "sections", "text_lines"]
 
@@ -98,8 +98,8 @@ def about(table: Ratings, left_out: Mapping[str, int], notes: Iterable[str] = ()
     else:
         lines.append(f"Verdicts are categories: {', '.join(map(str, table.categories))}.")
     lines.append(f"Sources: {'; '.join(table.sources)}." if len(table.sources) > 1 else "There is one source.")
-    known = int((table.item_truth >= 0).sum())
-    lines.append(f"The truth is known of {counted('items', known)}." if known else "The truth is known of no item.")
+    known = int((table.item_reference >= 0).sum())
+    lines.append(f"Reference of {counted('items', known)}: {REFERENCES[table.reference_name]}.")
     lines += [f"Left out: {counted('ratings', n)}: {reason}." for reason, n in left_out.items()]
     lines += [f"Note: {note}." for note in notes]
     return [*lines, *filter(None, [agreement.skew_note(table)])]

@@ -122,8 +122,8 @@ def components(table: Ratings) -> Components:
 
 
 def auc_components(table: Ratings, source: str) -> AucComponents | None:
-    """Of the signed rating, this error source against the right items (Obuchowski and Rockette's); None below two raters."""
-    own = table.against_genuine(source)
+    """Of the signed rating, this error source against the unperturbed items (Obuchowski and Rockette's); None below two raters."""
+    own = table.against_unperturbed(source)
     found, _ = mrmc.columns(own, own.signed)
     if len(found) < 2:
         return None
@@ -229,7 +229,7 @@ def _one_condition(found: AucComponents, design: Design) -> OneCondition:
 def next_steps(table: Ratings) -> list[Step]:
     """The present precision and what more raters or items would give: rates and kappa of each source, AUC of each error source.
 
-    With one source, or none known, of all ratings together. Nothing that needs a truth where none is known.
+    With one source, or none known, of all ratings together. Nothing that needs a reference where none is known.
     """
     if not table.binary or not len(table):
         return []
@@ -243,17 +243,17 @@ def next_steps(table: Ratings) -> list[Step]:
         own = table.of_source(name) if name else table
         found = components(own)
         steps += _steps("kappa", name, own, partial(kappa_half_width, found), partial(no_kappa, found))
-    if not np.any(table.truth == 1):
+    if not np.any(table.reference == 1):
         return steps
     for name in table.error_sources:
-        own = table.against_genuine(name)
+        own = table.against_unperturbed(name)
         parts = auc_components(table, name)
         steps += _steps("auc", name, own, partial(auc_half_width, parts), partial(no_auc, parts))
     return steps
 
 
 _NO_KAPPA = "kappa is undefined so far: two raters need items in common and verdicts that differ"
-_NO_AUC = "three raters who rated two right and two wrong items with their confidence are needed first"
+_NO_AUC = "three raters who rated two unperturbed and two planted items with their confidence are needed first"
 
 
 def _no_rate(found: Components, design: Design) -> str:

@@ -1,4 +1,4 @@
-"""ROC curves of the signed rating: how many errors and how many right items each threshold calls."""
+"""ROC curves of the signed rating: how many errors and how many unperturbed items each threshold calls."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ class Point(NamedTuple):
 
 
 class RocCurve(NamedTuple):
-    """The curve of one error source against all right items, all raters' ratings pooled; from (0, 0) to (1, 1).
+    """The curve of one error source against all unperturbed items, all raters' ratings pooled; from (0, 0) to (1, 1).
 
     `n_error` and `n_genuine` are ratings. The area by trapezia is auc_signed of the source. No points, with the reason,
     where a class is empty.
@@ -39,9 +39,9 @@ def curves(table: Ratings) -> list[RocCurve]:
 
 def curve(table: Ratings, source: str) -> RocCurve:
     """The curve of this source; ratings without confidence are left out."""
-    own = table.against_genuine(source)
+    own = table.against_unperturbed(source)
     own = own.where(np.isfinite(own.signed))
-    error, genuine = own.signed[own.truth == 0], own.signed[own.truth == 1]
+    error, genuine = own.signed[own.reference == 0], own.signed[own.reference == 1]
     if not len(error) or not len(genuine):
         missing = "a wrong" if not len(error) else "a right"
         return RocCurve(source, (), len(error), len(genuine), f"no rating of {missing} item has a confidence")

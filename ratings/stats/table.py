@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -15,11 +15,23 @@ Bools = npt.NDArray[np.bool_]
 
 ALL = "all"  # the one source of a table that has no source column
 
+PLANTED, DECLARED, MIXED, UNKNOWN = "planted", "declared", "mixed", "unknown"
+# What errors are told from: the name goes into files, the sentence onto pages and beside every number that rests on it.
+REFERENCES: Mapping[str, str] = {
+    PLANTED: "planted against unperturbed; a simulator's own mistakes count as false alarms",
+    DECLARED: "declared wrong against declared right; the import states the truth and not whether an error was planted",
+    MIXED: (
+        "planted or declared wrong against unperturbed or declared right; a simulator's own mistakes count as false alarms"
+    ),
+    UNKNOWN: "none: no item states its perturbation or its truth; import a column `perturbation` or `truth` to get one",
+}
+
 
 class Row(NamedTuple):
     """One judged rating, as it is read: `verdict` is one of the table's categories, 1 and 0 in binary tables.
 
-    `confidence` 1 to 5 or None; `truth` 1, 0 or None; `pair` shared by versions of one thing. `factors` are further
+    `confidence` 1 to 5 or None; `reference` 1 (unperturbed), 0 (with an error) or None (not known); `declared`: the
+    reference is a declared truth, not what was done to the item; `pair` shared by versions of one thing. `factors` are further
     names to split by (experiment, action, arm, ...).
     """
 
@@ -27,10 +39,11 @@ class Row(NamedTuple):
     rater: str
     verdict: Any
     confidence: int | None = None
-    truth: int | None = None
+    reference: int | None = None
     source: str = ALL
     pair: str = ""
     factors: Mapping[str, str] = {}
+    declared: bool = False
 
 
 class Repeat(NamedTuple):
@@ -55,7 +68,8 @@ class Ratings:
     """Columns of equal length, one entry a rating, sorted by item and rater: the order of the input changes no number.
 
     item, rater, source: indices into `items`, `raters`, `sources` (int64, shape (n,)); verdict: index into
-    `categories`; confidence: 1 to 5, NaN where there is none; truth: 1, 0, or -1 where it is not known. `binary` tables
+    `categories`; confidence: 1 to 5, NaN where there is none; reference: 1 for an item nobody planted an error in,
+    0 for one with a planted error, -1 where that is not known. `reference_name` is a key of REFERENCES. `binary` tables
     have the categories (0, 1), so their verdict is the 0 or 1 itself.
     """
 
@@ -63,7 +77,7 @@ class Ratings:
     rater: Ints
     verdict: Ints
     confidence: Floats
-    truth: Ints
+    reference: Ints
     source: Ints
     items: tuple[str, ...]
     raters: tuple[str, ...]
@@ -71,6 +85,7 @@ class Ratings:
     categories: tuple[Any, ...] = (0, 1)
     pairs: tuple[str, ...] = ()  # of items, "" where unknown; empty: no pair column
     factors: Mapping[str, tuple[Ints, tuple[str, ...]]] = field(default_factory=dict)
+    reference_name: str = PLANTED
 
     def __len__(self) -> int:
         return len(self.item)
@@ -95,8 +110,8 @@ class Ratings:
 
     @property
     def correct(self) -> Bools:
-        """Whether the verdict is the truth; ask only where `truth` is not -1."""
-        found: Bools = self.verdict == self.truth
+        """Whether the verdict equals the reference, shape (n,); meaningless where `reference` is -1."""
+        found: Bools = self.verdict == self.reference
         return found
 
     @property
@@ -105,9 +120,9 @@ class Ratings:
         return self._of_items(self.source)
 
     @property
-    def item_truth(self) -> Ints:
-        """Truth of each of `items`; -1 where unknown or without a rating."""
-        return self._of_items(self.truth)
+    def item_reference(self) -> Ints:
+        """Reference of each of `items`; -1 where unknown or without a rating."""
+        return self._of_items(self.reference)
 
     def where(self, mask: Bools) -> "Ratings":
         """Only these ratings. Items, raters, sources and categories keep their places, so indices still fit."""
@@ -123,13 +138,13 @@ class Ratings:
 
     @property
     def error_sources(self) -> list[str]:
-        """Sources with items whose truth is 0, in order."""
-        return [self.sources[at] for at in np.unique(self.source[self.truth == 0])]
+        """Names of the sources that have items with an error (reference 0), in order."""
+        return [self.sources[at] for at in np.unique(self.source[self.reference == 0])]
 
-    def against_genuine(self, source: str) -> "Ratings":
-        """The wrong items (truth 0) of this source and all right ones (truth 1) of any: what a detection table is of."""
+    def against_unperturbed(self, source: str) -> "Ratings":
+        """Return the ratings of this source's items with an error and of all unperturbed items of any source."""
         at = self.sources.index(source)
-        return self.where(((self.source == at) & (self.truth == 0)) | (self.truth == 1))
+        return self.where(((self.source == at) & (self.reference == 0)) | (self.reference == 1))
 
     def grid(self, values: npt.NDArray[Any] | None = None) -> Floats:
         """Shape (len(items), len(raters)): the verdict, or these values, of each rating; NaN where there is none."""
@@ -145,10 +160,11 @@ class Ratings:
                 rater=self.raters[self.rater[at]],
                 verdict=self.categories[self.verdict[at]],
                 confidence=None if math.isnan(self.confidence[at]) else int(self.confidence[at]),
-                truth=None if self.truth[at] < 0 else int(self.truth[at]),
+                reference=None if self.reference[at] < 0 else int(self.reference[at]),
                 source=self.sources[self.source[at]],
                 pair=self.pairs[self.item[at]] if self.pairs else "",
                 factors={name: names[codes[at]] for name, (codes, names) in self.factors.items()},
+                declared=self.reference_name == DECLARED,
             )
             for at in range(len(self))
         ]
@@ -159,7 +175,14 @@ class Ratings:
         return found
 
 
-_COLUMNS = ("item", "rater", "verdict", "confidence", "truth", "source")
+_COLUMNS = ("item", "rater", "verdict", "confidence", "reference", "source")
+
+
+def name_reference(declared: Collection[bool]) -> str:
+    """Return the key of REFERENCES for items whose reference is a declared truth (True) or what was done (False)."""
+    if not declared:
+        return UNKNOWN
+    return MIXED if len(set(declared)) > 1 else DECLARED if True in declared else PLANTED
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:
@@ -170,7 +193,7 @@ def natural(text: str) -> list[tuple[int, int, str]]:
 
 def build(rows: Iterable[Row], categories: Sequence[Any] = (0, 1)) -> Ratings:
     """The table of these rows. TwiceError for a second rating of an item by one rater; ValueError for a verdict that is
-    none of the categories, and for an item with two sources or two truths."""
+    none of the categories, and for an item with two sources or two references."""
     given = list(rows)
     items = tuple(sorted({row.item for row in given}))
     raters = tuple(sorted({row.rater for row in given}, key=natural))
@@ -178,6 +201,7 @@ def build(rows: Iterable[Row], categories: Sequence[Any] = (0, 1)) -> Ratings:
     places = tuple({name: at for at, name in enumerate(names)} for names in (items, raters, sources, categories))
     seen: dict[tuple[int, int], int] = {}
     about: dict[int, tuple[int, int, str]] = {}
+    bases: set[bool] = set()
     columns = []
     for number, row in enumerate(given):
         if row.verdict not in places[3]:
@@ -186,11 +210,13 @@ def build(rows: Iterable[Row], categories: Sequence[Any] = (0, 1)) -> Ratings:
         if (item, rater) in seen:
             raise TwiceError(row.item, row.rater, (seen[item, rater], number))
         seen[item, rater] = number
-        truth = -1 if row.truth is None else int(row.truth)
-        if about.setdefault(item, (source, truth, row.pair)) != (source, truth, row.pair):
-            raise ValueError(f"item {row.item} has two sources, truths or pairs")
+        reference = -1 if row.reference is None else int(row.reference)
+        if reference >= 0:
+            bases.add(row.declared)
+        if about.setdefault(item, (source, reference, row.pair)) != (source, reference, row.pair):
+            raise ValueError(f"item {row.item} has two sources, references or pairs")
         confidence = math.nan if row.confidence is None else float(row.confidence)
-        columns.append((item, rater, places[3][row.verdict], confidence, truth, source, number))
+        columns.append((item, rater, places[3][row.verdict], confidence, reference, source, number))
     columns.sort(key=lambda one: one[:2])
     found: list[list[Any]] = [list(column) for column in zip(*columns, strict=True)] or [[] for _ in range(7)]
     pairs = tuple(about[at][2] for at in range(len(items)))
@@ -199,7 +225,7 @@ def build(rows: Iterable[Row], categories: Sequence[Any] = (0, 1)) -> Ratings:
         rater=np.array(found[1], dtype=np.int64),
         verdict=np.array(found[2], dtype=np.int64),
         confidence=np.array(found[3], dtype=np.float64),
-        truth=np.array(found[4], dtype=np.int64),
+        reference=np.array(found[4], dtype=np.int64),
         source=np.array(found[5], dtype=np.int64),
         items=items,
         raters=raters,
@@ -207,6 +233,7 @@ def build(rows: Iterable[Row], categories: Sequence[Any] = (0, 1)) -> Ratings:
         categories=tuple(categories),
         pairs=pairs if any(pairs) else (),
         factors=_factors([given[number].factors for number in found[6]]),
+        reference_name=name_reference(bases),
     )
 
 

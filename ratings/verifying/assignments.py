@@ -1,8 +1,9 @@
 """Assignments: how many rate an item, who they are, and what nobody may meet twice."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet
 
 from ratings.models import Assignment
 from ratings.models.answers import FIRST, SECOND
@@ -46,11 +47,37 @@ def slots_of_ratings() -> Iterator[Wrong]:
     "a rater meets an item once on each occasion, one version of a thing alone, and one item at each place", Assignment
 )
 def meetings() -> Iterator[Wrong]:
-    yield from _more_than_once(_EVERY, "item__code", "one item", by_occasion=True)
-    yield from _more_than_once(_EVERY, "pair", "one version of a pair", by_occasion=True)
-    yield from _more_than_once(_EVERY, "position", "one item at a place", by_occasion=False)
+    yield from _more_than_once(_EVERY, "item__code", "one item", "occasion")
+    yield from _more_than_once(_EVERY, "pair", "one version of a pair in a session", "occasion", "session")
+    yield from _more_than_once(_EVERY, "position", "one item at a place")
     steps = _EVERY.filter(_PLANNED, item__source__transition__isnull=False)
-    yield from _more_than_once(steps, "item__source__transition__code", "one version of a transition", by_occasion=True)
+    transition = "item__source__transition__code"
+    yield from _more_than_once(steps, transition, "one version of a transition in a session", "occasion", "session")
+
+
+@check(
+    "only a crossover has a second session; its answers come after the washout, each pair once in each session",
+    Assignment,
+)
+def sessions_of_crossovers() -> Iterator[Wrong]:
+    crossover = Q(rater__study__protocol__design="crossover")
+    for code in rows(_EVERY.filter(~crossover, session=2).values_list("code", flat=True)):
+        yield wrong(Assignment, code, "session 1: its study is no crossover", "session 2")
+    live = _EVERY.filter(crossover, released_at__isnull=True)
+    sessions = (
+        live.values("rater__code", "pair").annotate(n=Count("session", distinct=True)).filter(rater__withdrawn_at=None)
+    )
+    for rater, pair, n in rows(sessions.exclude(n=2).values_list("rater__code", "pair", "n")):
+        yield wrong(Assignment, f"rater {rater}", f"pair {pair} in both sessions", f"in {n}")
+    people = live.filter(rater__simulated=False)
+    first = Max("rating__submitted_at", filter=Q(session=1))
+    times = people.values("rater__code", "rater__study__protocol__washout_days").annotate(
+        ended=first, began=Min("opened_at", filter=Q(session=2))
+    )
+    columns = ("rater__code", "rater__study__protocol__washout_days", "ended", "began")
+    for rater, days, ended, began in rows(times.exclude(began=None).values_list(*columns)):
+        if ended is None or began < ended + timedelta(days=days):
+            yield wrong(Assignment, f"rater {rater}", f"{days} days between the sessions", f"{ended} and {began}")
 
 
 @check("an assignment is of an item and a rater of one study, under the pair of its item", Assignment)
@@ -74,11 +101,11 @@ def what_is_left() -> Iterator[Wrong]:
         yield wrong(Assignment, code, "a first occasion of the same item and rater", "none")
 
 
-def _more_than_once(places: "QuerySet[Assignment]", name: str, expected: str, *, by_occasion: bool) -> Iterator[Wrong]:
-    what = ("rater__code", name, *["occasion"] * by_occasion)
+def _more_than_once(places: "QuerySet[Assignment]", name: str, expected: str, *within: str) -> Iterator[Wrong]:
+    what = ("rater__code", name, *within)
     twice = places.values(*what).annotate(n=Count("pk")).filter(n__gt=1)
     for rater, value, *_, n in rows(twice.values_list(*what, "n")):
         yield wrong(Assignment, f"rater {rater}", f"{expected}: {value}", f"{n} assignments")
 
 
-CHECKS = (slots_of_items, slots_of_ratings, meetings, studies_of_assignments, what_is_left)
+CHECKS = (slots_of_items, slots_of_ratings, meetings, sessions_of_crossovers, studies_of_assignments, what_is_left)

@@ -41,7 +41,11 @@ def import_items(request: StudyRequest) -> HttpResponse:
     if request.POST.get("do") == "remove":
         return _removed(request)
     study = request.study
-    rows = study.imported_items.values("label", "perturbation", "truth").annotate(n=Count("pk")).order_by("label")
+    rows = (
+        study.imported_items.values("label", "perturbation", "reference", "truth")
+        .annotate(n=Count("pk"))
+        .order_by("label")
+    )
     context = {"sources": rows, "imported": sum(row["n"] for row in rows), "may": study.status in imports.INTO}
     return _import(request, "ratings/import_items.html", context, imports.check, imports.take, import_jobs.ITEMS)
 

@@ -159,9 +159,9 @@ def _line(given: Sequence[RatingRow]) -> dict[str, Any] | None:
     judged = [row for row in given if row.judged]
     if not judged:
         return None
-    truth, yes = judged[0].truth, sum(row.verdict is True for row in judged)
-    disputed = item_lines.is_disputed(truth, yes, len(judged))
-    return {"truth": truth, "yes": yes, "judged": len(judged), "disputed": disputed}
+    reference, yes = judged[0].reference, sum(row.verdict is True for row in judged)
+    disputed = item_lines.is_disputed(reference, yes, len(judged))
+    return {"reference": reference, "yes": yes, "judged": len(judged), "disputed": disputed}
 
 
 urls: list[URLPattern] = [

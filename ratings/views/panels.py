@@ -59,7 +59,7 @@ class MatrixRow(NamedTuple):
 
 
 class MatrixCell(NamedTuple):
-    """`side`: yes or no; `wrong`: the truth is known and is another."""
+    """`side`: yes or no; `wrong`: the reference is known and is the other verdict."""
 
     side: str
     strength: int
@@ -78,7 +78,7 @@ class Matrix(NamedTuple):
 
 _WIDE = ("raters", "detection")
 _FOLDED = ("rates_by_action", "rates_by_error_kind", "rates_by_arm", "rates_by_rater", "detection", "precision")
-_RATES = ("rates", "Rates and confidence", ("rates", "roc", "confidence", "violins"))
+_RATES = ("rates", "Rates and confidence", ("rates", "roc", "localisation", "confidence", "violins"))
 _GROUPS = (
     "groups", "By experiment, action and kind of error",
     ("rates_by_experiment", "rates_by_action", "rates_by_error_kind", "rates_by_arm"),

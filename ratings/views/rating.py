@@ -1,5 +1,6 @@
 """The rater's journey: where to go on, item after item, each answer saved before the next one shows."""
 
+from datetime import datetime
 from typing import Any
 
 from django.http import HttpResponse
@@ -9,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
-from ratings import answering, practice, serving, studies
+from ratings import answering, practice, recalling, serving, studies
 from ratings.models import Assignment, FirstLook, Rater, Rating
 from ratings.views import rating_page
 from ratings.views.guards import RaterRequest, item_page, seat_page
@@ -28,9 +29,17 @@ def next_item(request: RaterRequest) -> HttpResponse:
         return redirect(f"ratings:{name}", seat.code)
     if assignment := serving.next_assignment(seat):
         return redirect("ratings:rate", assignment.code)
+    if opens := serving.washout_ends(seat):
+        return rating_page.page(request, "ratings/washout.html", _washout(seat, opens))
     if until := serving.waiting(seat):
         return rating_page.page(request, "ratings/waiting.html", {"until": until})
     return redirect("ratings:done", seat.code)
+
+
+def _washout(seat: Rater, opens: datetime) -> dict[str, Any]:
+    """What the page between the sessions of a crossover shows."""
+    has_mail = recalling.can_reach(seat)
+    return {"opens": opens, "left": serving.open_work(seat).count(), "has_mail": has_mail}
 
 
 def _before_rating(seat: Rater) -> str:

@@ -139,7 +139,10 @@ def _shown(twin: Twin, form: VettingForm) -> dict[str, Any]:
         "diff": vetting.places(twin),
         "checked": checked(twin.findings),
         "history": vetting.history(twin),
-        "suspicious": quarantine.reasons(payload, {}, secret),
+        "suspicious": [
+            *quarantine.reasons(payload, {}, secret),
+            *quarantine.name_reasons(payload, {}, quarantine.lexicon(None)),
+        ],
         "left": vetting.queue().exclude(pk=twin.pk).count(),
         **screen.view(payload, layout="aligned"),
     }

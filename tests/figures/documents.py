@@ -16,6 +16,7 @@ COLUMNS = {
     "roc": "source threshold false_alarm_rate hit_rate n_error n_genuine",
     "detection": "who source hits misses false_alarms correct_rejections sensitivity sensitivity_low sensitivity_high "
     "specificity d_prime criterion auc auc_low auc_high localised localised_of reason",
+    "localisation": "who source k n rate low high items raters untold reason",
     "drift": "from_position to_position n correct_share low high median_seconds",
     "agreement": "coefficient source value low high low_new high_new prevalence items raters ratings pairs_used "
     "pairs_undefined pairs_below_overlap reason",
@@ -185,7 +186,14 @@ def study(sources: tuple[str, str, str, str] = PLAIN) -> Document:
         for what, source, half in (("rate", sources[3], 0.09), ("kappa", "", 0.1), ("auc", sources[3], 0.08))
         for count, items in ((6, 40), (8, 40), (12, 40))
     ]
+    localisation = [
+        ["all raters", "all errors", 41, 60, 41 / 60, 0.52, 0.8, 45, 6, 3, ""],
+        ["all raters", sources[2], 30, 38, 30 / 38, 0.6, 0.9, 27, 6, 1, ""],
+        ["all raters", sources[3], 11, 22, 0.5, 0.27, 0.73, 18, 6, 2, ""],
+        ["R1", "all errors", 5, 8, 5 / 8, None, None, 8, 1, 0, ""],
+    ]
     rows = {
+        "localisation": localisation,
         **{"rates": rates, "confidence": confidence, "spread": spread, "rates_by_experiment": grouped},
         **{"rates_by_action": alone, "rates_by_error_kind": grouped[:4], "roc": roc, "detection": detection},
         **{"drift": drift, "agreement": agreement, "matrix": matrix, "human_model": human},

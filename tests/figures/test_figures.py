@@ -22,6 +22,7 @@ NAMES = [
     "drift",
     "misses",
     "agreement",
+    "localisation",
     "rates_by_experiment",
     "rates_by_action",
     "rates_by_error_kind",
@@ -239,7 +240,7 @@ def test_a_matrix_of_some_of_the_ratings_says_so():
 
 
 def test_whose_the_published_value_is_stands_in_the_note_where_there_is_one():
-    said = "Diamond: the paper's value for GPT-5 or Claude 4 Sonnet."
+    said = "Diamond: the paper's value for the declared model."
     document = documents.study()
     assert said in names.NAMES["rates"].note_of(document)
     rows = document["tables"]["rates"]["rows"]

@@ -16,14 +16,15 @@ from ratings import answering, exports, stopping, studies
 from ratings.analyses import (
     document,
     headline,
-    published,
     reading,
+    sections_detection,
     sections_machines,
     sections_raters,
     sections_rates,
 )
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import FORMS, records, table
+from ratings.declared_models import DeclaredModel
 from ratings.models import Assignment, MachineRater, MachineRating, Study
 from ratings.rows import RatingRow, SealedError, rating_rows
 from ratings.stats import panel
@@ -38,16 +39,23 @@ def row(item: int, rater: str, verdict: bool | None, confidence: int | None = 3,
     plain = {
         "item": uuid.UUID(int=item), "rater": rater, "number": int(rater[1:]), "simulated": False, "verdict": verdict,
         "confidence": None if verdict is None else confidence, "opened_at": NOW, "submitted_at": NOW, "seconds": 30.0, "position": item,
-        "occasion": 1, "released_at": None, "surplus": False, "layout": "aligned", "layout_shown": "aligned", "context": False,
+        "occasion": 1, "session": 1, "released_at": None, "surplus": False, "layout": "aligned", "layout_shown": "aligned", "context": False,
         "marks": "always", "marked": [], "first_verdict": None, "first_confidence": None, "revision": 1, "active_seconds": None,
         "first_verdict_seconds": None, "changes": 0, "hand": "", "viewport": "", "guide_version": 1, "interface_version": "",
-        "imported": False, "note": "", "pair": uuid.UUID(int=1000 + item), "source": "gpt-5", "perturbation": "none", "truth": True,
+        "imported": False, "note": "", "pair": uuid.UUID(int=1000 + item), "source": "gpt-5", "perturbation": "none", "truth": None,
+        "reference": "unperturbed",
         "experiment": "caffeine", "action": "Transfer", "verdicts": {}, "target": [], "error_kind": None,
     }  # fmt: skip
     return RatingRow(**{**plain, **fields})
 
 
-SUBTLE = {"perturbation": "subtle", "truth": False, "error_kind": "volume", "target": ["A:Volume"]}
+SUBTLE = {
+    "perturbation": "subtle",
+    "reference": "planted",
+    "truth": False,
+    "error_kind": "volume",
+    "target": ["A:Volume"],
+}
 
 # Two raters. Items 1 to 4 genuine: both say yes, R2 could not judge item 4. Items 5 to 8 subtle: R1 finds three of
 # them and ticks the planted row twice, R2 finds one and ticks nothing.
@@ -72,12 +80,20 @@ def hand() -> reading.Reading:
 def test_the_table_of_a_reading_is_the_one_that_the_statistics_build_from_rows(hand) -> None:
     judged = [one for one in HAND if one.judged]
     built = build(
-        Row(str(r.item), r.rater, int(r.verdict), r.confidence, int(r.truth), r.source_name, str(r.pair))
+        Row(
+            str(r.item),
+            r.rater,
+            int(r.verdict),
+            r.confidence,
+            int(r.reference == "unperturbed"),
+            r.source_name,
+            str(r.pair),
+        )
         for r in judged
     )
     for name in ("items", "raters", "sources", "categories", "pairs"):
         assert getattr(hand.table, name) == getattr(built, name)
-    for name in ("item", "rater", "verdict", "confidence", "truth", "source"):
+    for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
         assert getattr(hand.table, name).tolist() == getattr(built, name).tolist()
     assert hand.table.factors["error_kind"][1] == ("", "volume")
     # Two items were judged twice, both by R1; the second answer to item 5 differs.
@@ -97,7 +113,7 @@ def test_the_order_of_the_rows_changes_no_table(hand) -> None:
     "change",
     [{"verdict": False}, {"confidence": 4}, {"seconds": 31.0}, {"rater": "R2"}, {"marked": ["B:Name"]},
      {"layout": "plain"}, {"error_kind": "place"}, {"experiment": "zebrafish"}, {"occasion": 2}, {"imported": True},
-     {"simulated": True}, {"surplus": True}, {"verdicts": {"checklist": True}}, {"truth": None}, {"position": 99}],
+     {"simulated": True}, {"surplus": True}, {"verdicts": {"checklist": True}}, {"reference": ""}, {"position": 99}],
 )  # fmt: skip
 def test_the_hash_of_the_ratings_is_another_one_after_any_change_of_what_is_analysed(change) -> None:
     before = {"item": 1, "rater": "R1", "verdict": True}
@@ -106,7 +122,8 @@ def test_the_hash_of_the_ratings_is_another_one_after_any_change_of_what_is_anal
 
 
 def test_rates_and_confidences_are_what_the_arithmetic_says(hand) -> None:
-    made = sections_rates.tables(hand, "transition_plausibility")
+    declared = {"gpt-5": DeclaredModel("gpt-5", "transition_model")}
+    made = sections_rates.tables(hand, "transition_plausibility", declared)
     genuine, subtle = records(made["rates"])
     # Genuine: 4 + 3 of 7 judged say yes, one could not judge. Subtle: R1 1 of 4, R2 3 of 4.
     assert (genuine["source"], genuine["k"], genuine["n"], genuine["items"], genuine["raters"]) == ("gpt-5", 7, 7, 4, 2)
@@ -125,7 +142,8 @@ def test_rates_and_confidences_are_what_the_arithmetic_says(hand) -> None:
 
 
 def test_rates_by_group_are_split_by_source_and_never_pooled(hand) -> None:
-    made = sections_rates.tables(hand, "transition_plausibility")
+    declared = {"gpt-5": DeclaredModel("gpt-5", "transition_model")}
+    made = sections_rates.tables(hand, "transition_plausibility", declared)
     by_rater = {(r["group"], r["source"]): (r["k"], r["n"]) for r in records(made["rates_by_rater"])}
     assert by_rater == {
         ("R1", "gpt-5"): (4, 4), ("R2", "gpt-5"): (3, 3),
@@ -135,7 +153,7 @@ def test_rates_by_group_are_split_by_source_and_never_pooled(hand) -> None:
     assert kinds == [("volume", "gpt-5, subtle error", 8)]  # genuine items have no kind of error
     assert made["rates_by_arm"]["rows"] == []  # everybody was shown the same
     arms = reading.gather([*HAND, row(1, "R3", False, layout="plain")])
-    shown = records(sections_rates.tables(arms, "transition_plausibility")["rates_by_arm"])
+    shown = records(sections_rates.tables(arms, "transition_plausibility", {})["rates_by_arm"])
     assert [(r["group"], r["n"]) for r in shown if r["source"] == "gpt-5"] == [
         ("layout: aligned", 7),
         ("layout: plain", 1),
@@ -196,23 +214,37 @@ def test_the_matrix_is_cut_to_some_of_those_that_are_judged_and_says_so(monkeypa
 
 
 @pytest.mark.parametrize(
-    ("source", "error", "value"),
+    ("model", "role", "error", "value"),
     [
-        ("GPT-5", "none", 0.93), ("gpt-5, obvious error", "obvious", 0.03), ("gpt-5, subtle error", "subtle", None),
-        ("Claude 4 Sonnet", "none", 0.90), ("claude, obvious error", "obvious", None), ("offline", "none", None),
-        ("llama, obvious error", "obvious", None),
+        ("gpt-5", "transition_model", "none", 0.93), ("gpt-5", "twin_maker", "obvious", 0.03),
+        ("gpt-5", "twin_maker", "subtle", None), ("claude-sonnet-4", "transition_model", "none", 0.90),
     ],
 )  # fmt: skip
-def test_only_what_the_paper_has_of_that_model_stands_beside_a_source(source, error, value) -> None:
-    assert published.rate("transition_plausibility", source, error) == value
-    assert published.rate("evidence_sufficiency", source, error) is None
+def test_the_papers_rate_attaches_by_declared_model_role_and_error(model, role, error, value) -> None:
+    found = sections_rates.find_published_rate("transition_plausibility", DeclaredModel(model, role), error)
+    assert found is not None and found.value == value
+    assert sections_rates.find_published_rate("evidence_sufficiency", DeclaredModel(model, role), error) is None
 
 
 @pytest.mark.parametrize(
-    ("sources", "value"), [(["gpt-5"], 0.93), (["gpt-5", "claude"], None), (["claude", "offline"], None), ([], None)]
-)
-def test_of_several_sources_together_the_papers_words_name_the_models_and_no_value_is_theirs(sources, value) -> None:
-    assert published.plausible(sources) == (value, "The paper has 93% for GPT-5 and 90% for Claude 4 Sonnet.")
+    "declared",
+    [
+        None, DeclaredModel("gpt-5.5", "transition_model"), DeclaredModel("my-gpt-5-finetune", "transition_model"),
+        DeclaredModel("claude-sonnet-5.5", "transition_model"), DeclaredModel("GPT-5", "transition_model"),
+    ],
+)  # fmt: skip
+def test_no_value_of_the_paper_attaches_to_a_model_it_is_not_about(declared) -> None:
+    assert sections_rates.find_published_rate("transition_plausibility", declared, "none") is None
+
+
+def test_the_rate_of_several_models_together_has_no_published_value_and_names_both() -> None:
+    kind = "transition_plausibility"
+    gpt, claude = (DeclaredModel(name, "transition_model") for name in ("gpt-5", "claude-sonnet-4"))
+    one = headline._published_rates(kind, [gpt])
+    assert one is not None and one.value == 0.93 and "n and interval not reported" in one.said
+    for models in ([gpt, claude], [gpt, None], []):
+        several = headline._published_rates(kind, models)
+        assert several == (None, "Published: 90% for claude-sonnet-4 and 93% for gpt-5 (n and interval not reported).")
 
 
 def test_what_is_unusual_about_a_rater_is_said_after_enough_answers() -> None:
@@ -227,6 +259,28 @@ def test_what_is_unusual_about_a_rater_is_said_after_enough_answers() -> None:
     assert flags[1] == "100 points fewer correct in the second half"
 
 
+def test_right_for_the_right_reason_is_the_share_of_called_errors_whose_mark_hits_the_planted_row(hand) -> None:
+    # R1 calls items 5, 6 and 7 and ticks the planted row of 5 and 6; R2 calls item 5 and ticks nothing: 2 of 4.
+    results = {
+        (row.args.get("rater"), row.args.get("source")): row for row in sections_detection.find_localisation(hand)
+    }
+    pooled = results[None, None]
+    assert (pooled.value, pooled.n["k"], pooled.n["ratings"], pooled.reference) == (0.5, 2, 4, "planted")
+    assert results["R1", None].value == 2 / 3 and results["R2", None].value == 0
+    made = sections_detection.tables(hand, [*panel.panel(hand.table), *results.values()])
+    rows = {(row["who"], row["source"]): row for row in records(made["localisation"])}
+    assert rows["all raters", "gpt-5, subtle error"]["rate"] == 0.5
+    line = next(row for row in records(made["detection"]) if row["who"] == "all raters")
+    assert (line["localised"], line["localised_of"]) == (2, 4)
+
+
+def test_errors_whose_place_is_unknown_are_counted_and_in_no_share() -> None:
+    read = reading.gather([row(1, "R1", False, **{**SUBTLE, "target": []}), row(2, "R1", True)])
+    (first, *_) = sections_detection.find_localisation(read)
+    assert (first.value, first.n["untold"], first.reason) == (None, 1, "no called error has marks that can be compared")
+    assert sections_detection.find_localisation(reading.gather([row(1, "R1", True)])) == []
+
+
 def test_misses_put_people_and_machines_on_the_same_items(hand) -> None:
     verdicts = {str(uuid.UUID(int=item)): int(item <= 6) for item in range(2, 9)}  # calls 7 and 8, judges not item 1
     machine = sections_machines.Machine("M1, gpt", "machine", verdicts, 1)
@@ -239,7 +293,10 @@ def test_misses_put_people_and_machines_on_the_same_items(hand) -> None:
     assert found["R1", "subtle", ""] == (3, 4, 0.75)
     assert found["M1, gpt", "none", ""] == (0, 3, 0)
     assert found["M1, gpt", "subtle", "volume"] == (2, 4, 0.5)
-    assert made["misses"]["notes"] == ["M1, gpt gave no verdict on 1 of 8 items; they are in no share."]
+    assert made["misses"]["notes"] == [
+        "M1, gpt gave no verdict on 1 of 8 items; they are in no share.",
+        "Reference: planted against unperturbed; a simulator's own mistakes count as false alarms.",
+    ]
     people, machine_says = records(made["fractions"])
     assert (people["k"], people["n"], machine_says["share"], machine_says["n"]) == (11, 15, 5 / 7, 7)
     cell = next(c for c in records(made["conditional_matrix"]) if (c["row"], c["col"]) == ("M1, gpt", "R1"))
@@ -259,7 +316,7 @@ def beside_classifiers(*says: str, judged: bool = True) -> tuple[dict[str, Any],
     ]
     tables = sections_machines.tables(read, every, 20, 0, 50)
     study = Study(kind="evidence_sufficiency")
-    agreed, share = headline.five(study, read, stopping.Stop(True, 60, 60, ""), tables, [])[3:]
+    agreed, share = headline.five(study, read, stopping.Stop(True, 60, 60, ""), tables, [], {})[3:]
     return agreed, share
 
 
@@ -331,12 +388,12 @@ def test_a_missing_interval_of_a_difference_is_no_reason_of_the_kappa() -> None:
 
 def test_where_no_truth_is_known_the_order_tells_of_the_pace_alone(hand) -> None:
     assert sections_raters.tables(hand, [], False, 3)["drift"]["title"] == "Correct answers from first to last item"
-    untold = reading.gather(row(item, "R1", True, truth=None) for item in (1, 2, 3))
+    untold = reading.gather(row(item, "R1", True, reference="") for item in (1, 2, 3))
     assert sections_raters.tables(untold, [], False, 3)["drift"]["title"] == "Pace from first to last item"
 
 
 def test_an_item_that_is_wrong_without_a_planted_error_is_no_false_alarm() -> None:
-    read = reading.gather([row(1, "R1", False), row(2, "R1", False, truth=False)])
+    read = reading.gather([row(1, "R1", False), row(2, "R1", False, reference="declared wrong")])
     made = sections_machines.tables(read, [], 3, 0, 0)
     found = {(m["who"], m["error"]): (m["caught"], m["n"]) for m in records(made["misses"])}
     assert found["all raters", "none"] == (1, 1)
@@ -380,7 +437,8 @@ def test_the_command_prints_the_results_of_the_document_from_the_exported_file(s
     file.write_text("".join(exports.csv_lines(study, blinded=False)), encoding="utf-8", newline="")
     out = io.StringIO()
     call_command("agreement", str(file), "--json", "--resamples", "40", stdout=out, stderr=io.StringIO())
-    results = made(study)["results"]
+    # The command's table has no marks, so that it cannot tell which called errors were located.
+    results = [one for one in made(study)["results"] if one["stat"] != "localisation"]
     assert json.loads(out.getvalue()) == json.loads(json.dumps(results))
     stats = {result["stat"]: result["n"] for result in results}
     assert stats["retest_agreement"]["items"] > 0
@@ -402,7 +460,7 @@ def test_headline_composition_and_interim_say_what_the_numbers_are_of(study) -> 
     found = made(study)
     collected, plausible, caught, agreement, auc = found["headline"]
     rows = [r for r in rating_rows(study) if r.counts]
-    genuine = [r.verdict for r in rows if r.judged and r.truth]
+    genuine = [r.verdict for r in rows if r.judged and r.reference == "unperturbed"]
     subtle = [r.verdict for r in rows if r.judged and r.perturbation == "subtle"]
     assert (collected["value"], plausible["value"]) == (len(rows), sum(genuine) / len(genuine))
     assert caught["value"] == pytest.approx(1 - sum(subtle) / len(subtle))

@@ -136,10 +136,10 @@ def test_reader_studies_are_read_back_by_our_own_reader(whole: Exported) -> None
     for place, source in enumerate(whole.table.error_sources, 1):
         (name,) = [name for name in whole.files if name.startswith(f"imrmc/{place:02}-")]
         read = imrmc.read(whole.files[name].decode())
-        own = whole.table.against_genuine(source)
+        own = whole.table.against_unperturbed(source)
         expected = {
             (own.raters[r], own.items[i]): (-s, 1 - t)
-            for r, i, s, t in zip(own.rater, own.item, own.signed, own.truth, strict=True)
+            for r, i, s, t in zip(own.rater, own.item, own.signed, own.reference, strict=True)
         }
         assert {(one.reader, one.case): (one.score, read.truth[one.case]) for one in read.readings} == expected
 
@@ -359,7 +359,7 @@ def test_reader_studies_are_made_of_the_table_that_the_analysis_is_made_of(whole
     found = judged.table(Study.objects.get(slug="export-study"))
     for name in ("items", "raters", "sources", "pairs"):
         assert getattr(found, name) == getattr(whole.table, name)
-    for name in ("item", "rater", "verdict", "confidence", "truth", "source"):
+    for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
         assert getattr(found, name).tolist() == getattr(whole.table, name).tolist()
     # Four raters of ten items, two each: every pair of raters has what its rows have in common.
     both = {(a, b): 0 for a in range(4) for b in range(a + 1, 4)}

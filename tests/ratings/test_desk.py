@@ -16,6 +16,7 @@ from rating_room import open_study, seat_in
 
 from ratings import answering, results
 from ratings.models import EVIDENCE, Assignment, ImportedItem, ItemSource, Rater, RaterProfile, Rating, Study
+from ratings.reference import find_reference
 from ratings.studies import StudyError
 from simulation.models import PERTURBATIONS
 
@@ -296,13 +297,20 @@ def with_truths(study: Study, truths: list[tuple[bool | None, str]]) -> None:
     seat = first_seat(study)
     places = seat.assignments.select_related("item").order_by("position")
     for place, (truth, perturbation) in zip(places, truths, strict=True):
+        reference = find_reference(perturbation if perturbation != "none" else None, truth)
         item = place.item
         row = ImportedItem.objects.create(
-            study=study, key=str(item.code), label="elsewhere", record={}, perturbation=perturbation, truth=truth,
+            study=study, key=str(item.code), label="elsewhere", record={}, perturbation=perturbation, truth=truth, reference=reference,
             payload=item.payload, payload_sha256=item.payload_sha256,
         )  # fmt: skip
         ItemSource.objects.create(
-            item=item, pair=uuid.uuid4(), label="elsewhere", perturbation=perturbation, truth=truth, imported=row
+            item=item,
+            pair=uuid.uuid4(),
+            label="elsewhere",
+            perturbation=perturbation,
+            truth=truth,
+            imported=row,
+            reference=reference,
         )
 
 
@@ -343,7 +351,7 @@ def test_the_result_counts_what_was_found_by_kind_and_by_confidence(judged: Rate
     assert [(share.name, share.right, share.of) for share in result.kinds] == [
         ("obvious errors found", 1, 2),
         ("subtle errors found", 0, 2),
-        ("outcomes without an error, called plausible", 1, 1),
+        ("outcomes without a planted error, called plausible", 1, 1),
     ]
     # 5: the first right, the third wrong, the fifth right; the second occasion is in none of these.
     assert [tuple(share) for share in result.confidence] == [("2", 0, 1), ("3", 0, 1), ("5", 2, 3)]

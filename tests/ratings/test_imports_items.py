@@ -113,9 +113,9 @@ def test_a_dry_run_writes_nothing_and_counts_what_there_is() -> None:
     checked = check(study, file(line(1), line(2, truth="type1"), line(3, truth="type1"), line(4, truth=None)))
     assert not checked.problems
     assert checked.sources == [
-        ("elsewhere", "none", None, 1),
-        ("elsewhere", "none", True, 1),
-        ("elsewhere", "obvious", False, 2),
+        ("elsewhere", "none", "", None, 1),
+        ("elsewhere", "none", "unperturbed", True, 1),
+        ("elsewhere", "obvious", "planted", False, 2),
     ]
     assert not ImportedItem.objects.exists()
 
@@ -259,7 +259,9 @@ def test_ids_and_looks_must_be_the_only_ones_in_the_file_and_in_the_study() -> N
     assert [(at, field) for at, field, _ in again] == [(1, "id"), (2, "")]
 
 
-@pytest.mark.parametrize("ways", [("correct", "0", 0, "none", True, " Correct "), ("type2", "2", 2, "subtle")])
+@pytest.mark.parametrize(
+    "ways", [("correct", "0", 0, "none", " Correct "), (True, "true", " TRUE"), ("type2", "2", 2, "subtle")]
+)
 def test_both_vocabularies_of_truth_are_read(ways: tuple[Any, ...]) -> None:
     checked = check(draft(), file(*(line(n, truth=truth) for n, truth in enumerate(ways))))
     assert not checked.problems
@@ -309,7 +311,46 @@ def test_an_imported_item_is_a_candidate_with_its_origin() -> None:
     assert (found.candidate.experiment, found.candidate.action) == ("caffeine", "Transfer")
     assert found.candidate.content == payload_digest(found.payload)
     row = study.imported_items.get()
-    assert found.origin == {"imported_id": row.pk, "truth": False, "target": row.target, "verdicts": {}}
+    assert found.origin == {
+        "imported_id": row.pk, "truth": False, "reference": "planted", "target": row.target, "verdicts": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({"perturbation": "none", "truth": None}, ("none", None, "unperturbed")),
+        ({"perturbation": "obvious", "truth": None}, ("obvious", False, "planted")),
+        ({"perturbation": "Subtle", "truth": None}, ("subtle", False, "planted")),
+        ({"perturbation": "subtle", "truth": "type2"}, ("subtle", False, "planted")),
+        ({"perturbation": "none", "truth": True}, ("none", True, "unperturbed")),
+        ({"perturbation": "none", "truth": False}, ("none", False, "unperturbed")),
+        ({"truth": True}, ("none", True, "declared right")),
+        ({"truth": False}, ("none", False, "declared wrong")),
+        ({"truth": None}, ("none", None, "")),
+    ],
+)
+def test_a_stated_perturbation_is_the_reference_and_a_truth_alone_is_a_declaration(
+    stated: dict[str, Any], expected: tuple[str, bool | None, str]
+) -> None:
+    study = draft()
+    take(study, file(line(1, **stated)))
+    row = study.imported_items.get()
+    assert (row.perturbation, row.truth, row.reference) == expected
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"perturbation": "none", "truth": "type1"},
+        {"perturbation": "obvious", "truth": "type2"},
+        {"perturbation": "subtle", "truth": True},
+        {"perturbation": "frozen", "truth": None},
+        {"perturbation": 1, "truth": None},
+    ],
+)
+def test_a_perturbation_that_contradicts_the_truth_or_is_unknown_is_a_problem(stated: dict[str, Any]) -> None:
+    assert [(at, field) for at, field, _ in problems(draft(), line(1, **stated))] == [(1, "perturbation")]
 
 
 def test_a_study_that_shows_the_goal_takes_no_item_without_one() -> None:

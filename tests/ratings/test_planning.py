@@ -99,7 +99,7 @@ def check_order(own: list[Place], study: Drawn) -> None:
         assert place.slot is None
         assert place.position - first[place.key].position > study.distance
         assert place[5:] == first[place.key][5:]
-    arms = Counter(Arm(*place[5:]) for place in first.values())
+    arms = Counter(Arm(*place[5:8]) for place in first.values())
     assert len(arms) <= 1 if study.by == "rater" else max(arms[a] for a in ARMS) - min(arms[a] for a in ARMS) <= 1
 
 
@@ -162,7 +162,7 @@ def test_arms_by_item_are_even_within_each_source_of_a_rater() -> None:
     planned = [Planned(str(n), (NONE, OBVIOUS)[n % 2], str(n), 1) for n in range(24)]
     places = assign(planned, 1, 1, arms=ARMS, by="item")
     # Twelve items of a source, four arms: three times each.
-    seen = Counter((int(place.key) % 2, Arm(*place[5:])) for place in places)
+    seen = Counter((int(place.key) % 2, Arm(*place[5:8])) for place in places)
     assert seen == {(source, arm): 3 for source in (0, 1) for arm in ARMS}
 
 

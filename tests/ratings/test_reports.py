@@ -141,12 +141,12 @@ def test_an_item_is_disputed_when_most_of_two_or_more_raters_say_otherwise(admin
     assert disputed() == 10
     lines = [item_lines.line(row) for row in item_lines.item_lines(study)]
     assert [line.disputed for line in lines] == [True] * 10 + [False] * 30
-    assert {(line.truth, line.yes, line.judged, line.cannot_judge) for line in lines[:10]} == {(False, 2, 2, 0)}
+    assert {(line.reference, line.yes, line.judged, line.cannot_judge) for line in lines[:10]} == {("planted", 2, 2, 0)}
     # One against one is no majority, and one alone neither.
     one, _ = Rating.objects.filter(assignment__item__code=lines[0].code)
     Rating.objects.filter(pk=one.pk).update(verdict=False)
     assert disputed() == 9
     Rating.objects.filter(pk=one.pk).update(verdict=None, confidence=None, cannot_judge=True)
     assert disputed() == 9
-    ItemSource.objects.update(truth=None)
+    ItemSource.objects.update(reference="")
     assert disputed() == 0

@@ -98,11 +98,23 @@ def test_the_papers_eight_configurations_are_there(
 
 
 def test_all_the_papers_casts_share_its_transition_model_classifier_and_panel(shipped: ModelFiles) -> None:
-    papers = [entry for entry in shipped.casts if entry["name"].startswith("paper")]
+    papers = [
+        entry
+        for entry in shipped.casts
+        if entry["name"].startswith("paper") and entry["name"] != "paper-gpt-5-simulator"
+    ]
     rest = [{role: entry[role] for role in ("transition_model", "evidence_classifier", "panel")} for entry in papers]
     assert len(papers) == 6 and rest == rest[:1] * 6
     panel = [player["model"] for player in papers[0]["panel"]]
     assert panel == ["claude-sonnet-4", "gpt-4o", "gemini-2.5-flash", "qwen3-235b-thinking", "deepseek-r1"]
+
+
+def test_the_papers_agents_are_asked_plainly_and_gpt_5_simulates_and_writes_twins_too(shipped: ModelFiles) -> None:
+    casts = {entry["name"]: entry for entry in shipped.casts}
+    assert {entry["agent"]["scaffold"] for name, entry in casts.items() if name.startswith("paper")} == {"plain"}
+    # The transition model of a cast writes its twins (casting.perturber).
+    assert casts["paper-gpt-5-simulator"]["transition_model"]["model"] == "gpt-5"
+    assert casts["current-gpt-6.1-sol-simulator"]["transition_model"]["model"] == "gpt-6.1-sol"
 
 
 def test_what_has_become_of_the_papers_models_is_said_with_source_and_day(shipped: ModelFiles) -> None:

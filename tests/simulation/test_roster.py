@@ -59,7 +59,7 @@ def own_cast(folder: Path, provider: str = "local", **changes: Any) -> Path:
 @pytest.mark.usefixtures("shipped")
 def test_loading_again_changes_nothing_and_a_changed_file_is_told_apart(tmp_path: Path) -> None:
     again = fixtures.load_models(fixtures.read_models(FILES))
-    assert again == {"models": (0, 0, 12), "prices": (0, 0, 13), "casts": (0, 0, 14)}
+    assert again == {"models": (0, 0, 12), "prices": (0, 0, 13), "casts": (0, 0, 16)}
     files = fixtures.read_models(FILES)
     files.models[0]["prices"][0]["input"] = "1.30"
     assert fixtures.load_models(files)["prices"] == (0, 1, 12)
@@ -201,7 +201,7 @@ def test_a_person_takes_the_agents_place_and_the_others_play_as_in_the_cast() ->
 @pytest.mark.usefixtures("shipped")
 def test_all_casts_are_told_in_two_queries(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(2):
-        assert len(roster.casts(KEYS)) == 3 + 14
+        assert len(roster.casts(KEYS)) == 3 + 16
 
 
 @pytest.mark.usefixtures("shipped")

@@ -92,8 +92,8 @@ def test_each_error_source_stands_against_all_right_items_and_beside_the_sources
     table = simulated(1)
     found = auc.panel(table, 0, 0)
     for source in (None, "obvious", "subtle"):
-        own = table.where(table.truth >= 0) if source is None else table.against_genuine(source)
-        expected = roc_auc_score(own.truth, own.signed)  # scikit-learn's, computed
+        own = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
+        expected = roc_auc_score(own.reference, own.signed)  # scikit-learn's, computed
         assert one(found, "auc_signed", **({"source": source} if source else {})).value == pytest.approx(expected)
     assert one(found, "auc_signed", source="obvious").value > one(found, "auc_signed", source="subtle").value
 
@@ -172,9 +172,9 @@ def test_with_fewer_than_three_raters_only_items_are_drawn_again(raters: int) ->
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([], "no rating has a known truth"),
-        ([Row("a", "R", 1, 3)], "no rating has a known truth"),
-        ([Row("a", "R", 1, None, 1)], "no rating with a known truth has a confidence"),
+        ([], "no rating has a known reference"),
+        ([Row("a", "R", 1, 3)], "no rating has a known reference"),
+        ([Row("a", "R", 1, None, 1)], "no rating with a known reference has a confidence"),
         ([Row("a", "R", 1, 3, 1)], "no rating is incorrect"),
         ([Row("a", "R", 1, 3, 0)], "no rating is correct"),
     ],

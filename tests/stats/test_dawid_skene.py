@@ -98,9 +98,9 @@ def test_numbers_are_labelled_an_estimate() -> None:
 
 def test_two_raters_or_a_known_truth_leave_nothing_to_estimate() -> None:
     two = build([Row(str(i), who, i % 2) for i in range(4) for who in "ab"])
-    known = build([Row(str(i), who, i % 2, truth=1) for i in range(4) for who in "abc"])
+    known = build([Row(str(i), who, i % 2, reference=1) for i in range(4) for who in "abc"])
     assert dawid_skene.estimates(two)[0].reason == "a latent truth needs 3 raters or more; there are 2"
-    assert dawid_skene.estimates(known)[0].reason == "the truth of items is known; nothing needs estimating"
+    assert dawid_skene.estimates(known)[0].reason == "items have a known reference; nothing needs estimating"
     with pytest.raises(ValueError, match="3 raters"):
         dawid_skene.of_table(two)
 

@@ -110,7 +110,7 @@ def test_the_mean_of_one_rater_is_hers_with_her_interval() -> None:
 
 def test_raters_without_a_class_have_no_d_prime_and_are_left_out_of_the_mean() -> None:
     found = detection.detection(called(A=(9, 1, 1, 9), B=(5, 5, 0, 0), C=(8, 2, 2, 8)))
-    assert one(found, "dprime", rater="B").reason == "no rating is of a right item"
+    assert one(found, "dprime", rater="B").reason == "no rating is of an unperturbed item"
     assert one(found, "specificity", rater="B").value is None
     assert one(found, "sensitivity", rater="B").value == 0.5
     mean = one(found, "dprime", mean_over="raters")
@@ -121,9 +121,9 @@ def test_every_rater_has_a_row_even_where_no_truth_is_known() -> None:
     found = detection.detection(build([Row("a", "R", 1, 3), Row("a", "S", 1, 3)]))
     for rater in "RS":
         row = one(found, "dprime", rater=rater)
-        assert (row.value, row.reason) == (None, "no rating has a known truth")
+        assert (row.value, row.reason) == (None, "no rating has a known reference")
     found = detection.detection(build([Row("a", "R", 1, 3, 1, "good"), Row("b", "S", 1, 3, 0, "bad")]))
-    assert one(found, "criterion_c", rater="R", source="bad").reason == "no rating is of a wrong item"
+    assert one(found, "criterion_c", rater="R", source="bad").reason == "no rating is of an item with a planted error"
 
 
 def test_verdicts_all_alike_take_the_design_effect_of_the_other_sources() -> None:
@@ -138,10 +138,10 @@ def test_verdicts_all_alike_take_the_design_effect_of_the_other_sources() -> Non
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([], "no rating has a known truth"),
-        ([Row("a", "R", 1, 3)], "no rating has a known truth"),
-        ([Row("a", "R", 1, 3, 1)], "no rating is of a wrong item"),
-        ([Row("a", "R", 1, 3, 0)], "no rating is of a right item"),
+        ([], "no rating has a known reference"),
+        ([Row("a", "R", 1, 3)], "no rating has a known reference"),
+        ([Row("a", "R", 1, 3, 1)], "no rating is of an item with a planted error"),
+        ([Row("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
     ],
 )
 def test_without_errors_or_right_items_d_prime_says_so(rows: list[Row], reason: str) -> None:

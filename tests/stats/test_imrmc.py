@@ -36,7 +36,7 @@ def test_a_file_holds_the_sizes_the_truth_of_each_case_and_the_readings_of_one_e
 
 
 def test_what_was_written_reads_back_the_same() -> None:
-    whole = TABLE.against_genuine("subtle")
+    whole = TABLE.against_unperturbed("subtle")
     back = imrmc.read(written(TABLE, "subtle"))
     rows = back.table("rating").rows()
     expected = [row for row in whole.rows() if row.confidence is not None]

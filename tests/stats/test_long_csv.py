@@ -180,8 +180,8 @@ def test_categories_that_differ_only_in_case_are_told() -> None:
 def test_truth_source_pair_and_confidence_are_read_where_they_are() -> None:
     found = read("item,rater,verdict,confidence,truth,source,pair\na,x,1,4.0,true,gpt,p1\nb,x,0,,,,\n")
     first, second = found.table.rows()
-    assert (first.confidence, first.truth, first.source, first.pair) == (4, 1, "gpt", "p1")
-    assert (second.confidence, second.truth, second.source, second.pair) == (None, None, "no source given", "")
+    assert (first.confidence, first.reference, first.source, first.pair) == (4, 1, "gpt", "p1")
+    assert (second.confidence, second.reference, second.source, second.pair) == (None, None, "no source given", "")
 
 
 def test_ratings_without_a_source_are_a_group_of_their_own_only_beside_others() -> None:
@@ -193,7 +193,7 @@ def test_columns_may_be_called_otherwise() -> None:
     found = read(
         "Item,Rater,Verdict,Ground truth,Model\na,x,1,0,gpt\n", truth="Ground truth", source="model"
     ).table.rows()[0]
-    assert (found.truth, found.source) == (0, "gpt")
+    assert (found.reference, found.source) == (0, "gpt")
 
 
 def test_a_column_that_was_asked_for_must_be_there() -> None:
@@ -302,7 +302,27 @@ def test_what_could_not_be_judged_is_left_out_and_said() -> None:
 
 def test_truths_of_categories_are_not_used_and_that_is_told() -> None:
     found = read("item,rater,verdict,truth\na,x,A,A\nb,x,B,A\n")
-    assert found.notes == ("the truths are not used: the verdicts are categories",)
+    assert found.notes == ("references and truths are not used: the verdicts are categories",)
+
+
+def test_a_perturbation_decides_the_reference_and_a_truth_stands_in_where_none_is_stated() -> None:
+    found = read(
+        "item,rater,verdict,perturbation,truth\na,x,1,none,\nb,x,0,subtle,\nc,x,1,none,0\nd,x,1,,1\ne,x,1,,0\nf,x,1,,\n"
+    ).table
+    # c is unperturbed although its simulator was wrong; d and e are declared; nothing is known of f.
+    assert found.item_reference.tolist() == [1, 0, 1, 1, 0, -1]
+    assert found.reference_name == "mixed"
+    assert read("item,rater,verdict,perturbation\na,x,1,none\nb,x,0,subtle\n").table.reference_name == "planted"
+    assert read("item,rater,verdict,truth\na,x,1,1\nb,x,0,0\n").table.reference_name == "declared"
+    assert read("item,rater,verdict\na,x,1\n").table.reference_name == "unknown"
+
+
+def test_an_export_states_its_references_and_an_empty_one_is_not_known() -> None:
+    found = read("item,rater,verdict,perturbation,truth,reference\na,x,1,none,,unperturbed\nb,x,0,none,1,\n").table
+    assert found.item_reference.tolist() == [1, -1]
+    assert problems("item,rater,verdict,reference\na,x,1,right\n") == [
+        "line 2, column reference: is 'right'; it must be planted, unperturbed, declared wrong, declared right, or empty"
+    ]
 
 
 def test_our_own_export_is_read_as_the_study_counts() -> None:
@@ -319,7 +339,7 @@ def test_our_own_export_is_read_as_the_study_counts() -> None:
         )
     )
     found = read(text)
-    assert [(row.item, row.source, row.truth) for row in found.table.rows()] == [
+    assert [(row.item, row.source, row.reference) for row in found.table.rows()] == [
         ("i1", "gpt", 1), ("i2", "gpt, subtle", 0),
     ]  # fmt: skip
     assert found.repeats == (Repeat("i1", "R1", 1, 0),)

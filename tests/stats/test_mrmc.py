@@ -184,11 +184,11 @@ def test_a_rater_with_one_error_leaves_the_variance_of_these_raters_unknown() ->
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([Row("a", "R", 1, 3)], "no rating has a known truth"),
-        ([Row("a", "R", 1, 3, 1)], "no rating is of a wrong item"),
-        ([Row("a", "R", 1, 3, 0)], "no rating is of a right item"),
-        ([Row("a", "R", 1, None, 1), Row("b", "R", 1, None, 0)], "no rating with a known truth has a confidence"),
-        ([Row("a", "R", 1, 3, 1), Row("b", "S", 1, 3, 0)], "no rater has rated both right and wrong items"),
+        ([Row("a", "R", 1, 3)], "no rating has a known reference"),
+        ([Row("a", "R", 1, 3, 1)], "no rating is of an item with a planted error"),
+        ([Row("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
+        ([Row("a", "R", 1, None, 1), Row("b", "R", 1, None, 0)], "no rating with a known reference has a confidence"),
+        ([Row("a", "R", 1, 3, 1), Row("b", "S", 1, 3, 0)], "no rater has rated both unperturbed and planted items"),
     ],
 )
 def test_without_an_area_the_reason_says_what_is_missing(rows: Sequence[Row], reason: str) -> None:

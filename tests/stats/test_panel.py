@@ -82,7 +82,7 @@ def test_averages_for_one_are_the_same_where_all_pairs_have_enough(rows) -> None
 
 def test_an_average_that_was_taken_for_one_is_the_one_computed_for_one() -> None:
     # All pairs share 48 items and there is one source, so the panel does not draw again for 1.
-    whole = build([row._replace(source="all", truth=None) for row in study().rows()])
+    whole = build([row._replace(source="all", reference=None) for row in study().rows()])
     taken = [row for row in panel.panel(whole, resamples=40) if row.args.get("min_overlap") == 1]
     computed = [row for row in panel.panel(whole, resamples=40, min_overlap=1) if row.args.get("min_overlap") == 1]
     assert taken == computed and taken
@@ -98,7 +98,9 @@ def test_the_same_ratings_and_seed_give_the_same_bytes_in_any_order(rows) -> Non
 
 def test_json_is_one_list_with_the_promised_keys(rows) -> None:
     data = json.loads("".join(panel.json_lines(rows)))
-    assert all(list(row) == ["stat", "args", "value", "low", "high", "method", "n", "reason"] for row in data)
+    assert all(
+        list(row) == ["stat", "args", "value", "low", "high", "method", "n", "reason", "reference"] for row in data
+    )
     assert json.loads("".join(panel.json_lines([]))) == []
 
 
@@ -137,7 +139,7 @@ def test_one_of_a_kind_is_counted_in_the_singular() -> None:
     }
     line = panel.sections([estimate("dprime", 0.5, n)])[0].lines[0]
     assert line.n == (
-        "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of right items, 2 verdicts 1"
+        "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of unperturbed items, 2 verdicts 1"
     )
     assert panel.about(build([Row("i", "a", 1, 3, 1)]), {"surplus": 1})[0] == "1 rating of 1 item by 1 rater."
 
@@ -151,11 +153,11 @@ def test_resamples_that_were_never_drawn_are_not_called_undefined(rows) -> None:
 def test_what_is_undefined_throughout_for_one_reason_is_one_line() -> None:
     own = build([Row(str(i), who, i % 2) for i in range(3) for who in "abcde"])
     text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), []))
-    assert "    all 6 undefined: no rating has a known truth" in text
+    assert "    all 6 undefined: no rating has a known reference" in text
 
 
 def test_repeats_and_a_latent_truth_join_the_panel() -> None:
-    blind = build([row._replace(truth=None) for row in study().rows()])
+    blind = build([row._replace(reference=None) for row in study().rows()])
     rows = panel.panel(blind, [Repeat("model a-0", "R0", 1, 1), Repeat("model a-1", "R0", 1, 0)], resamples=0)
     assert one(rows, "retest_agreement").value == 1 / 2
     assert one(rows, "dawid_skene_prevalence", category=1).method == "estimate"

@@ -214,7 +214,7 @@ def test_a_kappa_that_hangs_on_one_rater_is_not_planned() -> None:
 
 
 def test_while_no_truth_may_be_seen_the_auc_is_planned() -> None:
-    blind = build([row._replace(truth=None, source="all") for row in study().rows()])
+    blind = build([row._replace(reference=None, source="all") for row in study().rows()])
     assert {step.what for step in precision.next_steps(blind)} == {"rate", "kappa"}
     planned = precision.planned_auc_steps(precision.design_of(blind))
     assert planned[0].now and planned[0].half_width > planned[1].half_width

@@ -5,9 +5,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import inviting, protocols, studies
+from ratings import empty_cells, inviting, protocols, studies
+from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
+from ratings.stats.nouns import counted
 from ratings.studies import StudyError
 
 
@@ -20,12 +22,15 @@ class Command(BaseCommand):
         parser.add_argument(
             "--raters", type=int, help="number of seats; prints their links. Default: as few as will do"
         )
+        parser.add_argument("--json", action="store_true", help="print the plan as JSON instead; not with --open")
         parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is, for the links printed")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["raters"] is not None and not (options["open"] and 1 <= options["raters"] <= protocols.MOST_RATERS):
             most = protocols.MOST_RATERS
             raise CommandError(f"--raters is a number of seats from 1 to {most} and goes with --open", returncode=2)
+        if options["json"] and options["open"]:
+            raise CommandError("--json prints the plan of a draft; it does not go with --open", returncode=2)
         try:
             self._make(_document(options["protocol"]), options)
         except ProtocolError as error:
@@ -37,6 +42,10 @@ class Command(BaseCommand):
     def _make(self, document: Any, options: dict[str, Any]) -> None:
         study = studies.create_study(studies.read_protocol(document))
         lines = [f"Made study {study.slug} ({study.code}), a draft"]
+        if options["json"]:
+            lines = [json.dumps(_plan(study, options["raters"]), indent=2, ensure_ascii=False)]
+        else:
+            lines += _warnings(study, options["raters"])
         if options["open"]:
             studies.open_study(study, options["raters"])
             seats = list(study.raters.order_by("pk"))
@@ -44,6 +53,33 @@ class Command(BaseCommand):
             if options["raters"] is not None:
                 lines += [f"{seat.label}  {options['url'].rstrip('/')}/r/{inviting.invite(seat)}/" for seat in seats]
         self.stdout.write("\n".join(lines))
+
+
+def _plan(study: Study, raters: int | None) -> dict[str, Any]:
+    """The plan as opening would make it now, or why it cannot be made."""
+    try:
+        return empty_cells.plan_to_json(study, raters)
+    except PlanError as error:
+        return {"study": study.slug, "problems": [str(error)]}
+
+
+def _warnings(study: Study, raters: int | None) -> list[str]:
+    """What its results will lack, line by line; nothing where the pool cannot fill it yet."""
+    try:
+        found = empty_cells.forecast(study, raters)
+    except PlanError as error:
+        return [f"It cannot be opened yet: {error}"]
+    if found.skipped:
+        return [found.skipped]
+    lines = [f"  {_said(line)}" for line in found.by_design]
+    head = "Results that will be empty with this design:" if lines else "This design leaves no result empty."
+    more = sum(not one.sure for one in found.warnings)
+    rest = f"{counted(more, 'result')} more may be empty, depending on the answers: see its page Who rates what."
+    return [head, *lines, *([rest] if more else [])]
+
+
+def _said(line: empty_cells.Line) -> str:
+    return f"no {line.missing} of {'; '.join(line.results)}: {line.reasons[0]}. To change it, {line.change}."
 
 
 def _document(path: Path) -> Any:

@@ -38,11 +38,13 @@ class Command(BaseCommand):
         self._tell(checked, options["dry_run"])
 
     def _tell(self, checked: Checked, dry: bool) -> None:
-        for label, perturbation, truth, count in checked.sources:
+        for label, _, reference, truth, count in checked.sources:
             known = {True: "right", False: "wrong", None: "truth unknown"}[truth]
-            self.stdout.write(f"{count:>6}  {plain(label)}, {perturbation}, {known}")
+            self.stdout.write(f"{count:>6}  {plain(label)}, {reference or 'reference unknown'}, {known}")
         if checked.plain:
             self.stdout.write(f"{checked.plain} will be shown as plain lists: what goes on from what is not certain.")
         if checked.held:
             self.stdout.write(f"{checked.held} hold words that might give them away and wait in quarantine.")
+            for line in checked.held_lines:
+                self.stdout.write(f"  {plain(str(line))}")
         self.stdout.write(f"{counted(len(checked.items), 'item')} {'would be imported' if dry else 'imported'}.")

@@ -1,0 +1,150 @@
+"""A study of outcomes that language models simulated: page, files, API and docs name one reference and agree on its numbers."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import api_client
+import exported
+import factories
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from ratings import exports, simulated
+from ratings.analyses import store
+from ratings.analyses.filters import Filters
+from ratings.analyses.tables import records
+from ratings.models import ItemSource, Study
+from ratings.stats import imrmc, long_csv
+from ratings.stats.table import DECLARED, MIXED, PLANTED, REFERENCES, UNKNOWN
+from simulation.models import Run
+
+pytestmark = pytest.mark.django_db
+DOCS = Path(__file__).parents[2] / "docs"
+SENTENCE = REFERENCES[PLANTED]
+
+
+@pytest.fixture
+def boss() -> User:
+    return User.objects.create_superuser("boss", password="a password for tests only")
+
+
+@pytest.fixture
+def study(boss: User) -> Study:
+    """Forty steps that a language model simulated and forty twins, rated by six simulated raters each and unblinded."""
+    factories.pool(40)
+    Run.objects.update(setup={"cast": {"transition_model": {"model": "claude-sonnet-4"}}})
+    sources = [
+        {"cast": "offline", "perturbation": "none", "count": 20},
+        {"cast": "offline", "perturbation": "obvious", "count": 10},
+        {"cast": "offline", "perturbation": "subtle", "count": 10},
+    ]
+    study = factories.open_study(raters=6, slug="models", sources=sources, ratings_per_item=6, design="crossed")
+    simulated.simulate_raters(study, 6, 0.9, 0.4, 0.9, seed=3)
+    return factories.unblinded(study, boss)
+
+
+def analysis(study: Study) -> dict[str, Any]:
+    return store.compute(study, Filters()).document
+
+
+def test_the_truth_of_a_models_outcome_is_unknown_and_its_reference_is_known(study: Study) -> None:
+    rows = set(ItemSource.objects.values_list("perturbation", "reference", "truth"))
+    assert rows == {
+        ("none", "unperturbed", None), ("obvious", "planted", False), ("subtle", "planted", False),
+    }  # fmt: skip
+
+
+def test_every_number_on_errors_is_defined_although_no_truth_is_known(study: Study) -> None:
+    document = analysis(study)
+    values = {entry["key"]: entry["value"] for entry in document["headline"]}
+    assert None not in values.values()
+    pooled = {
+        row["stat"]: row
+        for row in document["results"]
+        if row["reference"] and not {"rater", "source"} & set(row["args"])
+    }
+    assert {
+        "specificity",
+        "sensitivity",
+        "dprime",
+        "criterion_c",
+        "auc_signed",
+        "mrmc_mean_auc",
+        "auc_confidence_correct",
+    } <= set(pooled)
+    assert [name for name, row in pooled.items() if row["value"] is None] == []
+    # 20 unperturbed items and 20 planted ones, six ratings each: the paper's quantity is of all 240.
+    assert pooled["auc_confidence_correct"]["n"]["ratings"] == 240
+    assert (pooled["specificity"]["n"]["ratings"], pooled["sensitivity"]["n"]["ratings"]) == (120, 120)
+
+
+def test_page_json_csv_archive_imrmc_api_and_docs_name_the_same_reference_and_numbers(
+    study: Study, boss: User, client: Client
+) -> None:
+    document = analysis(study)
+    detection = {row["source"]: row for row in records(document["tables"]["detection"]) if row["who"] == "all raters"}
+    specificity = detection["all errors"]["specificity"]
+    assert (document["reference"]["name"], document["reference"]["items"]) == (PLANTED, 40)
+
+    client.force_login(boss)
+    page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
+    assert SENTENCE.replace("'", "&#x27;") in page
+    table = client.get(reverse("ratings:table_csv", args=[study.slug, "detection"])).getvalue().decode("utf-8-sig")
+    first = exported.rows(table.encode())[0]
+    assert (float(first["specificity"]), first["reference_name"]) == (pytest.approx(specificity, abs=5e-4), PLANTED)
+
+    ratings = "".join(exports.csv_lines(study, blinded=False)).encode()
+    read = long_csv.read(
+        ratings.splitlines(keepends=True), None, lambda source, error: f"{source}, {error} error"
+    ).table
+    assert read.reference_name == PLANTED and (read.item_reference == 1).sum() == (read.item_reference == 0).sum() == 20
+
+    files = exported.unzipped(exported.zipped(study, blinded=False))
+    assert json.loads(files["results.json"]) == document
+    assert SENTENCE in files["methods.txt"].decode()
+    assert {row["reference"] for row in exported.rows(files["items.csv"])} == {"planted", "unperturbed"}
+    names = [name for name in files if name.endswith(".imrmc")]
+    assert len(names) == 2
+    for name in names:
+        text = files[name].decode()
+        assert f"Reference: {SENTENCE}." in text and "N0: 20\nN1: 10\n" in text
+        assert sorted(imrmc.read(text).truth.values()) == [0] * 20 + [1] * 10
+
+    program = api_client.program(boss, "statistics:read", "items:unblinded", "items:blinded", "studies:read")
+    answer = program.get(f"/studies/{study.slug}/statistics").json()
+    assert (
+        answer["reference"] == document["reference"]
+        and answer["tables"]["detection"] == document["tables"]["detection"]
+    )
+    items = program.rows(f"/studies/{study.slug}/items")
+    assert {(item["source"]["reference"], item["source"]["truth"]) for item in items} == {
+        ("unperturbed", None), ("planted", False),
+    }  # fmt: skip
+
+    docs = " ".join((DOCS / "statistics.md").read_text().split())
+    for sentence in REFERENCES.values():
+        assert sentence in docs
+
+
+@pytest.mark.parametrize(
+    ("references", "name"),
+    [
+        (("planted", "unperturbed"), PLANTED), (("declared wrong", "declared right"), DECLARED),
+        (("planted", "declared right"), MIXED), (("", ""), UNKNOWN),
+    ],
+)  # fmt: skip
+def test_what_errors_are_told_from_is_named_by_what_the_items_state(
+    study: Study, references: tuple[str, str], name: str
+) -> None:
+    ItemSource.objects.filter(reference="planted").update(reference=references[0])
+    ItemSource.objects.filter(reference="unperturbed").update(reference=references[1])
+    document = analysis(study)
+    assert document["reference"]["name"] == name
+    assert any(REFERENCES[name] in note for note in document["notes"])
+    known = {
+        row["stat"]: row["value"] for row in document["results"] if row["stat"] in ("plausibility_rate", "specificity")
+    }
+    assert known["plausibility_rate"] is not None and (known["specificity"] is None) == (name == UNKNOWN)

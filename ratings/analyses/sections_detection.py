@@ -9,7 +9,8 @@ from ratings.analyses.reading import Reading
 from ratings.analyses.tables import Json, table
 from ratings.stats import auc, roc
 from ratings.stats.estimates import Estimate
-from ratings.stats.table import Bools
+from ratings.stats.localisation import LOCALISATION, Marked, localisation
+from ratings.stats.table import REFERENCES, UNKNOWN, Bools
 
 EVERYBODY, EVERY_ERROR = "all raters", "all errors"
 _STATS = ("sensitivity", "specificity", "dprime", "criterion_c", "mrmc_mean_auc")
@@ -18,17 +19,27 @@ Found = Mapping[tuple[str, str, str], Estimate]
 
 def tables(read: Reading, results: Sequence[Estimate]) -> dict[str, Json]:
     """roc and detection; empty where no error is known."""
-    curves = roc.curves(read.table)
+    curves, name = roc.curves(read.table), read.table.reference_name
     points = [
-        [curve.source, point.threshold, point.false_alarm_rate, point.hit_rate, curve.n_error, curve.n_genuine]
+        [curve.source, point.threshold, point.false_alarm_rate, point.hit_rate, curve.n_error, curve.n_genuine, name]
         for curve in curves
         for point in curve.points
     ]
+    rows = list(_detection(read, results))
+    located = [_localisation_row(row) for row in results if row.stat == LOCALISATION]
     missing = [f"{curve.source}: {curve.reason}." for curve in curves if curve.reason]
     return {
-        "roc": table("roc", points, notes=missing),
-        "detection": table("detection", _detection(read, results)),
+        "roc": table("roc", points, notes=[*missing, *reference_note(read, bool(points))]),
+        "localisation": table("localisation", located, notes=reference_note(read, bool(located))),
+        "detection": table("detection", rows, notes=reference_note(read, bool(rows))),
     }
+
+
+def reference_note(read: Reading, has_rows: bool) -> list[str]:
+    """Return the sentence that names the reference of a table's numbers, or why the table is empty."""
+    if not has_rows and read.table.reference_name != UNKNOWN:
+        return []
+    return [f"Reference: {REFERENCES[read.table.reference_name]}."]
 
 
 def _detection(read: Reading, results: Sequence[Estimate]) -> Iterator[list[Any]]:
@@ -55,7 +66,7 @@ def _line(read: Reading, found: Found, rater: str, source: str) -> list[Any]:
     return [
         rater or EVERYBODY, source or EVERY_ERROR, *counts, hit.value, hit.low, hit.high, right.value,
         d_prime.value, c.value, area.value, area.low, area.high, *_located(read, rater, source),
-        _reasons(hit, d_prime, area),
+        _reasons(hit, d_prime, area), read.table.reference_name,
     ]  # fmt: skip
 
 
@@ -73,12 +84,40 @@ def _reasons(hit: Estimate, d_prime: Estimate, area: Estimate) -> str:
     return "; ".join(f"{name}: {row.reason}" for row, name in told if row.reason)
 
 
+def find_localisation(read: Reading) -> list[Estimate]:
+    """Return the shares of called errors whose mark hits the planted row: all, by source, by rater, by rater and source.
+
+    Nothing where no rater was asked for marks or no error was planted: the question does not arise.
+    """
+    if all(arm.marks in ("", "off") for arm in read.arms) or not (read.reference == 0).any():
+        return []
+    columns = read.columns
+    called = np.flatnonzero(columns.judged & (columns.verdict == 0) & (read.reference == 0))
+    marked = [
+        Marked(
+            read.items[columns.item[at]].code,
+            read.raters[columns.rater[at]],
+            str(read.source[at]),
+            None if columns.localised[at] < 0 else bool(columns.localised[at]),
+        )
+        for at in called
+    ]
+    return [row._replace(reference=read.table.reference_name) for row in localisation(marked)]
+
+
+def _localisation_row(row: Estimate) -> list[Any]:
+    who, source = row.args.get("rater", EVERYBODY), row.args.get("source", EVERY_ERROR)
+    n = row.n
+    counts = n["k"], n["ratings"], row.value, row.low, row.high, n["items"], n["raters"], n["untold"]
+    return [who, source, *counts, row.reason, row.reference]
+
+
 def _located(read: Reading, rater: str, source: str) -> list[int]:
-    """Error ratings that say no and tick the planted row, and those where that could be asked."""
-    mine: Bools = read.columns.judged & (read.columns.localised >= 0)
+    """Return how many called errors have a mark on the planted row, and how many could have one."""
+    mine: Bools = read.columns.judged & (read.columns.localised >= 0) & (read.columns.verdict == 0)
     if rater:
         mine = mine & (read.columns.rater == read.raters.index(rater))
-    mine = mine & (read.truth == 0)
+    mine = mine & (read.reference == 0)
     if source:
         mine = mine & (read.source == source)
     return [int((read.columns.localised[mine] == 1).sum()), int(mine.sum())]

@@ -9,17 +9,18 @@ BIN := .venv/bin
 BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
-.PHONY: demo test thorough serve worker lint fix bench soak lock audit
+.PHONY: demo paper test thorough serve worker lint fix bench soak lock audit
 .DEFAULT_GOAL := demo
 
 demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
+paper: .venv/app ; @exec $(BIN)/python manage.py paper $(if $(MAX_COST),--max-cost $(MAX_COST)) $(ARGS)
 serve: .venv/app ; @exec $(BIN)/python manage.py serve --port $(PORT)
 worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
 thorough: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) -m thorough $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
 bench: .venv/app ; @missed=0; for name in $(BENCHES); do $(BIN)/python -m bench.$$name || missed=1; done; exit $$missed
-soak: .venv/tests ; @$(BIN)/python tests/system.py && $(BIN)/python tests/soak.py $(ARGS)
+soak: .venv/tests ; @$(BIN)/python tests/system.py && PYTHONPATH=. $(BIN)/python tests/soak.py $(ARGS)
 fix: .venv/tests ; $(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 lock: .tools/done ; .tools/bin/python tests/lock.py

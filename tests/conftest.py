@@ -7,8 +7,9 @@ from pathlib import Path
 
 import emptying
 import pytest
-from model_server import Server, running
 from services import PostgresCluster, RedisServer
+
+from simulation.scripted_server import Server, running
 
 # Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"

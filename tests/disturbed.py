@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
-from model_server import Server
 from never import WRONG
 from services import PostgresCluster
 from warm_processes import Forked, Warm
+
+from simulation.scripted_server import Server
 
 EXPERIMENT = "zebrafish-genotyping"
 CELERY = ("celery", "worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "error")

@@ -1,4 +1,4 @@
-"""python tests/soak.py: a site in use, at full size, while all its parts are killed and restarted.
+"""make soak: a site in use, at full size, while all its parts are killed and restarted.
 
 Twenty raters over HTTP and twenty episodes of language models at a time, on PostgreSQL, Redis, gunicorn and Celery workers of
 its own. A line a minute; at the end everything that must hold is looked at, the report is written, and the soak ends with 1
@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 
 import disturbed
 from disturbed import CAPPED, ORDER, House
-from model_server import spawned
 from services import PostgresCluster, RedisServer
 from soaking import confirmed, report, rooms
 from soaking.rater import Rater
 from soaking.striking import Strikes
 from soaking.web import Web
 from warm_processes import Warm
+
+from simulation.scripted_server import spawned
 
 HUNDRED = 100  # steps: the models end an attempt by themselves long before
 LONG = 25  # calls of an episode, one after the other

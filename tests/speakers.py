@@ -1,4 +1,4 @@
-"""Casts of language models for tests: their models live on the local server of tests/model_server."""
+"""Casts of language models for tests: their models live on the local server of simulation/scripted_server."""
 
 from datetime import date
 from decimal import Decimal

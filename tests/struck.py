@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import speakers
 from django.conf import settings
-from model_server import Server
 from small_lab import material
 
 from simulation import laboratory, queueing, workers
 from simulation.lab.actions import Action
 from simulation.models import CatalogueEntry, Episode, Experiment, ModelCall, ProviderGate, Transition, Twin
+from simulation.scripted_server import Server
 
 # All that the models of the local server do, and the two ends.
 _ACTIONS = (

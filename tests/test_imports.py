@@ -13,6 +13,7 @@ ALLOWED = {
     "simulation/checker": ("simulation.lab", "simulation.checker"),
     "simulation/offline": ("simulation.lab", "simulation.offline"),
     "simulation/providers": ("simulation.providers",),
+    "simulation/scripted_server": ("simulation.scripted_server",),
     "simulation/llm": ("simulation.lab", "simulation.checker", "simulation.providers.base", "simulation.llm"),
     "simulation/pricing.py": ("simulation.providers.base",),
     "simulation/setups.py": ("simulation.providers",),
@@ -36,6 +37,7 @@ ALLOWED = {
     "ratings/figures": ("ratings.figures",),
     "ratings/analyses": (
         "ratings.analyses",
+        "ratings.crossover",
         "ratings.declared_models",
         "ratings.figures.names",
         "ratings.figures.registry",
@@ -55,6 +57,7 @@ ALLOWED = {
     "ratings/benchmarks": (
         "ratings.analyses.document",
         "ratings.analyses.tables",
+        "ratings.declared_models",
         "ratings.benchmarks",
         "ratings.figures.registry",
         "ratings.models",
@@ -72,6 +75,7 @@ ALLOWED = {
         "ratings.archive.fields",
         "ratings.exports",
         "ratings.models",
+        "ratings.study_pairs",
         "ratings.rows",
         "ratings.stopping",
         "ratings.studies",
@@ -84,6 +88,7 @@ ALLOWED = {
         "ratings.archive",
         "ratings.choices",
         "ratings.codebook",
+        "ratings.crossover",
         "ratings.drawings",
         "ratings.exports",
         "ratings.figures",
@@ -111,7 +116,7 @@ ALLOWED = {
 }
 WITHOUT_DJANGO = (
     "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
-    "simulation/providers", "simulation/llm", "simulation/pricing.py", "simulation/setups.py", "simulation/casting.py",
+    "simulation/providers", "simulation/scripted_server", "simulation/llm", "simulation/pricing.py", "simulation/setups.py", "simulation/casting.py",
     "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/planning", "ratings/figures",
     "ratings/comparing.py", "ratings/protocols.py", "ratings/protocol_problems.py", "ratings/protocol_words.py", "ratings/choices.py",
     "ratings/naming.py", "ratings/lanes.py", "ratings/batches.py", "ratings/marking.py", "ratings/blinding.py",

@@ -14,9 +14,10 @@ import pytest
 import redis
 from celery import Celery
 from disturbed import CAPPED, ORDER, House
-from model_server import Server, spawned
 from services import PostgresCluster, RedisServer
 from warm_processes import Forked, Warm
+
+from simulation.scripted_server import Server, spawned
 
 pytestmark = pytest.mark.services
 KNOWN = 6  # so many episodes are also played undisturbed

@@ -14,11 +14,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 from embedded import play_all
-from model_server import Server
 
 from ratings import machine_form, machines
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Membership, Study
 from simulation.models import Job, ModelCall, Run
+from simulation.scripted_server import Server
 from simulation.templatetags.simulation_spend import money
 
 pytestmark = pytest.mark.django_db

@@ -20,7 +20,6 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 from embedded import play_all
-from model_server import Server, running
 from tests_support import race
 
 from ratings import machine_rows, machine_work, machines, rows
@@ -31,6 +30,7 @@ from ratings.studies import StudyError
 from simulation import control, jobs, prompting, spending
 from simulation.llm.framing import framed
 from simulation.models import Job, ModelCall, Run
+from simulation.scripted_server import Server, running
 
 pytestmark = pytest.mark.django_db
 

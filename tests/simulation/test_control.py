@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import speakers
 from django.utils import timezone
-from model_server import Server
 from tests_support import play_out, race
 
 from simulation import control, gates, journal, leases, queueing, runner, spending, workers
 from simulation.models import Episode, Experiment, ModelCall, ProviderGate, Run, Transition, Twin
 from simulation.providers.base import ErrorClass, ProviderUnavailable
+from simulation.scripted_server import Server
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 

@@ -16,8 +16,6 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from hostile_replies import FAULTS, ROWS, Becomes, waits
-from model_server import FAULTS as KNOWN
-from model_server import Server, running
 from struck import Scene
 
 from simulation import control, queueing, spending, workers
@@ -34,6 +32,8 @@ from simulation.models import (
     Transition,
     Twin,
 )
+from simulation.scripted_server import FAULTS as KNOWN
+from simulation.scripted_server import Server, running
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

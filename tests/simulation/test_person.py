@@ -9,13 +9,13 @@ from django.contrib.auth.models import User
 from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
-from model_server import Server
 from tests_support import play_out
 
 from simulation import control, laboratory, queueing
 from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
 from simulation.person_forms import ActionForm
+from simulation.scripted_server import Server
 
 HTMX = {"HX-Request": "true"}
 

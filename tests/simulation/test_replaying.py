@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import speakers
 from django.core.management import CommandError, call_command
-from model_server import Server
 from tests_support import play_out
 
 from simulation import control, queueing, replaying
 from simulation.models import Episode, Experiment, Run
+from simulation.scripted_server import Server
 
 pytestmark = pytest.mark.both_databases
 

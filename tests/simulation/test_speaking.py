@@ -6,7 +6,6 @@ from decimal import Decimal
 import pytest
 import speakers
 from django.utils import timezone
-from model_server import Server
 from tests_support import play_out
 
 from simulation import control, journal, leases, queueing, runner, spending, workers
@@ -20,6 +19,7 @@ from simulation.models import (
     Run,
     Transition,
 )
+from simulation.scripted_server import Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 

@@ -2,12 +2,12 @@
 
 import pytest
 import speakers
-from model_server import Server
 from tests_support import play_out
 
 from simulation import control, queueing, workers
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin
+from simulation.scripted_server import Server
 
 pytestmark = pytest.mark.both_databases
 

@@ -16,12 +16,12 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
-from model_server import Server
 from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 from services import RedisServer
 from struck import Scene
 
 from simulation.models import ModelCall, Worker
+from simulation.scripted_server import Server
 from wetbench_site import readiness, row_metrics
 
 TOKEN = "a-token-for-prometheus-alone"

@@ -17,12 +17,12 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.test import Client, RequestFactory
 from django.urls import get_resolver
 from django.views.debug import ExceptionReporter, get_exception_reporter_class
-from model_server import Server
 from pytest_django.fixtures import Settings
 from struck import Scene
 
 from simulation import at_work
 from simulation.models import ModelCall
+from simulation.scripted_server import Server
 from wetbench_site import logs
 from wetbench_site.audit_log import security_event
 from wetbench_site.redaction import HIDDEN, Redactor

@@ -6,10 +6,10 @@ import struct
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from .messages import Reply, head
+from simulation.scripted_server.messages import Reply, head
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from simulation.scripted_server.rules import Rule
 
 _FOR_EVER = 24 * 3600.0
 
@@ -18,7 +18,7 @@ class Link(NamedTuple):
     """A connection with a client."""
 
     reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    outgoing: asyncio.StreamWriter
 
     async def gone_within(self, seconds: float) -> bool:
         """Waits that long, or until the client leaves; whether it did."""
@@ -33,8 +33,8 @@ class Link(NamedTuple):
     async def write(self, data: bytes) -> bool:
         """Whether the client was still there."""
         try:
-            self.writer.write(data)
-            await self.writer.drain()
+            self.outgoing.write(data)
+            await self.outgoing.drain()
         except ConnectionError:
             return False
         return not self.reader.at_eof()
@@ -48,9 +48,9 @@ class Link(NamedTuple):
 
     def reset(self) -> None:
         """Ends the connection with a reset instead of a goodbye."""
-        raw = self.writer.get_extra_info("socket")
+        raw = self.outgoing.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.writer.transport.abort()
+        self.outgoing.transport.abort()
 
 
 async def plain(link: Link, reply: Reply, rule: "Rule | None" = None) -> bool:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from .questions import Answer, Block, Flavour, Question, Tokens, Turn, draw
-from .refusing import RefusedError, always_reasons, bad, refuse_openai
+from simulation.scripted_server.questions import Answer, Block, Flavour, Question, Tokens, Turn, draw
+from simulation.scripted_server.refusing import RefusedError, always_reasons, bad, refuse_openai
 
 _FINISH = {"stop": "stop", "max_tokens": "length", "context": "length", "refusal": "stop", "filtered": "content_filter"}
 _ROLES = ("system", "developer", "user", "assistant")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from .questions import Tokens
+from simulation.scripted_server.questions import Tokens
 
 
 @dataclass

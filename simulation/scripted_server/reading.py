@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from .questions import Question
+from simulation.scripted_server.questions import Question
 
 # What a prompt encloses in these is data; greedy, so that an end written inside the data changes nothing.
 _TAGGED = re.compile(r"<(materials|observations|action|record|interpretation|context|item|rows)>.*</\1>", re.DOTALL)

@@ -4,7 +4,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 
-from .questions import Question, Tokens, encoded, tokens_in
+from simulation.scripted_server.questions import Question, Tokens, encoded, tokens_in
 
 LEAST = 1024  # tokens: a shorter prefix is cached by nobody
 STEP = 128  # tokens: the grain of OpenAI's cache

@@ -4,13 +4,13 @@ import gzip
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from . import refusals
-from .messages import Reply, json_reply
-from .questions import Question
-from .spoiling import NOT_UTF8
+from simulation.scripted_server import refusals
+from simulation.scripted_server.messages import Reply, json_reply
+from simulation.scripted_server.questions import Question
+from simulation.scripted_server.spoiling import NOT_UTF8
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from simulation.scripted_server.rules import Rule
 
 BOMB = 16 * 1024 * 1024  # bytes, unpacked
 _PAGE = b"<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body><h1>Bad Gateway</h1></body></html>"

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import anthropic_wire, openai_wire
-from .messages import Reply, json_reply
-from .questions import Flavour, Question
+from simulation.scripted_server import anthropic_wire, openai_wire
+from simulation.scripted_server.messages import Reply, json_reply
+from simulation.scripted_server.questions import Flavour, Question
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from simulation.scripted_server.rules import Rule
 
 
 class Error(NamedTuple):

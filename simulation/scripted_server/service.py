@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from . import anthropic_wire, deliveries, making, openai_wire, reading, refusals, rules
-from .brains import Mind
-from .caching import PromptCaches
-from .counting import Counters
-from .deliveries import Link
-from .making import Made
-from .messages import NotHttpError, Reply, Request, json_reply, read_request
-from .questions import FLAVOURS, Flavour, Question
-from .refusing import RefusedError, bad
-from .rules import Rule
+from simulation.scripted_server import anthropic_wire, deliveries, making, openai_wire, reading, refusals, rules
+from simulation.scripted_server.brains import Mind
+from simulation.scripted_server.caching import PromptCaches
+from simulation.scripted_server.counting import Counters
+from simulation.scripted_server.deliveries import Link
+from simulation.scripted_server.making import Made
+from simulation.scripted_server.messages import NotHttpError, Reply, Request, json_reply, read_request
+from simulation.scripted_server.questions import FLAVOURS, Flavour, Question
+from simulation.scripted_server.refusing import RefusedError, bad
+from simulation.scripted_server.rules import Rule
 
 _KEPT = 50  # requests that can be looked at afterwards
 _SECRET = ("authorization", "x-api-key")

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .questions import Answer, Block, Flavour, Question, Turn, draw, tokens_of
-from .refusing import RefusedError, bad, refuse_anthropic
+from simulation.scripted_server.questions import Answer, Block, Flavour, Question, Turn, draw, tokens_of
+from simulation.scripted_server.refusing import RefusedError, bad, refuse_anthropic
 
 _STOP = {
     "stop": "end_turn",

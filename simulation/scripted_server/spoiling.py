@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from . import edits
-from .reading import OUTCOMES, Role
+from simulation.scripted_server import edits
+from simulation.scripted_server.reading import OUTCOMES, Role
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from simulation.scripted_server.rules import Rule
 
 HUGE = 2 * 1024 * 1024
 NOT_UTF8 = "\ue0ff"  # stands where bodies.bad_utf8 puts bytes that are no UTF-8

@@ -1,13 +1,13 @@
-"""What the models here answer: true to the form asked for, and the same for the same prompt."""
+"""What the models here answer: true to the form asked for, and the same for the same model and prompt."""
 
 import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from . import reading
-from .questions import Question, draw
-from .reading import Role, Seen
+from simulation.scripted_server import reading
+from simulation.scripted_server.questions import Question, draw
+from simulation.scripted_server.reading import Role, Seen
 
 SUBMIT = "SubmitMaterialsObservationsForReview"
 _FEWEST, _MOST = 5, 12  # steps of an attempt, the submission not counted
@@ -93,13 +93,21 @@ def _summary(question: Question, mind: Mind) -> str:
     return f"The samples were looked at, weighed and stored over {done} steps without a surprise (record {mark:06d})."
 
 
-def outcome(question: Question, _mind: Mind) -> dict[str, Any]:
-    """Every input handed back as it was, and one observation."""
+_WORDINGS = (
+    "After {action} on {many} the first looked like this: {appearance}",
+    "{action} was done on {many}; the first one now looks like this: {appearance}",
+    "Seen after {action} on {many}, the first of them: {appearance}",
+    "{action} on {many} is done, and the first shows this: {appearance}",
+)
+
+
+def outcome(question: Question, mind: Mind) -> dict[str, Any]:
+    """Return every input as it was, and one observation in words that the model and the prompt decide."""
     asked = question.turns[0].text
     name, seen = reading.action_name(asked), reading.materials(asked)
     return {
         "new_materials": [_handed_back(material) for material in seen if material.limited],
-        "new_observations": [_observed(name, seen)],
+        "new_observations": [_observed(name, seen, draw(len(_WORDINGS), mind.seed, question.model, asked))],
         "reasoning": f"{name} leaves the materials as they were.",
         "success": True,
         "failure_reason": "",
@@ -111,11 +119,11 @@ def _handed_back(material: Seen) -> dict[str, Any]:
     return {**kept, "replaces": material.alias, "derived_from": [material.alias]}
 
 
-def _observed(action: str, seen: list[Seen]) -> dict[str, str]:
+def _observed(action: str, seen: list[Seen], wording: int) -> dict[str, str]:
     properties: Mapping[str, Any] = seen[0].fields["properties"] if seen else {}
     appearance = str(properties.get("appearance", "no change to be seen"))
     many = "one material" if len(seen) == 1 else f"{len(seen)} materials"
-    described = f"After {action} on {many} the first looked like this: {appearance}"
+    described = _WORDINGS[wording].format(action=action, many=many, appearance=appearance)
     return {
         "description": described,
         "measurement_type": "visual",
@@ -156,7 +164,7 @@ def _spoil_sight(wrong: dict[str, Any]) -> str:
 
 
 def _classifier(question: Question, mind: Mind) -> str:
-    drawn = draw(1000, mind.seed, "verdict", question.asked)
+    drawn = draw(1000, mind.seed, "verdict", question.model, question.asked)
     valid = drawn % 3 == 0
     return (
         f"<verdict>{'VALID' if valid else 'INVALID'}</verdict>\n"

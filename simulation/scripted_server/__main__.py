@@ -1,21 +1,18 @@
-"""`python tests/model_server --port 8765`: prints its URL, then serves until it is stopped."""
+"""`python -m simulation.scripted_server --port 8765`: prints its URL, then serves until it is stopped."""
 
 import argparse
 import asyncio
 import json
 import signal
-import sys
-from pathlib import Path
 
-if not __package__:  # run as a folder: import it as the package it is, and let none of its files hide a library
-    sys.path[0] = str(Path(__file__).resolve().parent.parent)
-
-from model_server.running import serve
-from model_server.service import Options
+from simulation.scripted_server.running import serve
+from simulation.scripted_server.service import Options
 
 
 def options() -> tuple[Options, int]:
-    parser = argparse.ArgumentParser(prog="model_server", description="A local stand-in for the model providers.")
+    parser = argparse.ArgumentParser(
+        prog="simulation.scripted_server", description="A local stand-in for the model providers."
+    )
     parser.add_argument("--port", type=int, default=8765, help="0 takes a free one")
     parser.add_argument("--latency", type=float, default=0.0, help="seconds before each answer")
     parser.add_argument("--seed", type=int, default=0)

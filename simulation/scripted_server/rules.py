@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from . import bodies, deliveries, refusals, spoiling, turns
+from simulation.scripted_server import bodies, deliveries, refusals, spoiling, turns
 
 FAULTS = frozenset({*refusals.ERRORS, *spoiling.TEXTS, *turns.ANSWERS, *bodies.BODIES, *deliveries.DELIVERIES})
 

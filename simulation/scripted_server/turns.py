@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from . import anthropic_wire
-from .questions import Answer, Question, Tokens, encoded, tokens_of
+from simulation.scripted_server import anthropic_wire
+from simulation.scripted_server.questions import Answer, Question, Tokens, encoded, tokens_of
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from simulation.scripted_server.rules import Rule
 
 
 def plain(question: Question, text: str, prompt: Tokens, whole: bool = False) -> Answer:

@@ -3,12 +3,12 @@
 from decimal import Decimal
 from typing import NamedTuple
 
-from . import anthropic_wire, bodies, brains, openai_wire, spoiling, turns
-from .brains import Mind
-from .messages import Reply, json_reply
-from .questions import Answer, Question, Tokens
-from .reading import Role
-from .rules import Rule
+from simulation.scripted_server import anthropic_wire, bodies, brains, openai_wire, spoiling, turns
+from simulation.scripted_server.brains import Mind
+from simulation.scripted_server.messages import Reply, json_reply
+from simulation.scripted_server.questions import Answer, Question, Tokens
+from simulation.scripted_server.reading import Role
+from simulation.scripted_server.rules import Rule
 
 
 class Made(NamedTuple):

@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .messages import LARGEST_HEAD
-from .rules import Rule, read
-from .service import Options, Service
+from simulation.scripted_server.messages import LARGEST_HEAD
+from simulation.scripted_server.rules import Rule, read
+from simulation.scripted_server.service import Options, Service
 
+_ROOT = Path(__file__).parents[2]
 _BACKLOG = 1024  # connections that may knock at once
 _PATHS = {
     "ANTHROPIC": "",
@@ -132,8 +133,8 @@ def running(
 @contextmanager
 def spawned(*arguments: str) -> Iterator[Server]:
     """The server as a process of its own, with its command's options: its work is then not this process's."""
-    command = [sys.executable, str(Path(__file__).parent), "--port", "0", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", *arguments]
+    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         url = process.stdout.readline().strip()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from .reading import OUTCOMES, Role
+from simulation.scripted_server.reading import OUTCOMES, Role
 
 
 def worded(text: str, role: Role, words: str) -> str:

@@ -9,7 +9,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from simulation import gates, jobs, queueing, roster, setups, spending
-from simulation.models import Episode, Job, ProviderGate, Run, Twin
+from simulation.models import Episode, Job, MissingReview, ProviderGate, Run, Twin
 from simulation.queueing import Limits
 
 
@@ -17,7 +17,7 @@ def stop(episode: Episode) -> bool:
     """Ask for an end; the worker that holds the episode stops before its next call. False if it has ended already."""
     now = timezone.now()
     unfinished = Episode.objects.filter(pk=episode.pk).exclude(status__in=Episode.ENDED)
-    if _end(_unheld(unfinished, now), now, cancel_requested_at=now):
+    if _end_requests(_unheld(unfinished, now), now) or _end(_unheld(unfinished, now), now, cancel_requested_at=now):
         return True
     return unfinished.update(cancel_requested_at=now) == 1
 
@@ -26,7 +26,7 @@ def end_stopped() -> int:
     """End the episodes that were to stop and whose holder gave them back another way: waiting, blocked, paused, to a person."""
     now = timezone.now()
     told = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
-    return _end(_unheld(told, now), now)
+    return _end_requests(_unheld(told, now), now) + _end(_unheld(told, now), now)
 
 
 def stop_run(run: Run) -> int:
@@ -93,6 +93,45 @@ def retry_twin(twin: Twin) -> bool:
 
 def _unheld(rows: QuerySet[Episode], now: datetime) -> QuerySet[Episode]:
     return rows.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now))
+
+
+@transaction.atomic
+def request_verdicts(episodes: QuerySet[Episode]) -> int:
+    """Request again what the panel did not give on these episodes; return how many verdicts. Each is asked for once more.
+
+    Only of submitted episodes whose experiment is as it was, and not of replays. Until it is given an episode is queued, and
+    it ends as it had ended, whether or not the verdict comes.
+    """
+    now, requested = timezone.now(), 0
+    open_gaps = MissingReview.objects.filter(requested_at=None, episode__in=episodes.values("pk")).values("episode")
+    rows = Episode.objects.select_for_update(of=("self",)).filter(
+        pk__in=open_gaps, status="submitted", counts=True, run__replay=False
+    )
+    for row in rows.select_related("experiment").order_by("pk"):
+        if row.experiment_sha256 != row.experiment.sha256:
+            continue
+        requested += row.missing_reviews.filter(requested_at=None).update(requested_at=now)
+        again = {
+            "status": "queued",
+            "phase": "verdict",
+            "ended_at": None,
+            "not_before": None,
+            "rung_at": None,
+            "begun": False,
+        }
+        Episode.objects.filter(pk=row.pk).update(
+            fence=F("fence") + 1, verdict_requests=F("verdict_requests") + 1, cancel_requested_at=None, **again
+        )
+    return requested
+
+
+def _end_requests(rows: QuerySet[Episode], now: datetime) -> int:
+    """End episodes that wait for verdicts requested again as they had ended; the verdicts stay missing."""
+    waiting = list(rows.filter(verdict_requests__gt=0).values_list("pk", flat=True))
+    MissingReview.objects.filter(episode__in=waiting).update(requested_at=None)
+    own = rows.filter(pk__in=waiting)
+    ended = {"status": "submitted", "ended_at": now, "reason": "", "error": "", "not_before": None, "lease_until": None}
+    return int(own.update(fence=F("fence") + 1, **ended))
 
 
 def _end(rows: Any, now: datetime, **more: Any) -> int:

@@ -43,6 +43,13 @@ class TwinsForm(OrderForm):
         widget=forms.RadioSelect,
         initial="both",
     )
+    sample = forms.IntegerField(
+        min_value=1,
+        max_value=1_000_000,
+        required=False,
+        label="Sample of steps",
+        help_text="Twins of so many steps, spread over experiments and actions and drawn by the seed. Empty: of every step.",
+    )
     per_transition = forms.IntegerField(
         min_value=1, max_value=5, initial=1, label="Twins per step and error", help_text="1 to 5."
     )
@@ -50,8 +57,14 @@ class TwinsForm(OrderForm):
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         chosen = cleaned.get("experiments")
-        if chosen and not accepted_steps(chosen).exists():
+        steps = accepted_steps(chosen).count() if chosen else 0
+        sample = cleaned.get("sample") or 0
+        if chosen and not steps:
             self.add_error("experiments", "No accepted step of these experiments is stored yet: play episodes first.")
+        elif chosen and sample > steps:
+            self.add_error(
+                "sample", f"A sample of {sample:,} is larger than the pool: these experiments have {steps:,} steps."
+            )
         if cleaned.get("error") == "none" and cleaned.get("cast") and not self._answers_by_model(cleaned["cast"]):
             said = "Rules would only repeat themselves: choose a cast whose transition model is a language model."
             self.add_error("error", said)

@@ -33,7 +33,9 @@ class Play:
 def of_episode(lease: Lease[Episode], dial: Dial = dial) -> Play:
     episode = lease.row
     setup, memory = setup_of(episode.run, episode.cast), dict(episode.memory)
-    journal = Journal(lease, setup, episode.phase, episode.next_number, dial)
+    # A verdict that is requested again is asked for anew: what the model refused before stays in the ledger beside it.
+    number = episode.next_number + (episode.verdict_requests if episode.phase == "verdict" else 0)
+    journal = Journal(lease, setup, episode.phase, number, dial)
     prompter = Prompter(journal.speaker, lambda: _texts(setup), memory)
     chosen = Action.from_json(episode.pending) if episode.pending else None
     spec = laboratory.specification(episode.experiment)

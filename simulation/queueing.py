@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 
-from simulation import casting, estimating, laboratory, prompting, roster, setups, spending
+from simulation import casting, estimating, laboratory, prompting, roster, setups, spending, twin_samples
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError
 from simulation.lab.materials import place_all
@@ -150,11 +150,14 @@ def queue_twins(
     seed: int | None = None,
     by: AbstractBaseUser | None = None,
     submission_id: str = "",
+    sample: int | None = None,
     **terms: Unpack[Terms],
 ) -> Run:
     """Order `per_transition` more twins of each accepted transition and perturbation.
 
-    The perturbation "none" asks another model for its plain answer; rules have only the one they gave.
+    The perturbation "none" asks another model for its plain answer; rules have only the one they gave. With `sample`, twins
+    of so many of the transitions, drawn by the run's seed (twin_samples.draw_steps): what this cast has made of them already
+    counts, and AlreadyMadeError is raised where nothing is left to make.
     """
     if Perturbation.NONE in perturbations and cast in casting.CASTS:
         raise LabError(f"Twins without an error need a language model as transition model; {cast} plays by rules")
@@ -170,20 +173,31 @@ def queue_twins(
             .annotate(last=Max("number"))
         }
         places = accepted.values_list("pk", "episode__seed", "number")
-        Twin.objects.bulk_create(
+        chosen = None if sample is None else set(twin_samples.draw_steps(accepted, sample, run.seed))
+        ordered = Twin.objects.bulk_create(
             Twin(
                 run=run,
                 transition_id=pk,
                 perturbation=perturbation,
                 cast=cast,
-                number=(twin := made.get((pk, perturbation), 0) + count),
+                number=twin,
                 seed=_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin),
             )
             for pk, episode_seed, number in places
+            if chosen is None or pk in chosen
             for perturbation in perturbations
-            for count in range(1, per_transition + 1)
+            for twin in _numbers(made.get((pk, perturbation), 0), per_transition, more=chosen is None)
         )
+        if chosen is not None and not ordered:
+            raise twin_samples.AlreadyMadeError(
+                f"All twins of this sample are made already (seed {run.seed}): choose another seed or a larger sample"
+            )
     return run
+
+
+def _numbers(last: int, wanted: int, more: bool) -> range:
+    """Return the numbers of the twins to make where `last` exist: so many more, or those that are missing."""
+    return range(last + 1, last + wanted + 1 if more else wanted + 1)
 
 
 @transaction.atomic

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.utils import timezone
@@ -27,7 +28,7 @@ def advance(lease: Lease[Episode], dial: Dial = dial) -> bool:
     """Play the unit that the episode's phase names. True if this worker's result stands."""
     episode = lease.row
     if episode.cancel_requested_at:
-        return lease.finish("cancelled")
+        return _give_up_requests(lease) if episode.verdict_requests else lease.finish("cancelled")
     return units.played(lease, lambda: _play(lease, dial))
 
 
@@ -61,23 +62,45 @@ def _answer(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
 
 
 def _judge(lease: Lease[Episode], bench: Bench, play: Play) -> bool:
-    """The evidence classifiers' turn after a submission, one a unit; what the panel says changes nothing."""
+    """The evidence classifiers' turn after a submission, one a unit; what the panel says changes nothing.
+
+    An episode that had ended is here again for verdicts that were requested again: whatever keeps one from being given, it ends
+    as it had.
+    """
     episode = lease.row
     done = {*episode.reviews.values_list("classifier", flat=True)}
-    done |= {*episode.missing_reviews.values_list("classifier", flat=True)}
+    done |= {*episode.missing_reviews.filter(requested_at=None).values_list("classifier", flat=True)}
     owed = [judge for judge in play.cast.judges if judge.name not in done]
     if not owed:
         return lease.finish("submitted")
     judge, primary = owed[0], owed[0].name == play.cast.judges[0].name
     try:
-        review = _review(episode, bench, judge, primary).save
+        review: Callable[[], None] = partial(_keep_verdict, _review(episode, bench, judge, primary))
     except (*units.FAULTS, Held) as fault:
         # A panel member that is gone for good (its model was retired, say) does not keep the episode from ending.
-        if primary or (isinstance(fault, Held) and fault.reason != "bad_request"):
+        again = episode.verdict_requests > 0
+        if primary or (isinstance(fault, Held) and fault.reason != "bad_request" and not again):
             raise
-        missing = {"classifier": judge.name, "reason": units.reason(fault), "error": str(fault)[:2000]}
-        review = MissingReview(episode=episode, **missing).save
+        reason = fault.reason if isinstance(fault, Held) else units.reason(fault)
+        review = partial(_note_missing, episode, judge.name, reason, str(fault)[:2000])
     return lease.finish("submitted", also=review) if len(owed) == 1 else lease.commit(review)
+
+
+def _note_missing(episode: Episode, classifier: str, reason: str, error: str) -> None:
+    given = {"reason": reason, "error": error, "requested_at": None}
+    MissingReview.objects.update_or_create(episode=episode, classifier=classifier, defaults=given)
+
+
+def _give_up_requests(lease: Lease[Episode]) -> bool:
+    """End an episode as it had ended before missing verdicts were requested again; they stay missing."""
+    rows = MissingReview.objects.filter(episode=lease.row)
+    return lease.finish("submitted", also=lambda: rows.update(requested_at=None), cancel_requested_at=None)
+
+
+def _keep_verdict(review: EvidenceReview) -> None:
+    """Store a verdict, and that it is missing no more."""
+    review.save()
+    MissingReview.objects.filter(episode=review.episode, classifier=review.classifier).delete()
 
 
 def _review(episode: Episode, bench: Bench, judge: Judge, primary: bool) -> EvidenceReview:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from simulation.views import budgets, calls, catalogue, controls, episodes, models, person, runs, twins
+from simulation.views import beside, budgets, calls, catalogue, controls, episodes, models, person, runs, twins
 
 app_name = "simulation"
 
@@ -14,6 +14,7 @@ urlpatterns = [
     path("episodes/new/", runs.new_episodes, name="new_episodes"),
     path("episodes/person/", person.new_person, name="new_person"),
     path("episodes/<uuid:code>/", episodes.episode, name="episode"),
+    path("episodes/<uuid:code>/beside/", beside.beside, name="beside"),
     path("episodes/<uuid:code>/play/", person.play, name="play"),
     path("episodes/<uuid:code>/stop/", episodes.stop_episode, name="stop_episode"),
     path("episodes/<uuid:code>/retry/", episodes.retry_episode, name="retry_episode"),
@@ -22,6 +23,8 @@ urlpatterns = [
     path("runs/<uuid:code>/stop/", controls.stop_run, name="stop_run"),
     path("runs/<uuid:code>/pause/", controls.pause_run, name="pause_run"),
     path("runs/<uuid:code>/resume/", controls.resume_run, name="resume_run"),
+    path("episodes/<uuid:code>/verdicts/", episodes.request_verdicts, name="request_verdicts"),
+    path("runs/<uuid:code>/verdicts/", controls.request_run_verdicts, name="request_run_verdicts"),
     path("runs/<uuid:code>/again/", controls.try_again, name="try_again"),
     path("runs/<uuid:code>/continue/", budgets.continue_run, name="continue_run"),
     path("calls/<uuid:code>/", calls.call, name="call"),

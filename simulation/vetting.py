@@ -3,6 +3,7 @@
 Rules vouch for what they planted themselves. What a model made is no knowledge until a person has looked at it.
 """
 
+import re
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
@@ -12,6 +13,8 @@ from django.utils import timezone
 
 from simulation.lab.errors import LabError
 from simulation.models import Twin, TwinDecision
+
+MOST_KIND = 60
 
 
 class NoSuchPlaceError(LabError):
@@ -23,7 +26,8 @@ class NotToBeVettedError(LabError):
 
 
 class Answers(NamedTuple):
-    """What a person found. `perturbation` is the error type it counts as, `field` where it stands ("": not one place)."""
+    """What a person found. `perturbation` is the error type it counts as, `field` where it stands ("": not one place), `kind`
+    what kind of error a model has planted, in the person's words ("": not named). Rules name their own kinds."""
 
     decision: str  # "accepted" or "rejected"; "relabelled" follows from `perturbation`
     perturbation: str = ""
@@ -32,6 +36,18 @@ class Answers(NamedTuple):
     tell: bool | None = None
     field: str = ""
     note: str = ""
+    kind: str = ""
+
+
+def clean_kind(text: str) -> str:
+    """Return the name of a kind of error as it is stored: small words joined by underscores, as rules name theirs."""
+    return "_".join(re.findall(r"[^\W_]+", text.lower()))
+
+
+def known_kinds() -> list[str]:
+    """Return the kinds of error that twins have so far, by name."""
+    kinds = Twin.objects.exclude(kind="").order_by("kind")
+    return list(kinds.values_list("kind", flat=True).distinct())
 
 
 def counts_as(twin: Twin) -> str:
@@ -69,6 +85,8 @@ def problems(twin: Twin, answers: Answers) -> list[str]:
     if answers.field and answers.field not in places:
         told = ", ".join(places) or "no place"
         found.append(f"The error stands at {answers.field!r}; this twin differs at: {told}")
+    if len(clean_kind(answers.kind)) > MOST_KIND:
+        found.append(f"The kind of error has {len(clean_kind(answers.kind))} characters; it may have {MOST_KIND}")
     if planted and answers.perturbation not in ("obvious", "subtle"):
         found.append("An error counts as obvious or as subtle")
     if answers.decision == "accepted" and planted and answers.wrong is not True:
@@ -76,6 +94,11 @@ def problems(twin: Twin, answers: Answers) -> list[str]:
     if answers.decision == "accepted" and answers.tell:
         found.append("A twin whose form gives it away cannot enter a study: reject it")
     return found
+
+
+def is_named_by_person(twin: Twin) -> bool:
+    """Return whether a person names the kind of error: a model planted it, and no rule says what it broke."""
+    return twin.perturbation != "none" and not twin.rule
 
 
 @transaction.atomic
@@ -90,7 +113,9 @@ def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
     now = timezone.now()
     twin.vetting, twin.vetted_by, twin.vetted_at = answers.decision, by, now
     twin.vetted_as, twin.field = (label if relabelled else ""), answers.field
-    twin.save(update_fields=["vetting", "vetted_by", "vetted_at", "vetted_as", "field"])
+    if is_named_by_person(twin):
+        twin.kind = clean_kind(answers.kind)
+    twin.save(update_fields=["vetting", "vetted_by", "vetted_at", "vetted_as", "field", "kind"])
     return TwinDecision.objects.create(
         twin=twin,
         decision="relabelled" if relabelled else answers.decision,
@@ -99,6 +124,7 @@ def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
         tell=answers.tell,
         perturbation=label,
         field=answers.field,
+        kind=twin.kind,
         note=answers.note.strip(),
         by=by,
         at=now,

@@ -81,7 +81,7 @@ class PerturbedOutcome(NamedTuple):
     """An outcome with one planted error, and what that error is. All but `outcome` is secret."""
 
     outcome: Outcome
-    kind: str  # the injector's name, for example "dilution_slip"
+    kind: str  # the injector's name, for example "dilution_slip"; "" where a model made it and nobody has named it
     rule: str  # the rule it breaks, in words
     field: str  # the field it touched, for example "new_materials[1].properties.volume"
     why: str  # why the outcome is now wrong, with the numbers

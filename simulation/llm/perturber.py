@@ -63,7 +63,7 @@ class LLMPerturber:
         if correct.success and not reading.outcome.success:
             raise Unusable(f"the other model rejects what was accepted: {reading.outcome.failure_reason}")
         only = changed[0].path if len(changed) == 1 and len(changed[0].path) <= LONGEST_FIELD else ""
-        return PerturbedOutcome(annotated(reading), "model", "", only, why)
+        return PerturbedOutcome(annotated(reading), "", "", only, why)
 
     def _prompt(self, asked: Question) -> Prompt:
         if self.perturbation is Perturbation.NONE:

@@ -14,7 +14,7 @@ from simulation.models import Run
 def add_terms(parser: ArgumentParser) -> None:
     """Prompts and budget; a cast of rules needs neither."""
     parser.add_argument("--prompts", default="", help="a prompt set: `prompts list` names them")
-    parser.add_argument("--max-cost", type=_money, default=None, help="US dollars that the run may cost")
+    parser.add_argument("--max-cost", type=money, default=None, help="US dollars that the run may cost")
     parser.add_argument("--max-tokens", type=between(1, 10**12), default=None, help="tokens that the run may use")
     parser.add_argument("--max-minutes", type=between(1, 10**6), default=None, help="minutes from its first call on")
 
@@ -53,7 +53,8 @@ def tell_troubles(run: Run, out: Any) -> None:
             out.write(f"    {told}")
 
 
-def _money(text: str) -> Decimal:
+def money(text: str) -> Decimal:
+    """Return an amount of US dollars from the command line. ArgumentTypeError for anything else."""
     try:
         value = Decimal(text)
     except InvalidOperation:

@@ -64,6 +64,9 @@ class Episode(Leased):
     pending = models.JSONField(null=True, blank=True, help_text="the action chosen and not yet answered")
     memory = models.JSONField(default=dict, help_text="what the agent wrote down for itself: plan, thoughts, summary")
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
+    verdict_requests = models.PositiveSmallIntegerField(
+        default=0, help_text="how often missing verdicts of the panel were requested again, after the episode had ended"
+    )
 
     class Meta:
         ordering = ["-created_at", "-pk"]
@@ -145,6 +148,9 @@ class MissingReview(models.Model):
     classifier = models.CharField(max_length=80)
     reason = models.CharField(max_length=24, choices=REASONS)
     error = models.TextField()
+    requested_at = models.DateTimeField(
+        null=True, blank=True, help_text="when it was requested again and not given yet"
+    )
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -235,6 +241,7 @@ class TwinDecision(models.Model):
     tell = models.BooleanField(null=True, blank=True, help_text="does its form give it away?")
     perturbation = models.CharField(max_length=8, choices=PERTURBATIONS, help_text="the error type it counts as")
     field = models.CharField(max_length=200, blank=True)
+    kind = models.CharField(max_length=60, blank=True, help_text="the kind of error, as it was named")
     note = models.TextField(blank=True)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(default=timezone.now)

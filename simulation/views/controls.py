@@ -10,6 +10,7 @@ from django.views.decorators.http import require_POST
 from simulation import control
 from simulation.access import StaffRequest, staff_only
 from simulation.models import Run
+from simulation.views.episodes import tell_requested
 
 
 @staff_only
@@ -46,6 +47,16 @@ def try_again(request: StaffRequest, code: UUID) -> HttpResponse:
         messages.success(request, f"{number} queued again; each goes on at the step where it stood.")
     else:
         messages.info(request, "Nothing was held for a key or a request that was not accepted.")
+    return _back(row)
+
+
+@staff_only
+@require_POST
+def request_run_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
+    """Request again all verdicts that are missing in a run."""
+    row = _run(code)
+    control.reopen(row)
+    tell_requested(request, control.request_verdicts(row.episodes.all()))
     return _back(row)
 
 

@@ -130,6 +130,23 @@ def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     return redirect(_back(request, again))
 
 
+@staff_only
+@require_POST
+def request_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
+    """Request again the verdicts that are missing of this episode. Pressed twice, each is still asked for once."""
+    row = get_object_or_404(Episode, code=code)
+    tell_requested(request, control.request_verdicts(Episode.objects.filter(pk=row.pk)))
+    return redirect(_back(request, row))
+
+
+def tell_requested(request: StaffRequest, number: int) -> None:
+    """Show how many verdicts were requested again, or why none was."""
+    if number:
+        messages.success(request, f"{number} missing verdict{'s' * (number != 1)} requested again.")
+    else:
+        messages.info(request, "No verdict was requested: none is missing, or they are requested already.")
+
+
 def _back(request: StaffRequest, row: Episode) -> str:
     """To the page of the run or of the episode, whichever the button stood on."""
     if request.POST.get("from") == "run":

@@ -33,6 +33,7 @@ def of_episodes(form: EpisodesForm) -> dict[str, Any]:
 def of_twins(form: TwinsForm, pools: Mapping[str, int]) -> dict[str, Any]:
     """The same: each accepted step of the chosen experiments, `pools` by slug, with each error so many times."""
     steps = sum(pools.get(row.slug, 0) for row in _chosen(form))
+    steps = min(steps, _number(form["sample"].value(), 1_000_000) or steps)
     errors, each = len(ERRORS.get(str(form["error"].value()), ())), _number(form["per_transition"].value(), 5)
     line, total = _cast(form), steps * errors * each
     ready = line is not None and line.ready and total
@@ -79,4 +80,4 @@ def _cast(form: OrderForm) -> roster.CastLine | None:
 def _number(written: object, most: int) -> int:
     """A whole number up to `most`; 0 for anything else."""
     text = str(written or "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 4 and int(text) <= most else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= most else 0

@@ -13,7 +13,7 @@ from simulation import access, queueing
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodesForm
 from simulation.lab.errors import LabError
-from simulation.models import Episode, Job, Run, Twin
+from simulation.models import Episode, Job, MissingReview, Run, Twin
 from simulation.views import order_sizes
 from simulation.views.episodes import PER_PAGE, listed
 from simulation.views.run_states import run_state
@@ -22,6 +22,7 @@ from simulation.views.standing import poll_seconds, standing, worker_notice
 from simulation.views.twin_lines import twin_line
 
 # What needs a person comes first, then what moves, then what waits, then what is done.
+MISSING_SHOWN = 20
 _ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waiting"), ("queued",)]
 
 
@@ -61,9 +62,21 @@ def run(request: StaffRequest, code: UUID) -> HttpResponse:
         "lines": [standing(one) for one in page] if row.kind == "episodes" else [],
         "twins": [twin_line(one) for one in page] if row.kind == "twins" else [],
         "jobs": jobs,
+        **_missing(row),
         "open_jobs": access.open_jobs(request.user, jobs),
     }
     return page_or_fragment(request, "simulation/run.html", "simulation/_run_progress.html", context)
+
+
+def _missing(row: Run) -> dict[str, Any]:
+    """Return how many verdicts of the panel are missing in a run of episodes, and which: the first few of them."""
+    if row.kind != "episodes":
+        return {"missing": 0}
+    rows = MissingReview.objects.filter(episode__run=row, episode__counts=True).select_related("episode__experiment")
+    shown = rows.only(
+        "classifier", "reason", "requested_at", "episode__code", "episode__replicate", "episode__experiment__name"
+    )
+    return {"missing": rows.count(), "missing_shown": shown.order_by("classifier", "pk")[:MISSING_SHOWN]}
 
 
 def _order(form: EpisodesForm, request: StaffRequest) -> Run | None:

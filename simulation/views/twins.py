@@ -88,6 +88,7 @@ def _order(form: TwinsForm, request: StaffRequest) -> Run | None:
             wanted["seed"],
             request.user,
             wanted["submission_id"],
+            wanted["sample"],
             **form.terms(),
         )
     except LabError as error:

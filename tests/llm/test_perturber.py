@@ -33,7 +33,7 @@ def test_a_twin_has_its_secret_apart_and_the_only_place_that_differs():
         Perturbation.SUBTLE,
         written(WRONG, observations=[seen()], reasoning="Mixed well. SECRET: 2 mL came from nowhere"),
     )
-    assert (twin.kind, twin.rule, twin.why) == ("model", "", "2 mL came from nowhere")
+    assert (twin.kind, twin.rule, twin.why) == ("", "", "2 mL came from nowhere")
     assert twin.field == "new_materials[0].properties.volume"
     assert twin.outcome.reasoning == "Mixed well."
     assert "nowhere" not in str(twin.outcome.to_json())
@@ -74,7 +74,8 @@ def test_a_twin_that_keeps_its_error_to_itself_is_unusable():
 
 def test_another_models_plain_answer_needs_neither_difference_nor_secret():
     twin, _ = perturb(Perturbation.NONE, written(handed("Cells", "S1"), observations=[seen()]))
-    assert (twin.why, twin.field, twin.outcome.new_observations) == ("", "", CORRECT.new_observations)
+    assert (twin.kind, twin.why, twin.field) == ("", "", "")
+    assert twin.outcome.new_observations == CORRECT.new_observations
 
 
 def test_a_secret_where_raters_would_read_it_is_asked_again():

@@ -33,9 +33,7 @@ def twin(db: None) -> Twin:
     call_factories.run()
     call_factories.run("twins")
     step = factories.transition(call_factories.episode(1), 2)
-    made = factories.twin(
-        step, "subtle", cast="small", kind="model", rule="", field="", why="the sample grew", diff=DIFF
-    )
+    made = factories.twin(step, "subtle", cast="small", kind="", rule="", field="", why="the sample grew", diff=DIFF)
     call_factories.call(made, 0, purpose="perturb")
     return made
 

@@ -188,3 +188,38 @@ def test_the_queue_asks_the_same_queries_for_3_and_9_twins(staff: Client, step: 
             staff.get(reverse("ratings:vetting"))
         counts.append(len(made))
     assert counts[0] == counts[1]
+
+
+def test_a_person_names_the_kind_of_error_that_a_model_planted(step: Transition, ada: User) -> None:
+    twin = by_model(step)
+    decision = vetting.decide(twin, FINE._replace(kind="  Wrong  concentration "), ada)
+    twin.refresh_from_db()
+    assert (twin.kind, decision.kind) == ("wrong_concentration", "wrong_concentration")
+    assert vetting.known_kinds() == ["wrong_concentration"]
+    vetting.decide(twin, FINE._replace(kind="Impossible magnification: 4000x"), ada)
+    twin.refresh_from_db()
+    assert twin.kind == "impossible_magnification_4000x"
+    assert [one.kind for one in vetting.history(twin)] == ["wrong_concentration", "impossible_magnification_4000x"]
+    with pytest.raises(vetting.NotToBeVettedError, match="has 70 characters; it may have 60"):
+        vetting.decide(twin, FINE._replace(kind="x" * 70), ada)
+
+
+def test_the_kind_that_a_rule_gave_stays_and_is_not_asked_for(step: Transition, ada: User, client: Client) -> None:
+    twin = by_rule(step, kind="mass_appears")
+    vetting.decide(twin, FINE._replace(perturbation="obvious", kind="something else"), ada)
+    twin.refresh_from_db()
+    assert twin.kind == "mass_appears"
+    client.force_login(ada)
+    assert 'name="kind"' not in client.get(reverse("ratings:vet", args=[twin.code])).content.decode()
+
+
+def test_the_form_names_the_kind_and_offers_those_that_were_named(step: Transition, ada: User, client: Client) -> None:
+    first, second = by_model(step, 1), by_model(step, 2)
+    client.force_login(ada)
+    given = {"wrong": "yes", "only_change": "yes", "tell": "no", "perturbation": "subtle", "decision": "accepted"}
+    client.post(reverse("ratings:vet", args=[first.code]), {**given, "kind": "Wrong concentration"})
+    first.refresh_from_db()
+    assert first.kind == "wrong_concentration"
+    page = client.get(reverse("ratings:vet", args=[second.code])).content.decode()
+    assert '<option value="wrong concentration">' in page and "What kind of error is it?" in page
+    assert "wrong concentration" in client.get(reverse("ratings:vet", args=[first.code])).content.decode()

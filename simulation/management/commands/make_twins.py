@@ -1,4 +1,5 @@
 """python manage.py make_twins --experiment SLUG|all [--error obvious|subtle|both|none] [--per-transition 1] [--cast NAME]
+    [--sample N --seed S]
 
 With a cast of language models: [--prompts SET] [--max-cost USD] [--max-tokens N] [--max-minutes N]
 """
@@ -14,6 +15,7 @@ from simulation.management.arguments import between
 from simulation.management.ordering import add_terms, tell_spending, tell_troubles, terms
 from simulation.management.progress import ProgressLine
 from simulation.models import Episode, Run, Transition
+from simulation.twin_samples import AlreadyMadeError
 
 ERRORS: dict[str, list[str]] = {
     "obvious": [Perturbation.OBVIOUS],
@@ -36,7 +38,8 @@ class Command(BaseCommand):
         )
         parser.add_argument("--per-transition", type=int, default=1, help="twins of each kind per transition")
         parser.add_argument("--cast", default="offline", help="who plants the error")
-        parser.add_argument("--seed", type=int, default=None)
+        parser.add_argument("--sample", type=between(1, 1_000_000), help="twins of so many steps, drawn by the seed")
+        parser.add_argument("--seed", type=int, default=None, help="draws the sample and plants the errors; empty: any")
         add_terms(parser)
         parser.add_argument("--wait", action="store_true", help="make them here if no worker is running")
         parser.add_argument("--threads", type=between(1, 400), default=2, help="threads to work with when working here")
@@ -61,8 +64,12 @@ class Command(BaseCommand):
                 options["cast"],
                 options["per_transition"],
                 options["seed"],
+                sample=options["sample"],
                 **terms(options),
             )
+        except AlreadyMadeError as error:
+            self.stdout.write(str(error))
+            return
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
         number = run.twins.count()

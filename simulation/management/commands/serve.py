@@ -3,6 +3,7 @@
 import threading
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
@@ -24,7 +25,9 @@ class Command(BaseCommand):
 
         def ready(stop: threading.Event) -> None:
             supervising.wait_for_port("127.0.0.1", port, stop)
-            self.stdout.write(f"Serving on http://127.0.0.1:{port}. Ctrl-C stops everything.")
+            here = f"http://127.0.0.1:{port}"
+            address = f"{settings.SITE_URL} (listening on {here})" if settings.SITE_URL else here
+            self.stdout.write(f"Serving on {address}. Ctrl-C stops everything.")
 
         commands = {
             "web server": supervising.web_server("127.0.0.1", port),

@@ -1,0 +1,77 @@
+"""Two attempts at one experiment side by side, step by step: a person's beside a model's, or any other two."""
+
+from itertools import zip_longest
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.core.paginator import Paginator
+from django.db.models import Case, QuerySet, Value, When
+from django.http import Http404, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_safe
+
+from simulation import queueing
+from simulation.access import StaffRequest, staff_only
+from simulation.models import Episode
+from simulation.views.episodes import STEPS_PER_PAGE, listed
+from simulation.views.standing import Standing, standing, verdict_of
+from simulation.views.transcript import StepView, step_view
+
+MOST_CHOICES = 200
+
+
+class Pair(NamedTuple):
+    """Step `number` of both attempts; None where one has ended before."""
+
+    number: int
+    first: StepView | None
+    second: StepView | None
+
+
+class Attempt(NamedTuple):
+    """One of the two: its state, the verdict that ended it, and its page."""
+
+    line: Standing
+    verdict: Any
+
+
+@staff_only
+@require_safe
+def beside(request: StaffRequest, code: UUID) -> HttpResponse:
+    """Show the attempts to choose from, and the chosen one beside this one. 404 for one at another experiment."""
+    row = get_object_or_404(listed(), code=code)
+    others = _others(row)
+    other = _chosen(request, row)
+    context: dict[str, Any] = {"line": standing(row), "others": others[:MOST_CHOICES], "other": other}
+    if other is not None:
+        context |= _steps(request, row, other)
+        context["attempts"] = [Attempt(standing(one), verdict_of(one)) for one in (row, other)]
+    return render(request, "simulation/beside.html", context)
+
+
+def _others(row: Episode) -> QuerySet[Episode]:
+    """Return the other attempts at the same experiment, those of people first."""
+    first = Case(When(cast=queueing.PERSON_CAST, then=Value(0)), default=Value(1))
+    rows = Episode.objects.filter(experiment=row.experiment).exclude(pk=row.pk)
+    return rows.only("code", "cast", "replicate", "status").order_by(first, "cast", "replicate", "pk")
+
+
+def _chosen(request: StaffRequest, row: Episode) -> Episode | None:
+    wanted = request.GET.get("with", "")
+    if not wanted:
+        return None
+    try:
+        return get_object_or_404(listed().filter(experiment=row.experiment).exclude(pk=row.pk), code=UUID(wanted))
+    except ValueError:
+        raise Http404 from None
+
+
+def _steps(request: StaffRequest, row: Episode, other: Episode) -> dict[str, Any]:
+    most = max(one.transitions.count() for one in (row, other))
+    page = Paginator(range(1, most + 1), STEPS_PER_PAGE).get_page(request.GET.get("page"))
+    steps = [
+        [step_view(step) for step in one.transitions.filter(number__in=list(page)).order_by("number")]
+        for one in (row, other)
+    ]
+    numbers = zip_longest(list(page), *steps)
+    return {"page": page, "pairs": [Pair(number, first, second) for number, first, second in numbers]}

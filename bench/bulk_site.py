@@ -149,7 +149,7 @@ def _items(plan: Plan, at: Ids, payloads: list[dict[str, Any]], rng: random.Rand
         own = {**payload, "action": {**action, "parameters": [*action["parameters"], ["batch", str(n)]]}}
         key, digest = at.item + n, blinding.payload_digest(own)
         yield {"id": key, "code": _code("item", key), "study_id": at.study, "payload": json.dumps(own), "payload_sha256": digest,
-               "created_at": str(START)}  # fmt: skip
+               "pair_sha256": blinding.pair_digest(own), "created_at": str(START)}  # fmt: skip
 
 
 def _imported(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:

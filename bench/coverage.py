@@ -22,9 +22,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bench import coverage_attempts, reader_worlds
+from bench import coverage_attempts, coverage_quantities, reader_worlds
 from bench.coverage_attempts import Tasks
-from bench.coverage_quantities import GROUPS, Interval
+from bench.coverage_contrasts import contrasts
+from bench.coverage_quantities import Interval
 from bench.reader_worlds import Design
 
 DESIGNS: Mapping[str, Design | Tasks] = {
@@ -39,6 +40,7 @@ DESIGNS: Mapping[str, Design | Tasks] = {
     "18 x 1 attempt": Tasks(18, 1),
     "60 x 3 attempts": Tasks(60, 3),
 }
+GROUPS = {**coverage_quantities.GROUPS, "contrasts": contrasts}
 PASSES = "passes"
 LEAST, MOST = 0.92, 0.99
 FEWEST = 50  # intervals given; a share of fewer says too little to call it a failure

@@ -78,6 +78,10 @@ def rates(study: Played, resamples: int) -> Iterator[Interval]:
         yield _as(name, NEW, RATES[at], found("plausibility_rate", source=source))
         naive = found("plausibility_rate", source=source, interval="wilson")
         yield _as(name, NEW, RATES[at], naive, naive="Wilson, ratings as independent")
+    means = _Found(proportions.mean_confidences(study.table))
+    for at in (0, SUBTLE):
+        true = everyone().marginal[:, at].mean(axis=0) @ CONFIDENCE
+        yield _as(f"mean confidence, {SOURCES[at]}", NEW, true, means(proportions.MEAN_CONFIDENCE, source=SOURCES[at]))
     own = study.table.of_source(SOURCES[SUBTLE])
     yield _drawn_items(own.verdict.astype(np.float64), own.item, resamples)
     mine = study.table.of_rater("R1").of_source(SOURCES[SUBTLE])
@@ -145,18 +149,18 @@ def _said(scope: str) -> tuple[str, dict[str, str]]:
 
 
 @cache
-def _everyone() -> Raters:
+def everyone() -> Raters:
     return all_raters()
 
 
 @cache
 def _new_kappa(scope: str, mix: tuple[float, ...]) -> float:
-    return _off_diagonal(pair_kappas(_everyone(), _everyone(), np.array(mix)))
+    return _off_diagonal(pair_kappas(everyone(), everyone(), np.array(mix)))
 
 
 @cache
 def _new_agreement(scope: str, mix: tuple[float, ...]) -> float:
-    return _off_diagonal(pair_agreements(_everyone(), _everyone(), np.array(mix)))
+    return _off_diagonal(pair_agreements(everyone(), everyone(), np.array(mix)))
 
 
 def _off_diagonal(values: Floats) -> float:
@@ -196,7 +200,7 @@ _WITHIN = ("krippendorff_alpha, verdict", "gwet_ac1", "gwet_ac2, confidence")
 
 @cache
 def _new_coefficients(scope: str, mix: tuple[float, ...]) -> dict[str, float]:
-    both = joint(_everyone(), np.array(mix))
+    both = joint(everyone(), np.array(mix))
     return _coefficients(both, both, both.sum(axis=1))
 
 
@@ -234,18 +238,18 @@ def areas(study: Played, resamples: int) -> Iterator[Interval]:
     """The areas: of each error source (mean over raters, pooled, one rater), of confidence, of one rater's confidence."""
     for at in np.flatnonzero(TRUTH == 0):
         source = SOURCES[at]
-        these, new = (_signed(raters, study, int(at)) for raters in (study.raters, _everyone()))
+        these, new = (signed_areas(raters, study, int(at)) for raters in (study.raters, everyone()))
         main, fixed = mrmc.mean_auc(study.table, source)
         yield _as(f"mrmc_mean_auc, {source}", NEW, new.mean(), main)
         yield _as(f"mrmc_mean_auc, {source}", THESE, these.mean(), fixed)
         yield _as(f"mrmc_mean_auc, {source}", NEW, new.mean(), fixed, naive="items alone")
-        truth = area(*(one.mean(axis=0) for one in _classes(_everyone(), study, int(at))))
+        truth = area(*(one.mean(axis=0) for one in _classes(everyone(), study, int(at))))
         own = study.table.against_unperturbed(source)
         yield _as_independent(f"auc_signed, {source}", own.signed, own.reference == 1, float(truth))
         mine = auc.signed(study.table.of_rater("R1"), source)
         yield _as(f"auc_signed of one rater, {source}", THIS, these[0], mine)
     row = auc.confidence_correct(study.table, 0, resamples)
-    right, wrong = _by_correctness(_everyone(), study)
+    right, wrong = _by_correctness(everyone(), study)
     truth = float(area(right.mean(axis=0), wrong.mean(axis=0)))
     target = NEW if row.method != "item_bootstrap" else THESE
     own = _by_correctness(study.raters, study)
@@ -281,7 +285,7 @@ def _classes(raters: Raters, study: Played, error: int) -> tuple[Floats, Floats]
     return raters.marginal.swapaxes(1, 2) @ (genuine / genuine.sum()), raters.marginal[:, error]
 
 
-def _signed(raters: Raters, study: Played, error: int) -> Floats:
+def signed_areas(raters: Raters, study: Played, error: int) -> Floats:
     return area(*_classes(raters, study, error))
 
 
@@ -299,18 +303,18 @@ def signals(study: Played, resamples: int) -> Iterator[Interval]:
     genuine = study.design.mix * TRUTH / (study.design.mix @ TRUTH)
     yield _as("specificity, both genuine sources", NEW, RATES @ genuine, found("specificity"))
     over = {"source": SOURCES[SUBTLE], "mean_over": "raters"}
-    for stat, value in (("dprime", _d_prime), ("criterion_c", _criterion)):
-        these, new = (value(raters, genuine, SUBTLE) for raters in (study.raters, _everyone()))
+    for stat, value in (("dprime", d_prime), ("criterion_c", _criterion)):
+        these, new = (value(raters, genuine, SUBTLE) for raters in (study.raters, everyone()))
         yield _as(f"{stat}, mean over raters, subtle", NEW, new.mean(), found(stat, **over))
         own = found(stat, source=SOURCES[SUBTLE], rater="R1")
         yield _as(f"{stat} of one rater, subtle", THIS, these[0], own)
     obvious = SOURCES.index("obvious error")
-    new = _d_prime(_everyone(), genuine, obvious).mean()
+    new = d_prime(everyone(), genuine, obvious).mean()
     over = {"source": SOURCES[obvious], "mean_over": "raters"}
     yield _as("dprime, mean over raters, obvious", NEW, new, found("dprime", **over))
 
 
-def _d_prime(raters: Raters, genuine: Floats, error: int) -> Floats:
+def d_prime(raters: Raters, genuine: Floats, error: int) -> Floats:
     found: Floats = ndtri(raters.yes(genuine)) - ndtri(raters.yes(np.eye(len(SOURCES))[error]))
     return found
 
@@ -339,7 +343,7 @@ def repeats(study: Played, resamples: int) -> Iterator[Interval]:
     """Items judged twice by the same rater."""
     found = _Found(retest.retest(study.repeats, resamples=resamples))
     mix = study.design.mix
-    new = _same(_everyone(), mix).mean()
+    new = _same(everyone(), mix).mean()
     row = found("retest_agreement")
     yield _as("retest_agreement", NEW, new, row)
     interval = proportions.rate([one.first == one.second for one in study.repeats])

@@ -18,7 +18,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from bench import bulk_site
-from ratings.blinding import payload_digest
+from ratings.blinding import pair_digest, payload_digest
 from ratings.models import Assignment, GuideVersion, Item, Rater, RaterProfile, Study
 from ratings.models.studies import TRANSITION
 from ratings.sessions import SessionStore
@@ -69,7 +69,13 @@ def _items(study: Study, count: int, payloads: list[dict[str, Any]], rng: random
         payload = rng.choice(payloads)
         parameters = [*payload["action"]["parameters"], ["batch", f"{study.slug}/{n}"]]
         own = {**payload, "action": {**payload["action"], "parameters": parameters}}
-        yield Item(study=study, payload=own, payload_sha256=payload_digest(own), created_at=timezone.now())
+        yield Item(
+            study=study,
+            payload=own,
+            payload_sha256=payload_digest(own),
+            pair_sha256=pair_digest(own),
+            created_at=timezone.now(),
+        )
 
 
 def _places(items: list[Item], seats: list[Rater], wanted: int, rng: random.Random) -> Iterator[Assignment]:

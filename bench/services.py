@@ -36,7 +36,7 @@ class Broker(NamedTuple):
 
 
 class ModelServer(NamedTuple):
-    """The local stand-in for the providers (tests/model_server), spoken to over HTTP."""
+    """The local stand-in for the providers (simulation/scripted_server), spoken to over HTTP."""
 
     url: str
     pid: int
@@ -107,8 +107,8 @@ def redis() -> Iterator[Broker]:
 
 @contextmanager
 def model_server(*options: str) -> Iterator[ModelServer]:
-    command = [sys.executable, str(ROOT / "tests" / "model_server"), "--port", "0", *options]
-    with process(command, stdout=subprocess.PIPE, text=True) as server:
+    command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", *options]
+    with process(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         url = server.stdout.readline().strip()
         if not url:
             sys.exit("the model server did not start")

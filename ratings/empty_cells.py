@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from ratings import opening, simulated, studies
-from ratings.analyses import reading, sections_detection
+from ratings.analyses import reading, sections_contrasts, sections_detection
 from ratings.analyses.document import MIN_OVERLAP
+from ratings.analyses.tables import records
 from ratings.empty_cells_advice import Facts, advise
 from ratings.models import EVIDENCE, TRANSITION, Study
 from ratings.opening import Preview
@@ -26,7 +27,8 @@ from ratings.reference import read_label
 from ratings.rows import RatingRow
 from ratings.simulated import Skill
 from ratings.stats import panel, panel_words
-from ratings.stats.estimates import Estimate
+from ratings.stats.contrasts import gather_pool
+from ratings.stats.estimates import Estimate, estimate
 
 REHEARSALS = 20
 RESAMPLES = 50  # as many as are needed to see whether an interval is withheld, not to compute it
@@ -43,7 +45,7 @@ _BY_CONSTRUCTION = (
 # Reasons that follow from what raters answered, not from the design alone.
 _BY_ANSWERS = (
     "one and the same", "no rating is incorrect", "no rating is correct", "has one rating only", "have the same value",
-    "rarer verdict", "same value, so", "without exception", "too few of some outcomes", "undefined in", "undefined for",
+    "rarer verdict", "same value, so", "there is no variance", "unbiased estimate of the variance", "without exception", "too few of some outcomes", "undefined in", "undefined for",
 )  # fmt: skip
 
 
@@ -226,14 +228,48 @@ def _warnings(key: Key, times: int, seen: Sequence[Cells], facts: Facts) -> Iter
 def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> list[Estimate]:
     found = reading.gather(_rows(protocol, plan, places, seed))
     results = panel.panel(found.table, found.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
-    return results + sections_detection.find_localisation(found)
+    results += sections_detection.find_localisation(found)
+    if not len(found.table):
+        return results
+    conditions = {str(_code(item.key)): item.condition for item in plan.planned if item.condition}
+    contrasts = sections_contrasts.find_by_design(gather_pool(found.table), conditions)
+    return results + [
+        _contrast(one.family, one.first, one.second, one.quantity, one.difference, one.low, one.high, one.reason)
+        for one in contrasts
+    ]
+
+
+def read_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
+    """Return the contrasts of a results table that a plan foretells, as the forecast has them."""
+    names = ("family", "first", "second", "quantity", "difference", "low", "high", "reason")
+    rows = [row for row in records(table) if row["family"] in sections_contrasts.BY_DESIGN]
+    return [_contrast(*(row[name] for name in names)) for row in rows]
+
+
+def _contrast(
+    family: str,
+    first: str,
+    second: str,
+    quantity: str,
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    why: str,
+) -> Estimate:
+    args = {"family": family, "quantity": quantity, "sides": f"{first} less {second}"}
+    interval = None if low is None or high is None else (low, high)
+    return estimate("contrast", value, {}, args=args, interval=interval, reason="" if interval else why)
 
 
 def _rows(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> Iterator[RatingRow]:
     items = {item.key: item for item in plan.planned}
-    codes = {key: uuid.UUID(int=random.Random(f"code/{key}").getrandbits(128)) for key in items}
+    codes = {key: _code(key) for key in items}
     for place in places:
         yield _row(protocol, plan, items[place.key], place, codes[place.key], seed)
+
+
+def _code(key: str) -> uuid.UUID:
+    return uuid.UUID(int=random.Random(f"code/{key}").getrandbits(128))
 
 
 def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, code: uuid.UUID, seed: int) -> RatingRow:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ratings.stats.estimates import FEW_ITEMS
+
 DETECTION = (
     "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "sensitivity", "specificity",
     "dprime", "criterion_c",
@@ -45,6 +47,8 @@ def advise(stat: str, scope: Mapping[str, str], missing: str, reason: str, facts
         return change
     if missing == "interval" and "new raters" in scope.values() and facts.raters < FEWEST_RATERS:
         return f"ask for at least {FEWEST_RATERS} raters"
+    if stat == "contrast":
+        return _contrast(reason, facts)
     if stat in AGREEMENT:
         return _agreement(scope, reason, facts)
     if stat == "localisation":
@@ -63,6 +67,19 @@ def _localisation(facts: Facts) -> str:
     if not facts.marks:
         return "let raters mark the rows that are wrong"
     return "ask for more items with a planted error whose place is known"
+
+
+def _contrast(reason: str, facts: Facts) -> str:
+    """Return what a difference between two sets of ratings needs."""
+    if "fewer than three raters" in reason:
+        return f"ask for at least {FEWEST_RATERS} raters of either side, or let the same raters rate both"
+    if facts.raters < FEWEST_RATERS:
+        return f"ask for at least {FEWEST_RATERS} raters who rate both sides"
+    if "both unperturbed and planted" in reason:
+        if change := _classes("contrast", facts):
+            return change
+        return "include unperturbed and planted items on both sides"
+    return "ask for more items of either side, or for more raters who rate both"
 
 
 def _classes(stat: str, facts: Facts) -> str:
@@ -84,7 +101,7 @@ def _agreement(scope: Mapping[str, str], reason: str, facts: Facts) -> str:
     overlap = int(scope.get("min_overlap", "1"))
     if facts.shared[1] == 0 or "no item was rated by both" in reason:
         return "ask for more ratings per item or fewer raters, so that raters share items"
-    if "in common" in reason or facts.shared[1] < overlap:
+    if "in common" in reason or FEW_ITEMS in reason or facts.shared[1] < overlap:
         enough = f"so that two raters share {FEWEST_SHARED}"
         if facts.per_item >= facts.raters:
             return f"ask for more items{_of(scope)}, {enough}"

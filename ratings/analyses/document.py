@@ -7,6 +7,7 @@ from ratings.analyses import (
     composition,
     headline,
     sections_agreement,
+    sections_contrasts,
     sections_detection,
     sections_machines,
     sections_planning,
@@ -23,6 +24,7 @@ from ratings.analyses.form import made_with as made_with
 from ratings.analyses.form import silent as silent
 from ratings.analyses.reading import Reading, read
 from ratings.analyses.tables import FORMS, Json
+from ratings.crossover import find_conditions
 from ratings.declared_models import find_declared_models
 from ratings.models import Study
 from ratings.stats import panel
@@ -55,12 +57,14 @@ def written(
     words = {verdict: word.lower() for verdict, word in zip((1, 0), study.answers, strict=True)}
     seats = sections_raters.seats(study)
     declared = find_declared_models(study)
+    conditions = find_conditions(study)
     tables = {
         **sections_rates.tables(found, study.kind, declared),
         **sections_detection.tables(found, results),
         **sections_raters.tables(found, seats, bool(filters), MIN_OVERLAP),
         **sections_agreement.tables(results, found.table, MIN_OVERLAP, words),
         **beside,
+        **sections_contrasts.tables(found, machines, conditions),
         **planned,
     }
     stop = stopping.look(study)

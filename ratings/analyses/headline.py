@@ -15,10 +15,16 @@ from ratings.paper_values import NOT_REPORTED, PaperValue, find_paper_value, loa
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
 from ratings.stats.nouns import counted
-from ratings.stats.table import Ratings
+from ratings.stats.table import DECLARED, MIXED, PLANTED, UNKNOWN, WITH_ERROR, WITHOUT_ERROR, Ratings
 from ratings.stopping import Stop
 
 NO_RATINGS = "there are no ratings"
+_PLAUSIBLE = {
+    PLANTED: "Plausible, no planted error",
+    DECLARED: "Plausible, declared right",
+    MIXED: "Plausible, no planted or declared error",
+    UNKNOWN: "Plausible, no planted error",
+}
 
 
 class Published(NamedTuple):
@@ -40,7 +46,13 @@ def five(
     is None where it would be of another model, or of several) or None, reason (why a number or an interval is missing)."""
     first = _collected(read, stop)
     if study.kind == TRANSITION:
-        return [first, _plausible(read, study.kind, declared), _caught(read), _agreement(study, results), _auc(results)]
+        return [
+            first,
+            _plausible(read, study.kind, declared),
+            _caught(read),
+            _agreement(study, results),
+            _auc(read, results),
+        ]
     return [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
 
 
@@ -98,7 +110,12 @@ def _published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Publi
 def _plausible(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
     own = read.table.where(read.table.reference == 1)
     paper = _published_rates(kind, [declared.get(own.sources[at]) for at in np.unique(own.source)])
-    return _share_of("plausible_unperturbed", "Plausible, no planted error", own, paper)
+    return _share_of("plausible_unperturbed", _PLAUSIBLE[read.table.reference_name], own, _comparable(read, paper))
+
+
+def _comparable(read: Reading, paper: Published | None) -> Published | None:
+    """Return the paper's value only where our number has the paper's reference: what was done to the item."""
+    return paper if read.table.reference_name in (PLANTED, UNKNOWN) else None
 
 
 def _caught(read: Reading) -> Json:
@@ -137,15 +154,17 @@ def _agreement(study: Study, results: Sequence[Estimate]) -> Json:
     )
 
 
-def _auc(results: Sequence[Estimate]) -> Json:
+def _auc(read: Reading, results: Sequence[Estimate]) -> Json:
     main = _result(results, "auc_confidence_correct")
-    said = f"confidence of correct against incorrect verdicts, {main.n.get('ratings', 0) if main else 0:,} ratings of planted and unperturbed items"
+    rated = counted(main.n.get("ratings", 0) if main else 0, "rating")
+    name = read.table.reference_name
+    said = f"confidence of correct against incorrect verdicts, {rated} of {WITH_ERROR[name]} and {WITHOUT_ERROR[name]} items"
     return _of_result(
         "auc",
         "AUC of confidence, correct against incorrect",
         main,
         said,
-        _published(find_paper_value("auc_confidence_correct", TRANSITION)),
+        _comparable(read, _published(find_paper_value("auc_confidence_correct", TRANSITION))),
     )
 
 

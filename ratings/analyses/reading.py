@@ -46,7 +46,7 @@ class Columns:
     """One entry a rating, shape (n,), in the order of the rows. `item`, `rater`, `arm`: indices into those of `Reading`.
 
     verdict: 1, 0, or -1 where it could not be judged; confidence: 1 to 5 or 0; seconds: NaN where nobody knows;
-    localised: 1, 0, or -1 where it is not known or asked.
+    localised: 1, 0, or -1 where it is not known or asked; first_verdict: before the balance was shown, -1 where not asked.
     """
 
     item: Ints
@@ -61,6 +61,7 @@ class Columns:
     counts: Bools
     imported: Bools
     simulated: Bools
+    first_verdict: Ints
 
     @property
     def judged(self) -> Bools:
@@ -119,6 +120,7 @@ def gather(rows: Iterable[RatingRow]) -> Reading:
             row.counts,
             row.imported,
             row.simulated,
+            -1 if row.first_verdict is None else int(row.first_verdict),
         )
         numbers.append(line)
         digest.update(_line(row, facts[code], line))
@@ -144,14 +146,14 @@ def _line(row: RatingRow, facts: ItemFacts, numbers: tuple[Any, ...]) -> bytes:
 
 def _whole(facts: dict[str, ItemFacts], places: Any, numbers: list[tuple[Any, ...]], sha256: str) -> Reading:
     """Items, raters and arms in an order of their own, so that the order of the rows changes no number."""
-    found: list[Any] = list(zip(*numbers, strict=True)) or [()] * 12
+    found: list[Any] = list(zip(*numbers, strict=True)) or [()] * 13
     items, raters, arms = sorted(places[0]), sorted(places[1], key=natural), sorted(places[2])
     indices = [
         ranks(place, names)[np.array(found[at], dtype=np.int64)]
         for at, (place, names) in enumerate(zip(places, (items, raters, arms), strict=True))
     ]
     order = np.lexsort((np.array(found[7], dtype=np.int64), indices[1], indices[0]))
-    ints = [np.array(found[at], dtype=np.int64)[order] for at in (3, 4, 5, 7, 8)]
+    ints = [np.array(found[at], dtype=np.int64)[order] for at in (3, 4, 5, 7, 8, 12)]
     flags = [np.array(found[at], dtype=np.bool_)[order] for at in (9, 10, 11)]
     columns = Columns(
         item=indices[0][order],
@@ -166,6 +168,7 @@ def _whole(facts: dict[str, ItemFacts], places: Any, numbers: list[tuple[Any, ..
         counts=flags[0],
         imported=flags[1],
         simulated=flags[2],
+        first_verdict=ints[5],
     )
     known = tuple(facts[code] for code in items)
     table = _table(known, tuple(raters), tuple(arms), columns)

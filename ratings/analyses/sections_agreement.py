@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from ratings.analyses.tables import Json, table
 from ratings.figures.names import POOLED
 from ratings.stats import agreement
-from ratings.stats.estimates import Estimate
+from ratings.stats.estimates import FEW_ITEMS, Estimate
 from ratings.stats.table import Ratings
 
 Args = Mapping[str, Any]
@@ -96,8 +96,9 @@ def _said(results: Sequence[Estimate], min_overlap: int) -> str:
     observed, kappa = found.get("avg_pairwise_agreement"), found.get("avg_pairwise_kappa")
     if observed is None or observed.value is None or kappa is None:
         return ""
+    few = f" ({FEW_ITEMS})" if kappa.reason.startswith(FEW_ITEMS) else ""
     told = (
-        f"mean kappa is {kappa.value:.2f}".replace("-", "\N{MINUS SIGN}")
+        f"mean kappa is {kappa.value:.2f}{few}".replace("-", "\N{MINUS SIGN}")
         if kappa.value is not None
         else f"kappa is undefined: {kappa.reason}"
     )

@@ -13,7 +13,8 @@ from ratings.stats.localisation import LOCALISATION, Marked, localisation
 from ratings.stats.table import REFERENCES, UNKNOWN, Bools
 
 EVERYBODY, EVERY_ERROR = "all raters", "all errors"
-_STATS = ("sensitivity", "specificity", "dprime", "criterion_c", "mrmc_mean_auc")
+_OF_RATERS = ("dprime", "criterion_c")
+_STATS = ("sensitivity", "specificity", *_OF_RATERS, "mrmc_mean_auc")
 Found = Mapping[tuple[str, str, str], Estimate]
 
 
@@ -52,20 +53,27 @@ def _detection(read: Reading, results: Sequence[Estimate]) -> Iterator[list[Any]
         for row in results
         if row.stat in _STATS and not {"mean_over", "target"} & set(row.args)
     }
+    means: Found = {
+        (row.stat, "", row.args.get("source", "")): row
+        for row in results
+        if row.stat in _OF_RATERS and "mean_over" in row.args
+    }
     for rater in ("", *(read.table.raters[at] for at in np.unique(read.table.rater))):
         for source in ("", *sources):
             if ("dprime", rater, source) in found:
-                yield _line(read, found, rater, source)
+                yield _line(read, found, means, rater, source)
 
 
-def _line(read: Reading, found: Found, rater: str, source: str) -> list[Any]:
-    d_prime, c = found["dprime", rater, source], found["criterion_c", rater, source]
+def _line(read: Reading, found: Found, means: Found, rater: str, source: str) -> list[Any]:
+    """The row of a rater, or of all: then d', c and the area are means over raters, for new raters."""
+    pooled, own = found["dprime", rater, source], found if rater else {**found, **means}
+    d_prime, c = own["dprime", rater, source], own["criterion_c", rater, source]
     hit, right = found["sensitivity", rater, source], found["specificity", rater, ""]
     area = _area(read, found, rater, source)
-    counts = [d_prime.n.get(name) for name in ("hits", "misses", "false_alarms", "correct_rejections")]
+    counts = [pooled.n.get(name) for name in ("hits", "misses", "false_alarms", "correct_rejections")]
     return [
         rater or EVERYBODY, source or EVERY_ERROR, *counts, hit.value, hit.low, hit.high, right.value,
-        d_prime.value, c.value, area.value, area.low, area.high, *_located(read, rater, source),
+        d_prime.value, d_prime.low, d_prime.high, c.value, area.value, area.low, area.high, *_located(read, rater, source),
         _reasons(hit, d_prime, area), read.table.reference_name,
     ]  # fmt: skip
 
@@ -78,9 +86,7 @@ def _area(read: Reading, found: Found, rater: str, source: str) -> Estimate:
 
 
 def _reasons(hit: Estimate, d_prime: Estimate, area: Estimate) -> str:
-    told = [(hit, "sensitivity"), (area, "AUC")]
-    if d_prime.value is None:
-        told.append((d_prime, "d'"))
+    told = [(hit, "sensitivity"), (d_prime, "d'"), (area, "AUC")]
     return "; ".join(f"{name}: {row.reason}" for row, name in told if row.reason)
 
 

@@ -13,7 +13,8 @@ from ratings.analyses.tables import FORMS, Cells, Json, made, table
 from ratings.item_lines import is_disputed
 from ratings.models import PracticeAnswer, Study
 from ratings.reference import read_label
-from ratings.stats import pairing, proportions
+from ratings.stats import agreement, pairing, proportions
+from ratings.stats.estimates import FEW_ITEMS
 from ratings.stats.table import Bools, Floats, Ints
 
 PARTS = 10  # of the raters' orders in the table of drift
@@ -72,10 +73,11 @@ def _raters(read: Reading, every: list[Seat], min_overlap: int) -> Iterator[Cell
     medians = [one.seconds for one in own.values() if one.seconds is not None]
     usual = float(np.median(medians)) if medians else None
     for seat in every:
-        one = own[seat.label]
+        one, kappa = own[seat.label], kappas.get(seat.label, _Kappa(None, 0, ""))
         yield [
-            seat.label, seat.who, one.n, seat.items_left, one.yes, one.correct, kappas.get(seat.label), one.seconds,
-            seat.practice_right, seat.practice_of, *one.halves, *same.get(seat.label, (0, 0)), _flags(one, usual),
+            seat.label, seat.who, one.n, seat.items_left, one.yes, one.correct, kappa.value, kappa.shared, one.seconds,
+            seat.practice_right, seat.practice_of, *one.halves, *same.get(seat.label, (0, 0)),
+            "; ".join(filter(None, [_flags(one, usual), kappa.flag])),
         ]  # fmt: skip
 
 
@@ -136,15 +138,27 @@ def _flags(one: _Own, usual: float | None) -> str:
     return "; ".join(found)
 
 
-def _kappas(read: Reading, min_overlap: int) -> dict[str, float]:
-    """Mean kappa of each rater with the others who share enough items with them, where it is defined."""
+class _Kappa(NamedTuple):
+    """Mean kappa of a rater with others, None where undefined. shared: the most items shared with one of them; flag: that
+    these are few, in words."""
+
+    value: float | None
+    shared: int
+    flag: str
+
+
+def _kappas(read: Reading, min_overlap: int) -> dict[str, _Kappa]:
+    """Return each rater's mean kappa with the others who share enough items, or, where none does, with all who share one."""
     pairs = pairing.pairs_of(read.table)
-    used = (pairs.n >= min_overlap) & ~np.isnan(pairs.kappa)
-    sums, counts = np.zeros(len(read.table.raters)), np.zeros(len(read.table.raters))
-    for side in (pairs.first[used], pairs.second[used]):
-        np.add.at(sums, side, pairs.kappa[used])
-        np.add.at(counts, side, 1)
-    return {label: float(sums[at] / counts[at]) for at, label in enumerate(read.table.raters) if counts[at]}
+    found = {}
+    for at in np.unique(np.concatenate([pairs.first, pairs.second])):
+        own = (pairs.first == at) | (pairs.second == at)
+        shared, kappas = pairs.n[own], pairs.kappa[own]
+        kappas = kappas[agreement.choose_pairs(shared, min_overlap) & ~np.isnan(kappas)]
+        flag = f"kappa from {FEW_ITEMS}" if len(kappas) and agreement.explain_few(shared, min_overlap) else ""
+        value = float(kappas.mean()) if len(kappas) else None
+        found[read.table.raters[at]] = _Kappa(value, int(shared.max()), flag)
+    return found
 
 
 def _same_again(read: Reading) -> dict[str, tuple[int, int]]:

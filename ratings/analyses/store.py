@@ -82,6 +82,13 @@ def compute(
     raise MovingError(f"ratings of {study.name}, or what machines say of its items, come in while they are analysed")
 
 
+def find_full(study: Study) -> Analysis | None:
+    """Return the newest full analysis of all ratings of an unblinded study, or None. Computes nothing and asks for nothing."""
+    if not study.is_unblinded:
+        return None
+    return next((row for row in _same(study, Filters()) if row.full and row.version == form.VERSION), None)
+
+
 def freshness(analysis: Analysis) -> str:
     """When it was computed, from what, and how its intervals were made."""
     ago = timesince(analysis.made_at).replace("\xa0", " ")

@@ -68,8 +68,12 @@ COLUMNS: Mapping[str, Column] = {
     "sensitivity_low": Column("Sensitivity low", _LOW, "share"),
     "sensitivity_high": Column("Sensitivity high", _HIGH, "share"),
     "specificity": Column("Specificity", "share of ratings of unperturbed items that say yes", "share"),
-    "d_prime": Column("d'", "sensitivity in standard deviations, log-linear correction", "number"),
-    "criterion": Column("Criterion c", "above 0: reluctant to call an error", "number"),
+    "d_prime": Column(
+        "d'", "sensitivity in standard deviations, log-linear correction; of all raters the mean", "number"
+    ),
+    "d_prime_low": Column("d' low", _LOW, "number"),
+    "d_prime_high": Column("d' high", _HIGH, "number"),
+    "criterion": Column("Criterion c", "above 0: reluctant to call an error; of all raters the mean", "number"),
     "auc": Column("AUC", "area of the signed rating: planted against unperturbed", "number"),
     "auc_low": Column("AUC low", _LOW, "number"),
     "auc_high": Column("AUC high", _HIGH, "number"),
@@ -176,7 +180,7 @@ FORMS: Mapping[str, Form] = {
     "roc": Form("ROC points", ("source", "threshold", "false_alarm_rate", "hit_rate", "n_error", "n_genuine", "reference_name")),
     "detection": Form("Detection of errors", (
         "who", "source", "hits", "misses", "false_alarms", "correct_rejections", "sensitivity", "sensitivity_low",
-        "sensitivity_high", "specificity", "d_prime", "criterion", "auc", "auc_low", "auc_high", "localised",
+        "sensitivity_high", "specificity", "d_prime", "d_prime_low", "d_prime_high", "criterion", "auc", "auc_low", "auc_high", "localised",
         "localised_of", "reason", "reference_name",
     )),
     "localisation": Form("Called errors located", (
@@ -189,10 +193,13 @@ FORMS: Mapping[str, Form] = {
         "untold": Column("Not known", "called errors without marks, or whose place is not known; in no share", "count"),
     }),
     "raters": Form("Raters", (
-        "rater", "who", "ratings", "items_left", "yes_share", "correct_share", "kappa_with_others", "median_seconds",
-        "practice_right", "practice_of", "first_half_correct", "second_half_correct", "retest_same", "retest_of",
+        "rater", "who", "ratings", "items_left", "yes_share", "correct_share", "kappa_with_others", "shared_items",
+        "median_seconds", "practice_right", "practice_of", "first_half_correct", "second_half_correct", "retest_same", "retest_of",
         "flags",
-    ), {"who": Column("Who", "person, simulated or imported", "text")}),
+    ), {
+        "who": Column("Who", "person, simulated or imported", "text"),
+        "shared_items": Column("Items shared", "the most items that the rater shares with another, for the kappa", "count"),
+    }),
     "drift": Form("Correct answers from first to last item", (
         "from_position", "to_position", "n", "correct_share", "low", "high", "median_seconds",
     )),
@@ -226,6 +233,30 @@ FORMS: Mapping[str, Form] = {
         "caught": Column("Called", "ratings, or items, called an error", "count"),
         "n": Column("of", "ratings, or items, judged", "count"),
         "recall": Column("Share", "of errors caught; of unperturbed items, of false alarms", "share"),
+    }),
+    "contrasts": Form("Contrasts", (
+        "family", "first", "second", "quantity", "first_value", "second_value", "difference", "low", "high", "p", "p_holm",
+        "items", "raters", "ratings", "shared_items", "shared_raters", "target", "reason", "reference_name",
+    ), {
+        "family": Column("Between", "what is compared", "text"),
+        "first": Column("First", "one side", "text"),
+        "second": Column("Second", "the other side", "text"),
+        "quantity": Column(
+            "Of", "rate: share that say yes; correct: share that equal the reference; sensitivity, specificity, AUC and d' as elsewhere",
+            "text",
+        ),
+        "first_value": Column("First value", "the quantity of the first", "number"),
+        "second_value": Column("Second value", "the quantity of the second", "number"),
+        "difference": Column("Difference", "the first value less the second", "number"),
+        "low": Column("Low", _LOW, "number"),
+        "high": Column("High", _HIGH, "number"),
+        "p": Column("p", "two-sided p-value of no difference; below .05 where the interval leaves out 0", "number"),
+        "p_holm": Column("Holm's p", "adjusted for the contrasts of the same family and quantity", "number"),
+        "items": Column("Items", "items, versions of one counted once", "count"),
+        "raters": Column("Raters", "raters of either side", "count"),
+        "shared_items": Column("Shared items", "items with a rating on both sides, or a version on each", "count"),
+        "shared_raters": Column("Shared raters", "raters with ratings on both sides", "count"),
+        "target": Column("For", "who the interval is for, beside new items: new raters, this rater, ...", "text"),
     }),
     "precision": Form("What more ratings would give", (
         "what", "source", "raters", "items", "half_width", "now", "said",

@@ -107,6 +107,12 @@ class Statistics(BaseModel):
     tables: dict[str, Any]
 
 
+class Comparison(Form):
+    first: str = Field(description="The short name of the first study.")
+    second: str
+    table: dict[str, Any] = Field(description="As the table `contrasts` of the statistics: columns, rows, notes.")
+
+
 class Pending(Form):
     status: str = Field(description="Of the job: pending, queued, running, waiting, failed or cancelled.")
     said: str

@@ -15,6 +15,7 @@ from django.conf import settings
 from ratings.archive import design, entries, fields, judged, methods, readme, results_files, study_files
 from ratings.archive.design import Spread
 from ratings.archive.entries import Entry
+from ratings.crossover import find_conditions
 from ratings.models import Analysis, Study
 
 LIBRARIES = ("Django", "numpy", "scipy", "scikit-learn", "altair", "vl-convert-python")
@@ -38,7 +39,7 @@ def unblinded(study: Study, analysis: Analysis) -> list[Entry]:
         *study_files.unblinded(study),
         *_documents(study, False),
         _made_with(study, analysis),
-        *results_files.of(made, table),
+        *results_files.of(made, table, find_conditions(study)),
     ]
     written = methods.written(study, design.of(study), False, made, common)
     own.append(entries.text("methods.txt", _METHODS, written))

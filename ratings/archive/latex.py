@@ -79,7 +79,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Errors", "l", ("source",)),
         Column("Sensitivity", "r", ("sensitivity", "sensitivity_low", "sensitivity_high")),
         Column("Specificity", "r", ("specificity",)),
-        Column("$d'$", "r", ("d_prime",)),
+        Column("$d'$", "r", ("d_prime", "d_prime_low", "d_prime_high")),
         Column("$c$", "r", ("criterion",)),
         Column("AUC", "r", ("auc", "auc_low", "auc_high")),
     ),

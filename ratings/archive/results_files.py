@@ -23,8 +23,11 @@ Json = Mapping[str, Any]
 _BESIDES: Mapping[str, tuple[str, ...]] = {"violins": ("confidence",), "roc": ("detection",)}
 
 
-def of(made: Json, judged: Ratings) -> Iterator[Entry]:
-    """Everything by source: `made` is the analysis document, `judged` the ratings it is of."""
+def of(made: Json, judged: Ratings, conditions: Mapping[str, int]) -> Iterator[Entry]:
+    """Everything by source: `made` is the analysis document, `judged` the ratings it is of.
+
+    `conditions`: of each item of a crossover study, 1 or 2; empty for other studies.
+    """
     says = "The whole analysis as one JSON document, byte for byte as the study's page has it."
     yield Entry("results.json", says, lambda: [form.canonical(made)])
     for name in FORMS:
@@ -32,6 +35,8 @@ def of(made: Json, judged: Ratings) -> Iterator[Entry]:
     yield from _figures(made)
     for at, source in enumerate(judged.error_sources, 1):
         yield _reader_study(f"imrmc/{at:02}-{_slug(source)}.imrmc", judged, source)
+    if conditions and (judged.reference == 0).any():
+        yield _two_conditions(judged, conditions)
     for name, written in latex.tables(made).items():
         caption = (
             f"{made['tables'][latex.OF[name]]['title']}, as a LaTeX table; it needs \\usepackage{{booktabs}} alone."
@@ -73,6 +78,14 @@ def _reader_study(name: str, judged: Ratings, source: str) -> Entry:
         "read back by our own reader, not run in that program."
     )
     return Entry(name, says, lambda: imrmc.write(judged, source))
+
+
+def _two_conditions(judged: Ratings, conditions: Mapping[str, int]) -> Entry:
+    says = (
+        "Signed ratings of both conditions, each a modality, after the file format of FDA's program iMRMC; read back by our own "
+        "reader, not run in that program."
+    )
+    return Entry("imrmc/conditions.imrmc", says, lambda: imrmc.write_conditions(judged, conditions))
 
 
 def _slug(source: str) -> str:

@@ -7,7 +7,7 @@ from ratings.figures.forest import Scale, forest, shares, spanning, stacked
 from ratings.figures.placing import Row, Section
 from ratings.figures.tables import Document, Line, count, number, text, words
 from ratings.figures.theme import AnyChart, Profile
-from ratings.figures.wording import Say, interval, listed, percent, two
+from ratings.figures.wording import Say, few_items, interval, listed, percent, signed, two
 
 _MEASURES: Mapping[str, tuple[str, Say]] = {
     "agreement": ("Agreement", percent),
@@ -66,7 +66,7 @@ def _coefficient(line: Line) -> Row:
     title = f"{name}: {two(value)}, these raters: {interval(low, high, two)}, new raters: {interval(outer_low, outer_high, two)}"
     title += f", {count(line, 'items')} items, {count(line, 'raters')} raters"
     title += f" ({reason})" if reason else ""
-    return Row(name, value, low, high, two(value) + _ends(low, high, two), title, outer=outer)
+    return Row(name, value, low, high, two(value) + _ends(low, high, two) + few_items(reason), title, outer=outer)
 
 
 def human_model_known(document: Document) -> bool:
@@ -98,13 +98,13 @@ def _measured(line: Line, name: str, say: Say) -> Row:
     title = f"{who}: {name} {say(value)}, 95% interval: {interval(low, high, say)}, {count(line, 'items')} items"
     published = number(line, f"published_{name}") if name != "difference" else None
     title += f"; published: {say(published)}" if published is not None else ""
-    title += f" ({reason})" if reason and value is None else ""
+    title += f" ({reason})" if reason and (value is None or few_items(reason)) else ""
     return Row(
         who,
         value,
         low,
         high,
-        say(value) + _ends(low, high, say),
+        say(value) + _ends(low, high, say) + few_items(reason),
         title,
         tone_of(text(line, "kind")),
         published=published,
@@ -117,6 +117,57 @@ def say_human_model(document: Document) -> str:
         for line in tables.rows(document, "human_model")
     ]
     return f"Agreement with the raters: {listed(parts)}."
+
+
+def contrasts(document: Document, profile: Profile) -> AnyChart:
+    """A section for each family; a row for each difference of shares or areas that has an interval. d' is in the table."""
+    lines = _drawn_contrasts(document)
+    every = tables.rows(document, "contrasts")
+    sections = [
+        Section(family.capitalize(), [_contrast(line) for line in lines if text(line, "family") == family])
+        for family in tables.first_seen(lines, "family")
+    ]
+    rows = [row for section in sections for row in section.rows]
+    scale = spanning("First less second", rows, -0.2, 0.2)
+    undefined = sum(1 for line in every if number(line, "difference") is None)
+    return forest(sections, scale, profile, undefined=undefined)
+
+
+def contrasts_known(document: Document) -> bool:
+    return bool(_drawn_contrasts(document))
+
+
+def say_contrasts(document: Document) -> str:
+    parts = [
+        f"{_pair(line)}: {signed(number(line, 'difference'))}{_ends(number(line, 'low'), number(line, 'high'), signed)}"
+        for line in _drawn_contrasts(document)
+    ]
+    return f"Differences: {listed(parts)}."
+
+
+def _drawn_contrasts(document: Document) -> list[Line]:
+    lines = tables.rows(document, "contrasts")
+    return [line for line in lines if number(line, "low") is not None and text(line, "quantity") != "d'"]
+
+
+def _pair(line: Line) -> str:
+    """The contrast in words; what both sides begin with, up to a colon or a comma, is there once."""
+    first, second = text(line, "first"), text(line, "second")
+    for mark in (": ", ", "):
+        shared, found, rest = second.rpartition(mark)
+        if found and first.startswith(shared + mark):
+            second = rest
+    return f"{first} less {second}, {text(line, 'quantity')}"
+
+
+def _contrast(line: Line) -> Row:
+    value, low, high, p = (number(line, name) for name in ("difference", "low", "high", "p_holm"))
+    tone = "blue" if low is not None and high is not None and low <= 0 <= high else "orange"
+    title = f"{_pair(line)}: {signed(value)}, 95% interval: {interval(low, high, signed)}"
+    title += f", {count(line, 'items')} items, {count(line, 'raters')} raters"
+    title += f", Holm's p {p:.3f}" if p is not None else ""
+    title += f" ({text(line, 'reason')})" if text(line, "reason") else ""
+    return Row(_pair(line), value, low, high, signed(value) + _ends(low, high, signed), title, tone)
 
 
 def misses(document: Document, profile: Profile) -> AnyChart:

@@ -129,6 +129,14 @@ _ALL = (
         "Shares of ratings that call an error; whiskers: 95% intervals. Single raters are in the table.",
         (_where(_has_machines, "Machines: shares of items."),),
     ),
+    Named(
+        "contrasts",
+        "Contrasts",
+        "contrasts",
+        _STUDY,
+        "Differences with 95% intervals; orange: the interval leaves out 0. Shares and areas are on one scale; d' and the "
+        "p-values are in the table.",
+    ),
     Named("rates_by_experiment", "Rates by experiment", "rates_by_experiment", _STUDY, _GROUPED, (_ERRORS,)),
     Named("rates_by_action", "Rates by action", "rates_by_action", _STUDY, _GROUPED, (_ERRORS,)),
     Named("rates_by_error_kind", "Rates by kind of error", "rates_by_error_kind", _STUDY, _GROUPED, (_ERRORS,)),

@@ -79,6 +79,7 @@ _DRAWERS: Mapping[str, Drawer] = {
     "localisation": Drawer(rates.localisation, rates.say_localisation, rates.localisation_known),
     "agreement": Drawer(comparisons.agreement, comparisons.say_agreement, comparisons.agreement_known),
     "misses": Drawer(comparisons.misses, comparisons.say_misses),
+    "contrasts": Drawer(comparisons.contrasts, comparisons.say_contrasts, comparisons.contrasts_known),
     "rates_by_experiment": _grouped("rates_by_experiment"),
     "rates_by_action": _grouped("rates_by_action"),
     "rates_by_error_kind": _grouped("rates_by_error_kind"),

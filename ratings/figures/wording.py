@@ -29,6 +29,12 @@ def two(number: float | None) -> str:
     return "undefined" if number is None else f"{number:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
+def signed(number: float | None) -> str:
+    """Two decimals with the sign of a difference: +0.12, −0.05, 0.00."""
+    found = two(number)
+    return f"+{found}" if number is not None and number > 0 and found != "0.00" else found
+
+
 def whole(number: float | None) -> str:
     return "undefined" if number is None else f"{number:,.0f}"
 
@@ -36,6 +42,11 @@ def whole(number: float | None) -> str:
 def interval(low: float | None, high: float | None, say: Say = percent) -> str:
     """ "81% to 91%", or "no interval"."""
     return "no interval" if low is None or high is None else f"{say(low)} to {say(high)}"
+
+
+def few_items(reason: str) -> str:
+    """Return the mark of a point estimate from few shared items, by the reason that its table gives, or ""."""
+    return " (few items)" if reason.startswith("few items") else ""
 
 
 def listed(parts: Iterable[str], most: int = 6) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from ratings.stats.estimates import LEVEL, Estimate, estimate, generator
+from ratings.stats.estimates import FEW_ITEMS, LEVEL, Estimate, estimate, generator
 from ratings.stats.intervals import (
     CO_MINORITY,
     CO_MINORITY_NEW,
@@ -87,35 +87,55 @@ def _too_few(least: float, minority: float, floor: float = CO_MINORITY) -> str:
     return too_rare(minority, floor)
 
 
+def choose_pairs(shared: Floats, min_overlap: int) -> Bools:
+    """Return which pairs a mean is over, shape (pairs,): those that share at least `min_overlap` items, or, where none
+    does, all that share an item. `shared` are the items that each pair shares.
+    """
+    enough: Bools = shared >= max(1, min_overlap)
+    return enough if enough.any() else shared >= 1
+
+
+def explain_few(shared: Floats, min_overlap: int) -> str:
+    """Return why a mean over these pairs is a point estimate from few items; "" where one pair shares `min_overlap`."""
+    most = int(shared.max(initial=0))
+    if not most or most >= min_overlap:
+        return ""
+    return f"{FEW_ITEMS}: no pair shares {counted(min_overlap, 'item')}, the most is {most}; no interval holds"
+
+
 class _Average(NamedTuple):
-    """One scope's pairs. enough: at least the minimum overlap; shape (pairs,)."""
+    """One scope's pairs. chosen: those the mean is over, shape (pairs,); few: why they are a point estimate, or ""."""
 
     scope: Scope
     pairs: Pairs
-    enough: Bools
+    chosen: Bools
+    few: str
     args: Mapping[str, Any]
 
     @property
     def used(self) -> Pairs:
-        return self.pairs.where(self.enough)
+        return self.pairs.where(self.chosen)
 
     @property
     def minority(self) -> float:
         """Mean over the pairs of the items on which both would give the rarer verdict by chance."""
-        return float(np.mean(self.pairs.minority[self.enough]))
+        return float(np.mean(self.pairs.minority[self.chosen]))
 
     @property
     def least(self) -> float:
-        return float(np.min(self.pairs.n[self.enough]))
+        return float(np.min(self.pairs.n[self.chosen]))
 
     @property
     def is_estimable(self) -> bool:
         """Whether an interval of the mean agreement may be given."""
-        return bool(self.enough.any()) and self.least >= LEAST_FOR_INTERVAL
+        return bool(self.chosen.any()) and not self.few and self.least >= LEAST_FOR_INTERVAL
 
 
 def average(table: Ratings, min_overlap: int = MIN_OVERLAP, *, seed: int = 0, resamples: int = 2000) -> list[Estimate]:
     """Unweighted mean of agreement and kappa over pairs with at least `min_overlap` items in common (Light 1971).
+
+    Where no pair has so many, the mean is over all pairs with an item in common, without interval, and its reason starts
+    with FEW_ITEMS.
 
     Over all sources together, then in each: avg_pairwise_agreement (pairs with an undefined kappa included) and
     avg_pairwise_kappa, each with an interval for these raters and one for new raters; avg_pairwise_kappa_weighted by the
@@ -124,7 +144,9 @@ def average(table: Ratings, min_overlap: int = MIN_OVERLAP, *, seed: int = 0, re
     found = []
     for scope in scopes(table):
         own = pairs_of(scope.own)
-        found.append(_Average(scope, own, own.n >= max(1, min_overlap), {"min_overlap": min_overlap, **scope.args}))
+        few = explain_few(own.n, min_overlap)
+        args = {"min_overlap": min_overlap, **scope.args}
+        found.append(_Average(scope, own, choose_pairs(own.n, min_overlap), few, args))
     drawn = _drawn(table, found, seed, resamples)
     return [row for one, again in zip(found, drawn, strict=True) for row in _averages(one, again)]
 
@@ -145,13 +167,14 @@ def _averages(one: _Average, drawn: Means) -> Iterator[Estimate]:
         **one.scope.own.n,
         "pairs_used": defined,
         "pairs_undefined": len(used) - defined,
-        "pairs_below_overlap": len(one.pairs) + one.pairs.apart - len(used),
+        "pairs_below_overlap": int((one.pairs.n < one.args["min_overlap"]).sum()) + one.pairs.apart,
     }
     why = _why_none(one)
     agreed = means(used.n, used.agreement, used.agreement)
     kappas = means(used.n, used.agreement, used.kappa)
     refused = [
-        _too_few(one.least, one.minority, floor) if len(used) else "" for floor in (0, CO_MINORITY, CO_MINORITY_NEW)
+        one.few or (_too_few(one.least, one.minority, floor) if len(used) else "")
+        for floor in (0, CO_MINORITY, CO_MINORITY_NEW)
     ]
     left = left_out(used, used.agreement)
     every = {**n, "pairs_used": len(used), "pairs_undefined": 0}
@@ -168,7 +191,7 @@ def _averages(one: _Average, drawn: Means) -> Iterator[Estimate]:
         ("kappa_max", means(used.n, used.agreement, used.kappa_max).kappa),
     ):
         reason = why or (
-            _why_undefined(one) if np.isnan(value) else "beside avg_pairwise_kappa, which has the interval"
+            _why_undefined(one) if np.isnan(value) else one.few or "beside avg_pairwise_kappa, which has the interval"
         )
         yield estimate(stat, _number(value), n, args=one.args, reason=reason)
 
@@ -180,14 +203,11 @@ def _number(value: Floats | float) -> float | None:
 def _why_none(one: _Average) -> str:
     if len(one.pairs.raters) < 2:
         return NO_PAIRS
-    if not one.enough.any():
-        most = int(one.pairs.n.max(initial=0))
-        return f"no pair of raters has {counted(one.args['min_overlap'], 'item')} in common; the most is {most}"
-    return ""
+    return "" if one.chosen.any() else "no pair of raters has an item in common"
 
 
 def _why_undefined(one: _Average) -> str:
-    undefined = bool(one.enough.any()) and not np.isfinite(one.used.kappa).any()
+    undefined = bool(one.chosen.any()) and not np.isfinite(one.used.kappa).any()
     return "0/0 in every pair: both raters gave one and the same answer throughout" if undefined else ""
 
 

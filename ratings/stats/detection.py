@@ -82,7 +82,7 @@ def detection(table: Ratings) -> list[Estimate]:
     if not table.binary:
         return []
     rows: list[Estimate] = []
-    deff = _design_effect(table)
+    deff = find_design_effect(table)
     for source in (None, *table.error_sources):
         own = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
         args = {} if source is None else {"source": source}
@@ -100,7 +100,7 @@ def panel(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
     return [row._replace(reference=table.reference_name) for row in rows]
 
 
-def _design_effect(table: Ratings) -> float:
+def find_design_effect(table: Ratings) -> float:
     """What the clusters cost the shares of called items, a mean over sources; for shares whose own is not to be had.
     One rater has no clusters: 1."""
     if len(np.unique(table.rater)) == 1:
@@ -132,7 +132,7 @@ def _of_all(own: Ratings, args: Mapping[str, str], deff: float) -> Iterator[Esti
 
 def _mean(own: Ratings, found: Outcomes, stat: str, args: Mapping[str, str]) -> Estimate:
     """The mean of the raters' own values, by mrmc: their differences and the items they share make the interval."""
-    each, dropped = _columns(own, stat)
+    each, dropped = columns(own, stat)
     n = {**own.n, **found.counts, "raters_used": len(each), "raters_dropped": dropped}
     mean_args = {**args, **auc.OVER_RATERS}
     nothing = _why(own, found) or "no rater has rated both unperturbed and planted items"
@@ -147,14 +147,19 @@ def _withheld(row: Estimate, found: Outcomes, each: Sequence[Column]) -> Estimat
     """Without its interval where the correction of the rates moves the mean far: none was found to hold there."""
     if row.half_width is None:
         return row
-    shift = _shift(row.stat, found, each)
+    shift = find_shift(row.stat, found, each)
     if abs(shift) <= MOST_SHIFT * row.half_width:
         return row
-    why = f"too few of some outcomes: the correction of the rates moves the mean by about {shift:+.2f}, so no interval holds"
+    why = explain_shift(shift, "mean")
     return row._replace(low=None, high=None, method="", reason="; ".join(filter(None, (why, row.reason))))
 
 
-def _shift(stat: str, found: Outcomes, each: Sequence[Column]) -> float:
+def explain_shift(shift: float, of: str) -> str:
+    """Return why there is no interval around a mean or a difference that the correction of the rates moves so far."""
+    return f"too few of some outcomes: the correction of the rates moves the {of} by about {shift:+.2f}, so no interval holds"
+
+
+def find_shift(stat: str, found: Outcomes, each: Sequence[Column]) -> float:
     """How far the log-linear correction would move the mean over raters if each called as all do together."""
     value = d_prime if stat == D_PRIME else criterion
     rates = (found.hit_rate, found.false_alarm_rate)
@@ -218,7 +223,7 @@ def _why(own: Ratings, found: Outcomes) -> str:
     return found.reason if len(own) else "no rating has a known reference"
 
 
-def _columns(own: Ratings, stat: str) -> tuple[list[Column], int]:
+def columns(own: Ratings, stat: str) -> tuple[list[Column], int]:
     """Each rater's d' or c and how each item moved it (the first derivative of z), for mrmc; raters without both
     classes are dropped and counted."""
     found, dropped = [], 0

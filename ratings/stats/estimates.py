@@ -12,6 +12,8 @@ Args = Mapping[str, Any]
 N = Mapping[str, int]
 
 LEVEL = 0.95
+MAJORITY, CONSENSUS = "majority of the models", "all models"  # ensembles beside models
+FEW_ITEMS = "few items"  # the reasons of point estimates from few shared items start so
 
 # How intervals are made; the words go beside them. docs/coverage.md has their measured coverage.
 METHODS: Mapping[str, str] = {
@@ -19,6 +21,8 @@ METHODS: Mapping[str, str] = {
     "wilson": "Wilson, ratings taken as independent",
     "wilson_cluster": "Wilson with the effective n of items and raters, t quantile; new raters, new items",
     "wilson_items": "Wilson with the effective n of items, t quantile; this rater, new items",
+    "mean_cluster": "items and raters as clusters, t quantile; new raters, new items",
+    "mean_items": "items as clusters, t quantile; this rater, new items",
     "item_bootstrap": "items resampled within source; these raters, new items",
     "item_bootstrap_any": "items resampled whatever their source; these raters, new items",
     "item_bootstrap_corrected": "items resampled within source, less the bias found there; these raters, new items",
@@ -36,6 +40,19 @@ METHODS: Mapping[str, str] = {
     "or_fixed": "Obuchowski-Rockette, these raters, new items",
     "or_hillis_logit": "Obuchowski-Rockette of the logit, for an area near 1; new raters, new items",
     "or_fixed_logit": "Obuchowski-Rockette of the logit, for an area near 1; these raters, new items",
+    "difference_clustered": (
+        "Wilson limits of both shares put together, items and raters as clusters, t quantile; new raters, new items"
+    ),
+    "difference_rater": (
+        "Wilson limits of both shares put together, items and the other raters as clusters, t quantile; this rater, new items"
+    ),
+    "difference_pair": "Wilson limits of both shares put together, items as clusters, t quantile; these two raters, new items",
+    "difference_machines": "Wilson limits of both shares put together, items as clusters, t quantile; these two machines, new items",
+    "difference_machine": (
+        "Wilson limits of both shares put together, items and raters as clusters, t quantile; this machine, new raters, new items"
+    ),
+    "or_two_conditions": "Obuchowski-Rockette of two conditions with Hillis' degrees of freedom; new raters, new items",
+    "u_statistic": "U-statistic of Gallas with Hillis' degrees of freedom; new raters, new items",
     "normal": "normal approximation",
     "clopper_pearson": "Clopper-Pearson, exact",
     "estimate": "an estimate of a model, not a count",

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ratings.stats.agreement import LEAST_FOR_INTERVAL, MIN_OVERLAP, average
+from ratings.stats.agreement import LEAST_FOR_INTERVAL, MIN_OVERLAP, average, choose_pairs, explain_few
+from ratings.stats.estimates import CONSENSUS as CONSENSUS
+from ratings.stats.estimates import MAJORITY as MAJORITY
 from ratings.stats.estimates import Estimate, estimate, generator
 from ratings.stats.intervals import CO_MINORITY, CORRECTED, THESE, of_these_raters
 from ratings.stats.pair_resampling import Scoped, mean_of_defined, resampled_cells
@@ -19,7 +21,6 @@ from ratings.stats.resampling import Resampled, widening
 from ratings.stats.table import Floats, Ratings, Row, build
 
 PEOPLE, LEAVE_ONE_OUT = "raters with each other", "each rater with the others"
-MAJORITY, CONSENSUS = "majority of the models", "all models"
 # A mean over raters of one model's kappas is steadier than a mean over pairs of raters: it holds with fewer rare verdicts.
 CO_MINORITY_MODEL = 3.0
 LEAST_FOR_DIFFERENCE = 50  # items; with 40 the interval of a difference of kappas held 78 to 90 % (bench/coverage.py)
@@ -180,7 +181,8 @@ def _no_difference(kappa: Estimate) -> Estimate:
 
 
 class _Joined:
-    """People and models in one table, and the pairs used: person with person, person with model, with enough items."""
+    """People and models in one table, and the pairs used: person with person, person with model, with enough items, or, of
+    people or a model without such a pair, all with an item in common."""
 
     def __init__(self, people: Ratings, models: Mapping[str, Verdicts], min_overlap: int) -> None:
         self.min_overlap = min_overlap
@@ -196,7 +198,11 @@ class _Joined:
         is_model = np.array([name.startswith(_MODEL) for name in self.table.raters], dtype=np.bool_)
         every = pairs_of(self.table)
         every = every.where(~is_model[every.first])
-        self.every, self.used = every, every.where(every.n >= max(1, min_overlap))
+        models_of = np.where(is_model[every.second], every.second, -1)
+        chosen = np.zeros(len(every), dtype=np.bool_)
+        for of in np.unique(models_of):
+            chosen[models_of == of] = choose_pairs(every.n[models_of == of], min_overlap)
+        self.used = every.where(chosen)
         self.model = np.where(is_model[self.used.second], self.used.second, -1)  # of each pair used; -1: two people
         self.others = self._incidence()
 
@@ -235,7 +241,8 @@ class _Joined:
         pairs = self._pairs(name)
         n, why = self._n(name, pairs), self._why_none(name, pairs)
         args = {"min_overlap": self.min_overlap, **({"model": name} if name else {})}
-        short = _too_few(pairs, CO_MINORITY_MODEL if name else CO_MINORITY)
+        few = self._few(pairs)
+        short = few or _too_few(pairs, CO_MINORITY_MODEL if name else CO_MINORITY)
         stats = ("model_agreement", "model_kappa", "model_difference") if name else _LEAVE_ONE_OUT
         sources = len(np.unique(self.table.source))
         found = []
@@ -245,8 +252,10 @@ class _Joined:
             if not name and field == "difference":
                 found.append(estimate(stat, None, n, args=args, reason=_THEMSELVES))
             else:
-                refused = "" if field == "agreement" and not _shares_too_little(pairs) else short
-                if field == "difference" and n["items"] < LEAST_FOR_DIFFERENCE:
+                refused = "" if field == "agreement" and not few and not _shares_too_little(pairs) else short
+                if field == "difference" and (people := self._few(self._pairs(""))):
+                    refused = refused or people
+                elif field == "difference" and n["items"] < LEAST_FOR_DIFFERENCE:
                     refused = f"{n['items']} items; below {LEAST_FOR_DIFFERENCE} no interval of the difference holds"
                 replicates = np.concatenate([np.zeros(0), *again])
                 drawn_again = _Drawn(replicates, widening(n["items"], sources), field != "agreement", refused)
@@ -280,12 +289,12 @@ class _Joined:
         if len(pairs):
             return ""
         if not name:
-            return f"no pair of raters has {self.min_overlap} of these items in common"
-        if _MODEL + name not in self.table.raters:
-            return "no item was judged by the model and rated by a person"
-        own = self.every.n[self.every.second == self.table.raters.index(_MODEL + name)]
-        most = int(own.max(initial=0))
-        return f"no rater has {self.min_overlap} of these items in common with the model; the most is {most}"
+            return "no pair of raters has one of these items in common"
+        return "no item was judged by the model and rated by a person"
+
+    def _few(self, pairs: Pairs) -> str:
+        """Return why a mean over these pairs is a point estimate from few items, or ""."""
+        return explain_few(pairs.n, self.min_overlap)
 
 
 def _shares_too_little(pairs: Pairs) -> bool:

@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from ratings.stats.table import REFERENCES, Ratings, Row, build
+from ratings.stats.contrasts import gather_pool, is_repeated
+from ratings.stats.table import REFERENCES, WITHOUT_ERROR, Ratings, Row, build
 
 BEGIN = "BEGIN DATA:"
 TRUTH = "-1"
@@ -90,12 +91,42 @@ def write(table: Ratings, source: str, modality: str = MODALITY) -> Iterator[str
         yield f"{readers[rater]},{_identifier(own.items[item])},{named},{int(score)}\n"
 
 
-def _head(source: str, left_out: int, reference_name: str) -> Iterator[str]:
+def write_conditions(table: Ratings, of_item: Mapping[str, int]) -> Iterator[str]:
+    """Yield the lines of a study in which readers read cases in two conditions, each a modality of the file.
+
+    `of_item`: the condition, 1 or 2, of each item. Cases are those of the contrasts: versions of one thing with the same
+    planted error, or every item where a rater has read several in one condition. A case is named by its first item. All
+    items with a planted error are the signal. Ratings without a reference or a confidence are left out and counted in the
+    free text.
+    """
+    condition = np.array([of_item.get(code, 0) for code in table.items], dtype=np.int64)[table.item]
+    case = gather_pool(table).case
+    if any(is_repeated(table.where(condition == which), case[condition == which]) for which in (1, 2)):
+        case = table.item
+    known = np.isfinite(table.signed) & (table.reference >= 0) & (condition > 0)
+    own, case, condition = table.where(known), case[known], condition[known]
+    cases, at = np.unique(case, return_index=True)
+    names = {number: _identifier(own.items[own.item[place]]) for number, place in zip(cases, at, strict=True)}
+    signal = own.reference[at] == 0
+    yield from (f"{line}\n" for line in _head("all errors", len(table) - len(own), table.reference_name, _LEFT_OUT))
+    yield f"NR: {len(np.unique(own.rater))}\nN0: {int((~signal).sum())}\nN1: {int(signal.sum())}\nNM: 2\n\n{BEGIN}\n"
+    for number, is_signal in zip(cases, signal, strict=True):
+        yield f"{TRUTH},{names[number]},truth,{int(is_signal)}\n"
+    readers = [_identifier(name) for name in own.raters]
+    for rater, number, which, score in zip(own.rater, case, condition, -own.signed, strict=True):
+        yield f"{readers[rater]},{names[number]},condition {which},{int(score)}\n"
+
+
+_NO_CONFIDENCE = "they have no confidence"
+_LEFT_OUT = "they have no confidence or no reference"
+
+
+def _head(source: str, left_out: int, reference_name: str, why: str = _NO_CONFIDENCE) -> Iterator[str]:
     yield "Expert ratings written by WetBench; not run in iMRMC."
-    yield f"Signal: {_identifier(source)}, truth 1. No signal: unperturbed, truth 0."
+    yield f"Signal: {_identifier(source)}, truth 1. No signal: {WITHOUT_ERROR[reference_name]}, truth 0."
     yield f"Reference: {REFERENCES[reference_name]}."
     yield "Score: confidence 1 to 5, negative where the verdict was plausible."
-    yield f"Ratings left out because they have no confidence: {left_out}"
+    yield f"Ratings left out because {why}: {left_out}"
     yield ENCODED
 
 

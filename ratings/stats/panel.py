@@ -50,7 +50,9 @@ def _rates(table: Ratings) -> list[Estimate]:
     rows = proportions.rates(table, by=None)
     if by:
         rows += proportions.rates(table, by=by)
-    return [*rows, *proportions.weighted(table, by=by), *proportions.rates(table, by="rater")]
+    rows += [*proportions.weighted(table, by=by), *proportions.rates(table, by="rater")]
+    rows += proportions.mean_confidences(table, by=None)
+    return rows + (proportions.mean_confidences(table, by=by) if by else [])
 
 
 def _averages(table: Ratings, min_overlap: int, seed: int, resamples: int) -> list[Estimate]:

@@ -26,7 +26,7 @@ class Section(NamedTuple):
 
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Rates": (
-        "plausibility_rate", "plausibility_rate_item_weighted", "plausibility_rate_rater_weighted", "prevalence",
+        "plausibility_rate", "plausibility_rate_item_weighted", "plausibility_rate_rater_weighted", "prevalence", "mean_confidence",
     ),
     "Agreement of raters": (
         "avg_pairwise_agreement", "avg_pairwise_kappa", "avg_pairwise_kappa_weighted", "kappa_max", "fleiss_kappa",
@@ -50,6 +50,7 @@ _NAMES: Mapping[str, str] = {
     "plausibility_rate_item_weighted": "Share of verdict 1, every item alike",
     "plausibility_rate_rater_weighted": "Share of verdict 1, every rater alike",
     "prevalence": "Prevalence",
+    "mean_confidence": "Mean confidence, 1 to 5",
     "avg_pairwise_agreement": "Agreement, mean over pairs of raters",
     "avg_pairwise_kappa": "Cohen's kappa, mean over pairs of raters",
     "avg_pairwise_kappa_weighted": "Cohen's kappa, mean over pairs weighted by items in common",
@@ -77,10 +78,11 @@ _NAMES: Mapping[str, str] = {
     "model_difference": "Kappa of a model less that of people, mean over raters",
     "leave_one_out_agreement": "Agreement of each rater with the others, mean over raters",
     "leave_one_out_kappa": "Cohen's kappa of each rater with the others, mean over raters",
+    "contrast": "Difference",
     "dawid_skene_prevalence": "Prevalence by Dawid and Skene's model",
     "dawid_skene_errors": "What a rater says of an item of each true class, by Dawid and Skene's model",
 }
-_IN_NAME = ("min_overlap", "level", "of", "weights")
+_IN_NAME = ("min_overlap", "level", "of", "weights", "family", "quantity")
 _COUNTS: Mapping[str, str] = {
     "pairs_used": "pairs used",
     "pairs_undefined": "pairs undefined",
@@ -145,14 +147,14 @@ def _option(key: str, value: Any) -> str:
         return f"with {value} items or more in common" if value != 1 else "whatever they have in common"
     if key == "of":
         return "of the signed rating" if value == "signed" else f"of the {value}"
-    return f"{value} weights" if key == "weights" else str(value)
+    return f"{value} weights" if key == "weights" else f"between {value}" if key == "family" else str(value)
 
 
 def _of(args: Mapping[str, Any]) -> str:
     words = []
     for key, value in args.items():
         match key, value:
-            case (("min_overlap" | "level" | "of" | "weights"), _):
+            case key, _ if key in _IN_NAME:
                 continue
             case "raters", [first, second]:
                 words.append(f"{first} and {second}")
@@ -166,11 +168,11 @@ def _of(args: Mapping[str, Any]) -> str:
                 words.append(f"truth {value}")
             case "verdict" | "category", _:
                 words.append(f"says {value}" if key == "verdict" else f"category {value}")
-            case "source" | "rater" | "model", _:
+            case "source" | "rater" | "model" | "sides", _:
                 words.append(str(value))
             case _:
                 words.append(f"{key} {value}")
-    placed = {"source", "rater", "raters", "model", "category"} & args.keys()
+    placed = {"source", "rater", "raters", "model", "category", "sides"} & args.keys()
     return ", ".join(words if placed else ["all together", *words])
 
 

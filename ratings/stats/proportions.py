@@ -11,6 +11,7 @@ from ratings.stats.estimates import LEVEL, Estimate, estimate
 from ratings.stats.table import Floats, Ints, Ratings
 
 RATE = "plausibility_rate"
+MEAN_CONFIDENCE = "mean_confidence"
 CLUSTERED, PER_RATER = "wilson_cluster", "wilson_items"
 
 
@@ -143,6 +144,41 @@ def _rows(group: _Group, found: Clustered) -> Iterator[Estimate]:
     naive = wilson(share, len(group.own), float(norm.ppf((1 + LEVEL) / 2)))
     yield estimate(RATE, share, n, args=args, interval=found.interval, method=found.method, reason=found.reason)
     yield estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=naive, method="wilson")
+
+
+def mean_confidences(table: Ratings, by: str | None = "source") -> list[Estimate]:
+    """Mean confidence, 1 to 5, of each group; `by=None`: of all together. Ratings without a confidence are left out.
+
+    The variance of the mean takes items and raters as clusters as `clustered` does; Student's t with one degree less than the
+    smaller number of clusters, kept within 1 to 5.
+    """
+    given = table.where(np.isfinite(table.confidence))
+    rows = [_mean_confidence(group) for group in _groups(given, by)]
+    return rows or [estimate(MEAN_CONFIDENCE, None, given.n, reason="no rating has a confidence")]
+
+
+def _mean_confidence(group: _Group) -> Estimate:
+    own = group.own
+    mean, one_rater = float(own.confidence.mean()), own.n["raters"] == 1
+    clusters = own.n["items"] if one_rater else min(own.n["items"], own.n["raters"])
+    method = "mean_items" if one_rater else "mean_cluster"
+    interval, reason = None, "a single item says nothing about other items"
+    if clusters > 1:
+        half = float(t.ppf((1 + LEVEL) / 2, clusters - 1)) * math.sqrt(
+            _variance(own.confidence - mean, own.item, own.rater, one_rater)
+        )
+        interval, reason = (max(1.0, mean - half), min(5.0, mean + half)), ""
+        if half == 0:
+            interval, reason = None, "all confidences are the same value, so there is no interval"
+    return estimate(
+        MEAN_CONFIDENCE,
+        mean,
+        own.n,
+        args=group.args,
+        interval=interval,
+        method=method if interval else "",
+        reason=reason,
+    )
 
 
 def weighted(table: Ratings, by: str | None = "source") -> list[Estimate]:

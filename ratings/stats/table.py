@@ -26,6 +26,20 @@ REFERENCES: Mapping[str, str] = {
     UNKNOWN: "none: no item states its perturbation or its truth; import a column `perturbation` or `truth` to get one",
 }
 
+# What items with and without an error are called where they are counted.
+WITH_ERROR: Mapping[str, str] = {
+    PLANTED: "planted",
+    DECLARED: "declared wrong",
+    MIXED: "planted or declared wrong",
+    UNKNOWN: "planted",
+}
+WITHOUT_ERROR: Mapping[str, str] = {
+    PLANTED: "unperturbed",
+    DECLARED: "declared right",
+    MIXED: "unperturbed or declared right",
+    UNKNOWN: "unperturbed",
+}
+
 
 class Row(NamedTuple):
     """One judged rating, as it is read: `verdict` is one of the table's categories, 1 and 0 in binary tables.

@@ -23,6 +23,7 @@ NAMES = [
     "misses",
     "agreement",
     "localisation",
+    "contrasts",
     "rates_by_experiment",
     "rates_by_action",
     "rates_by_error_kind",
@@ -133,6 +134,20 @@ def test_figures_of_numbers_that_nobody_knows_are_not_drawn():
     silent |= {"confidence": documents.table("confidence", [["GPT-5", 1, 5, 0, None]])}
     drawn = [name for name in NAMES if registry.FIGURES[name].has_data({"tables": silent})]
     assert not {"drift", "human_model", "confidence", "violins"} & set(drawn) and "rates" in drawn
+
+
+def test_an_estimate_from_few_shared_items_is_marked_in_the_figure():
+    document = documents.study()
+    table = document["tables"]["agreement"]
+    reason = "few items: no pair shares 20 items, the most is 12; no interval holds"
+    columns = [column["name"] for column in table["columns"]]
+    low, high, why = (columns.index(name) for name in ("low", "high", "reason"))
+    for row in table["rows"]:
+        row[low] = row[high] = None
+        row[why] = reason
+    figure = registry.FIGURES["agreement"]
+    assert "(few items)" in "".join(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))).itertext())
+    assert "(few items)" not in render.svg(figure.spec(documents.study(), "wide"))
 
 
 def test_what_cost_nothing_is_not_drawn():

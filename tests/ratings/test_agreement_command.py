@@ -72,9 +72,9 @@ def test_the_panel_in_words_names_seed_and_resamples(ratings) -> None:
 
 def test_the_minimum_overlap_is_chosen_and_one_is_always_there(ratings) -> None:
     rows = results(ratings, "--min-overlap", 31)
-    assert one(rows, "avg_pairwise_kappa", min_overlap=31)["reason"] == (
-        "no pair of raters has 31 items in common; the most is 30"
-    )
+    marked = one(rows, "avg_pairwise_kappa", min_overlap=31)
+    assert (marked["value"], marked["low"]) == (pytest.approx(3 / 5), None)
+    assert marked["reason"] == "few items: no pair shares 31 items, the most is 30; no interval holds"
     assert one(rows, "avg_pairwise_kappa", min_overlap=1)["value"] == pytest.approx(3 / 5)
 
 

@@ -5,12 +5,12 @@ import json
 import random
 import uuid
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import factories
 import pytest
 from django.core.management import call_command
+from rating_rows import NOW, row
 
 from ratings import answering, exports, stopping, studies
 from ratings.analyses import (
@@ -26,29 +26,11 @@ from ratings.analyses.filters import Filters
 from ratings.analyses.tables import FORMS, records, table
 from ratings.declared_models import DeclaredModel
 from ratings.models import Assignment, MachineRater, MachineRating, Study
-from ratings.rows import RatingRow, SealedError, rating_rows
+from ratings.rows import SealedError, rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
 
 MARK = "m" * 64
-NOW = datetime(2025, 1, 1, tzinfo=UTC)
-
-
-def row(item: int, rater: str, verdict: bool | None, confidence: int | None = 3, **fields: Any) -> RatingRow:
-    """A rating as the reading has it; a genuine item of gpt-5 unless said otherwise."""
-    plain = {
-        "item": uuid.UUID(int=item), "rater": rater, "number": int(rater[1:]), "simulated": False, "verdict": verdict,
-        "confidence": None if verdict is None else confidence, "opened_at": NOW, "submitted_at": NOW, "seconds": 30.0, "position": item,
-        "occasion": 1, "session": 1, "released_at": None, "surplus": False, "layout": "aligned", "layout_shown": "aligned", "context": False,
-        "marks": "always", "marked": [], "first_verdict": None, "first_confidence": None, "revision": 1, "active_seconds": None,
-        "first_verdict_seconds": None, "changes": 0, "hand": "", "viewport": "", "guide_version": 1, "interface_version": "",
-        "imported": False, "note": "", "pair": uuid.UUID(int=1000 + item), "source": "gpt-5", "perturbation": "none", "truth": None,
-        "reference": "unperturbed",
-        "experiment": "caffeine", "action": "Transfer", "verdicts": {}, "target": [], "error_kind": None,
-    }  # fmt: skip
-    return RatingRow(**{**plain, **fields})
-
-
 SUBTLE = {
     "perturbation": "subtle",
     "reference": "planted",
@@ -174,6 +156,10 @@ def test_raters_drift_and_contested_items_by_hand(hand) -> None:
     # Both judged items 1, 2, 3, 5, 6, 7, 8. Same: 1, 2, 3, 5, 8. po = 5/7; R1 yes 4/7, R2 yes 6/7:
     # pe = (4*6 + 3*1)/49 = 27/49; kappa = (35/49 - 27/49) / (22/49) = 8/22
     assert one["kappa_with_others"] == two["kappa_with_others"] == pytest.approx(8 / 22)
+    assert (one["shared_items"], three["shared_items"]) == (7, 0)
+    marked = records(sections_raters.tables(hand, seats, False, 20)["raters"])
+    assert (marked[0]["kappa_with_others"], marked[0]["flags"]) == (pytest.approx(8 / 22), "kappa from few items")
+    assert (marked[2]["kappa_with_others"], marked[2]["flags"]) == (None, "")
     assert (three["ratings"], three["yes_share"], three["median_seconds"]) == (0, None, None)
     drift = records(made["drift"])
     assert [(d["from_position"], d["to_position"], d["n"]) for d in drift] == [
@@ -465,8 +451,9 @@ def test_headline_composition_and_interim_say_what_the_numbers_are_of(study) -> 
     assert (collected["value"], plausible["value"]) == (len(rows), sum(genuine) / len(genuine))
     assert caught["value"] == pytest.approx(1 - sum(subtle) / len(subtle))
     assert (agreement["published"]["value"], auc["published"]["value"]) == (0.811, 0.609)
-    # Ten items are too few in common for the mean over pairs with 20: no number, and why.
-    assert agreement["value"] is None and "20 items in common" in agreement["reason"]
+    # Pairs share ten items at most, fewer than 20: the mean over them without interval, and why.
+    assert agreement["value"] is not None and agreement["low"] is None
+    assert agreement["reason"].startswith("few items: no pair shares 20 items")
     about = found["composition"]
     assert about["planted_share"] == 6 / 10  # four genuine, three of each error
     assert about["arms"] == {"layout": {"aligned": 1.0}, "context": {"no": 1.0}, "marks": {"off": 1.0}}

@@ -15,13 +15,14 @@ from django.core import signing
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from embedded import play_all
 
 from ratings import exports, rating_imports
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.api import tokens
 from ratings.models import TRANSITION, ApiToken, Item, ItemSource, Membership, Study
-from simulation.models import Episode
+from simulation.models import Episode, Job
 from wetbench_site.redaction import Redactor
 
 DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
@@ -122,6 +123,26 @@ def test_statistics_are_the_document_of_the_page(study: Study, ann: User, client
     page = client.get(f"/studies/{study.slug}/results.json")
     answer = reader.get(address)
     assert (answer.status_code, answer.content, answer["ETag"]) == (200, page.content, page["ETag"])
+
+
+def test_contrasts_of_two_studies_are_the_table_of_their_page(study: Study, ann: User) -> None:
+    other = factories.open_study(2, slug="other", name="Other", ratings_per_item=1)
+    Membership.objects.create(study=other, user=ann, role="analyst")
+    reader, address = program(ann), f"/studies/{study.slug}/contrasts/other"
+    factories.unblinded(study, None)
+    sealed = reader.get(address)
+    assert sealed.status_code == 409 and sealed.json()["detail"].startswith("Other is open")
+    assert reader.get(f"/studies/{study.slug}/contrasts/{study.slug}").status_code == 409
+    assert reader.get(f"/studies/{study.slug}/contrasts/unknown").status_code == 404
+    factories.unblinded(other, None)
+    pending = reader.get(address)
+    assert pending.status_code == 202 and pending.json()["job"].startswith("/jobs/")
+    play_all()
+    answer = reader.get(address).json()
+    assert (answer["first"], answer["second"]) == (study.slug, "other")
+    assert answer["table"] == Job.objects.get(kind="comparison").result["table"]
+    Membership.objects.filter(study=other).delete()
+    assert reader.get(address).status_code == 404
 
 
 @pytest.mark.both_databases
@@ -298,14 +319,16 @@ def test_who_must_take_a_second_step_makes_no_token_before(bea: User, client: Cl
 
 
 def test_a_scope_opens_its_own_addresses_alone(study: Study, ada: User) -> None:
+    other = factories.open_study(2, slug="other", name="Other", ratings_per_item=1)
     Study.objects.update(created_by=ada)
     factories.unblinded(study, None)
+    factories.unblinded(other, None)
     code = Episode.objects.order_by("pk")[0].code
     opens = {
         "studies:read": ["/studies", f"/studies/{study.slug}"],
         "items:blinded": [f"/studies/{study.slug}/items"],
         "ratings:read": [f"/studies/{study.slug}/ratings"],
-        "statistics:read": [f"/studies/{study.slug}/statistics"],
+        "statistics:read": [f"/studies/{study.slug}/statistics", f"/studies/{study.slug}/contrasts/other"],
         "episodes:read": ["/episodes", f"/episodes/{code}"],
         "transcripts:read": [f"/episodes/{code}/transcript"],
     }

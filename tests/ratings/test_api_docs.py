@@ -52,7 +52,12 @@ def test_the_examples_work_as_they_stand(live_server: Any, tmp_path: Path) -> No
 def test_every_scope_address_and_error_stands_on_the_page() -> None:
     paths = described.whole(api.get_openapi_schema(path_prefix="api/v1/"))["paths"]
     for path, methods in paths.items():
-        written = path.removeprefix("/api/v1/").replace("{slug}", "SLUG").replace("{code}", "CODE")
+        written = (
+            path.removeprefix("/api/v1/")
+            .replace("{slug}", "SLUG")
+            .replace("{code}", "CODE")
+            .replace("{other}", "OTHER")
+        )
         assert f"`{written}`" in PAGE and list(methods) == ["get"], path
         assert all(f"| {status} |" in PAGE for status in methods["get"]["responses"] if int(status) >= 400)
     assert all(f"`{scope}`" in PAGE for scope in SCOPES)

@@ -47,7 +47,8 @@ def lacking(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[s
     simulated.simulate_raters(study, study.raters.count(), 0.9, 0.6, seed=seed)
     factories.unblinded(study, User.objects.create_superuser(f"chief {seed}"))
     made = document.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=seed, resamples=400)
-    found = empty_cells.cells([Estimate.from_json(row) for row in made["results"]])
+    rows = [Estimate.from_json(row) for row in made["results"]]
+    found = empty_cells.cells(rows + empty_cells.read_contrasts(made["tables"]["contrasts"]))
     return {
         (key, missing): (one.n, reasons)
         for key, one in found.items()
@@ -201,10 +202,23 @@ def test_a_design_that_follows_the_advice_has_what_was_missing() -> None:
     new_raters = Key("gwet_ac1", (("target", "new raters"),), "")
     shared = Key("avg_pairwise_agreement", (("min_overlap", "20"), ("source", "offline, obvious error")), "")
     assert few[new_raters, "interval"] == "ask for at least 3 raters"
-    assert few[shared, "number"] == "ask for more items of each source, so that two raters share 20"
-    assert not {(new_raters, "interval"), (shared, "number")} & more
+    assert few[shared, "interval"] == "ask for more items of each source, so that two raters share 20"
+    assert not {(new_raters, "interval"), (shared, "interval")} & more
 
 
 def test_advice_for_a_crossover_never_asks_for_what_it_refuses() -> None:
     change = told("a crossover")["retest_agreement", "number"]
     assert change == "measure it in a study of another design: in a crossover nothing is shown twice"
+
+
+def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> None:
+    """Two raters who read both error types: differences of shares have an interval, those of areas and of d' have none."""
+    factories.pool(60)
+    found = [one for one in forecast(draft(**DESIGNS["two raters, no repeats"])).warnings if one.key.stat == "contrast"]
+    assert {dict(one.key.scope)["quantity"] for one in found} == {"AUC", "AUC, U-statistic", "d'"}
+    assert {(one.where, one.missing, one.sure) for one in found} == {
+        ("obvious error less subtle error", "interval", True)
+    }
+    assert {one.change for one in found} == {"ask for at least 3 raters who rate both sides"}
+    three = draft(**{**DESIGNS["two raters, no repeats"], "ratings_per_item": 3, "raters": 3, "name": "Three"})
+    assert not [one for one in forecast(three).warnings if one.sure and one.key.stat == "contrast"]

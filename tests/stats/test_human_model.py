@@ -93,9 +93,15 @@ def test_rows_are_of_items_that_two_people_rated_and_all_models_judged() -> None
     assert {row.kappa.n["items"] for row in rows} == {4}
 
 
-def test_a_model_with_too_few_items_says_how_many_there_are() -> None:
-    rows = by_name(human_model.standings(table(**TWO), {"m": verdicts("111001")}, resamples=0))
-    assert rows["m"].kappa.reason == "no rater has 20 of these items in common with the model; the most is 6"
+def test_a_model_with_few_shared_items_has_a_marked_point_estimate() -> None:
+    few = "few items: no pair shares 20 items, the most is 6; no interval holds"
+    same = human_model.standings(table(**TWO), {"m": verdicts("111001")}, min_overlap=1, resamples=0)
+    marked = human_model.standings(table(**TWO), {"m": verdicts("111001")}, resamples=200)
+    for one, other in zip(same, marked, strict=True):
+        assert (one.agreement.value, one.kappa.value) == (other.agreement.value, other.kappa.value)
+        assert one.kappa.value is not None
+        assert (other.kappa.low, other.kappa.reason, other.agreement.low) == (None, few, None)
+    assert by_name(marked)["m"].difference.low is None
     none = by_name(human_model.standings(table(**TWO), {"m": {"other": 1}}, resamples=0))
     assert none["m"].kappa.reason == "no item was judged by the model and rated by a person"
 

@@ -151,3 +151,42 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
 def test_a_text_without_the_begin_of_data_is_refused() -> None:
     with pytest.raises(FormatError, match='no line "BEGIN DATA:"'):
         imrmc.read("begin data:\n1,1,1,1\n")
+
+
+def test_two_conditions_are_two_modalities_with_the_same_cases() -> None:
+    # Each reader reads the unperturbed and the planted case in both conditions; versions of a case share a pair.
+    rows = [
+        Row(f"{condition}{pair}", reader, verdict, 3, reference, "s", pair)
+        for reader in ("R1", "R2")
+        for condition, verdict in (("a", 1), ("b", 0))
+        for pair, reference in (("genuine", 1), ("error", 0))
+    ]
+    of_item = {row.item: 1 if row.item.startswith("a") else 2 for row in rows}
+    text = "".join(imrmc.write_conditions(build(rows), of_item))
+    assert "NR: 2\nN0: 1\nN1: 1\nNM: 2\n" in text
+    back = imrmc.read(text)
+    assert back.modalities == ("condition 1", "condition 2")
+    assert back.truth == {"aerror": 1, "agenuine": 0}
+    assert Reading("R1", "aerror", "condition 2", 3.0) in back.readings and len(back.readings) == 8
+
+
+def test_versions_of_one_pair_with_and_without_an_error_are_two_cases() -> None:
+    rows = [
+        Row(f"{condition}{name}", "R1", 1, 3, reference, "s", "one pair")
+        for condition in "ab"
+        for name, reference in (("genuine", 1), ("error", 0))
+    ]
+    of_item = {row.item: 1 if row.item.startswith("a") else 2 for row in rows}
+    assert "N0: 1\nN1: 1\nNM: 2\n" in "".join(imrmc.write_conditions(build(rows), of_item))
+
+
+def test_published_readings_in_two_conditions_come_back_as_they_were() -> None:
+    tables = [reader_study(VAN_DYKE[condition], 69) for condition in ("1", "2")]
+    rows = [
+        row._replace(item=f"{row.item} {at}", pair=row.item) for at, table in enumerate(tables) for row in table.rows()
+    ]
+    of_item = {row.item: 1 + int(row.item[-1]) for row in rows}
+    back = imrmc.read("".join(imrmc.write_conditions(build(rows), of_item)))
+    for at, table in enumerate(tables):
+        found = mrmc.mean_auc(back.table(f"condition {at + 1}"))[0]
+        assert found.value == pytest.approx(mrmc.mean_auc(table)[0].value, abs=1e-12)

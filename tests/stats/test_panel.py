@@ -75,9 +75,10 @@ def test_averages_for_one_are_the_same_where_all_pairs_have_enough(rows) -> None
     pooled = [row for row in many if "source" not in row.args]
     same = [row._replace(args={**row.args, "min_overlap": 1}) for row in pooled]
     assert same == [row for row in few if "source" not in row.args]
-    # 12 items a source are fewer than 20: undefined for 20, a number for 1.
-    assert one(rows, "avg_pairwise_kappa", min_overlap=20, source="subtle").value is None
-    assert one(rows, "avg_pairwise_kappa", min_overlap=1, source="subtle").value is not None
+    # 12 items a source are fewer than 20: the same mean of the same pairs, marked and without an interval.
+    marked, plain = (one(rows, "avg_pairwise_kappa", min_overlap=least, source="subtle") for least in (20, 1))
+    assert marked.value == plain.value and marked.value is not None
+    assert (marked.low, marked.reason[:9], plain.reason[:9] == "few items") == (None, "few items", False)
 
 
 def test_an_average_that_was_taken_for_one_is_the_one_computed_for_one() -> None:
@@ -201,7 +202,7 @@ def test_the_terminal_gets_every_number_its_method_and_its_reasons(rows) -> None
     assert text.startswith("144 ratings of 48 items by 3 raters.")
     assert "Left out: 3 ratings: surplus." in text and "Note: a note." in text
     assert "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)" in text
-    assert "no pair of raters has 20 items in common; the most is 12" in text
+    assert "few items: no pair shares 20 items, the most is 12" in text
     assert "(a) Wilson with the effective n of items and raters" in text
 
 

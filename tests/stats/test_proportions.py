@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from statsmodels.regression.linear_model import OLS
 
-from ratings.stats.proportions import clustered, rate, rates, weighted, wilson
+from ratings.stats.proportions import clustered, mean_confidences, rate, rates, weighted, wilson
 from ratings.stats.table import Ratings, Row, build
 
 
@@ -152,3 +152,38 @@ def test_a_factor_splits_like_a_source() -> None:
     rows = [Row(f"{at}", "r", at % 2, factors={"action": "spin" if at < 4 else "heat"}) for at in range(6)]
     found = rates(build(rows), by="action")
     assert [(row.args["action"], row.value) for row in found[::2]] == [("heat", 1 / 2), ("spin", 1 / 2)]
+
+
+def confident(*lines: str) -> Ratings:
+    """One line a rater, one digit an item: the confidence; a dot where none was given."""
+    return build(
+        Row(f"{at}", f"r{rater}", 1, confidence=None if mark == "." else int(mark))
+        for rater, line in enumerate(lines)
+        for at, mark in enumerate(line)
+    )
+
+
+def test_the_mean_confidence_and_its_interval_by_hand() -> None:
+    # Mean 3. Sums of residuals by item and by rater: 1, 0, -1: each 3/2 * 2/81; by rating 9/8 * 2/81.
+    # V = 6/81 - 2.25/81 = 3.75/81; half-width 4.302653 * sqrt(0.0462963) = 0.925774.
+    [found] = mean_confidences(confident("433", "333", "332"), by=None)
+    assert found.value == 3 and found.n == {"items": 3, "raters": 3, "ratings": 9}
+    assert (found.low, found.high) == (pytest.approx(3 - 0.925774, abs=1e-5), pytest.approx(3 + 0.925774, abs=1e-5))
+    assert found.method == "mean_cluster"
+
+
+def test_the_mean_confidence_of_few_or_equal_answers_has_no_interval_and_says_why() -> None:
+    [found] = mean_confidences(confident("43.", "3.."), by=None)
+    assert found.value == pytest.approx(10 / 3) and found.n["ratings"] == 3
+    [found] = mean_confidences(confident("44", "44"), by=None)
+    assert (found.value, found.low, found.reason[:28]) == (4, None, "all confidences are the same")
+    [found] = mean_confidences(confident("4", "3"), by=None)
+    assert found.low is None and found.reason == "a single item says nothing about other items"
+    [found] = mean_confidences(confident("..", ".."), by=None)
+    assert (found.value, found.reason) == (None, "no rating has a confidence")
+
+
+def test_the_mean_confidence_of_one_rater_is_of_new_items_alone() -> None:
+    # 5 and 1 around 3: V = 2 * (4 + 4) / 16 = 1 by item; Student's t with one degree is wider than the scale.
+    [found] = mean_confidences(confident("51"), by=None)
+    assert (found.value, found.low, found.high, found.method) == (3, 1, 5, "mean_items")

@@ -1,0 +1,77 @@
+"""Compare a study with another one: the choice, the job under way, and the contrasts with their figure."""
+
+from typing import Any
+
+from django.http import Http404, HttpResponse
+from django.shortcuts import render
+from django.urls import URLPattern, path, reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from ratings import exports, study_pairs
+from ratings.drawings import File, Shown, show_result
+from ratings.models import Study
+from ratings.views.guards import StudyRequest, study_page
+from ratings.views.results import attached, pending
+from simulation.models import Job
+
+
+@study_page("admin", "analyst")
+@never_cache
+@require_safe
+def compare(request: StudyRequest) -> HttpResponse:
+    """Show the studies to choose from, and the comparison with the chosen one. 404 while this study is sealed."""
+    if not request.study.is_unblinded:
+        raise Http404
+    others = list(study_pairs.find_others(request.user, request.study))
+    other = _find(others, request)
+    context: dict[str, Any] = {
+        "study": request.study,
+        "role": request.role,
+        "may_run": request.role != "analyst",
+        "others": others,
+        "other": other,
+    }
+    if other is not None:
+        job = study_pairs.request_comparison(request.study, other, request.user)
+        context |= {"job": job, "table": job.result.get("table"), "figure": _figure(request, job, other)}
+    return render(request, "ratings/compare.html", context)
+
+
+@study_page("admin", "analyst")
+@never_cache
+@require_safe
+def compare_csv(request: StudyRequest) -> HttpResponse:
+    """Send the contrasts of the chosen study, numbers in full; 202 with the job until they are computed."""
+    if not request.study.is_unblinded:
+        raise Http404
+    other = _find(list(study_pairs.find_others(request.user, request.study)), request)
+    if other is None:
+        raise Http404
+    job = study_pairs.request_comparison(request.study, other, request.user)
+    if job.status != "done":
+        return pending(job, "The comparison is being computed.")
+    table = job.result["table"]
+    lines = exports.table_lines([one["name"] for one in table["columns"]], table["rows"], exact=True)
+    response = HttpResponse("".join(exports.for_spreadsheets(lines)), content_type="text/csv; charset=utf-8")
+    return attached(response, f"{request.study.slug}-and-{other.slug}-contrasts.csv")
+
+
+def _find(others: list[Study], request: StudyRequest) -> Study | None:
+    """Return the study that the address names. 404 for one that is not among these."""
+    wanted = request.GET.get("with", "")
+    found = next((one for one in others if one.slug == wanted), None)
+    if wanted and found is None:
+        raise Http404
+    return found
+
+
+def _figure(request: StudyRequest, job: Job, other: Study) -> Shown | None:
+    address = f"{reverse('ratings:compare_csv', kwargs={'slug': request.study.slug})}?with={other.slug}"
+    return show_result(job, "contrasts", [File("CSV", address)])
+
+
+urls: list[URLPattern] = [
+    path("studies/<slug:slug>/compare/", compare, name="compare"),
+    path("studies/<slug:slug>/compare/contrasts.csv", compare_csv, name="compare_csv"),
+]

@@ -1,0 +1,117 @@
+"""Differences of two shares: by hand where that can be done, and their coverage in simulated worlds."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import false_discovery_control, norm
+
+from ratings.stats.differences import INDEPENDENT, ONE_ITEM, Side, adjust_by_holm, compare_shares
+from ratings.stats.proportions import wilson
+
+
+def side(answers, items, raters) -> Side:
+    return Side(np.array(answers, dtype=float), np.array(items), np.array(raters))
+
+
+def independent(answers, first_item) -> Side:
+    """One rating an item, each by another rater."""
+    places = np.arange(len(answers)) + first_item
+    return side(answers, places, places)
+
+
+def test_with_one_rating_an_item_and_a_rater_each_it_is_newcombes_interval() -> None:
+    # Newcombe (1998), table II, method 10: 56/70 less 48/80 is 0.2 with 0.0524 to 0.3339. Ours has Student's t and the
+    # variance with g/(g-1) instead, which differ little from the normal law with 150 raters.
+    first, second = (independent([1] * k + [0] * (n - k), start) for k, n, start in ((56, 70, 0), (48, 80, 1000)))
+    found = compare_shares(first, second)
+    assert found.first == 0.8 and found.second == pytest.approx(0.6)
+    assert (found.low, found.high) == (pytest.approx(0.0524, abs=3e-3), pytest.approx(0.3339, abs=3e-3))
+    assert found.counts == (150, 150, 150, 0, 0) and found.reason == INDEPENDENT
+
+
+def test_what_both_sides_share_cancels_out() -> None:
+    # Ten items that each rater rates in both versions; the second is called once less, by rater 0 on item 0.
+    items, raters = np.repeat(np.arange(10), 4), np.tile(np.arange(4), 10)
+    answers = (items < 7).astype(float)
+    fewer = answers.copy()
+    fewer[0] = 0
+    paired = compare_shares(Side(answers, items, raters), Side(fewer, items, raters))
+    apart = compare_shares(Side(answers, items, raters), Side(fewer, items + 100, raters + 100))
+    assert paired.first - paired.second == pytest.approx(1 / 40)
+    assert paired.high - paired.low < 0.6 * (apart.high - apart.low)
+    assert (paired.counts.shared_items, paired.counts.shared_raters, paired.reason) == (10, 4, "")
+
+
+def test_p_is_below_a_twentieth_where_and_only_where_the_interval_leaves_out_zero() -> None:
+    rng = np.random.default_rng(4)
+    seen = set()
+    for _ in range(300):
+        items, raters = np.repeat(np.arange(15), 3), np.tile(np.arange(3), 15)
+        answers = [(rng.random(45) < share).astype(float) for share in rng.uniform(0.02, 0.98, 2)]
+        found = compare_shares(*(Side(one, items, raters) for one in answers))
+        assert 0 < found.p <= 1 and found.low <= found.first - found.second <= found.high
+        excludes = found.low > 0 or found.high < 0
+        assert (found.p < 0.05) == excludes
+        seen.add(excludes)
+    assert seen == {True, False}
+
+
+def test_sides_whose_answers_are_all_alike_have_wilsons_width_and_the_design_effect() -> None:
+    first, second = independent([1] * 40, 0), independent([0] * 40, 100)
+    found = compare_shares(first, second)
+    quantile = norm.ppf(0.975)
+    # At least as wide as Newcombe's: 1 - sqrt(2) * (1 - the lower limit of 40 of 40).
+    assert found.low <= 1 - math.sqrt(2) * (1 - wilson(1.0, 40, quantile)[0])
+    assert compare_shares(first, second, deff=4.0).low < found.low
+
+
+def test_one_item_has_no_interval_and_no_ratings_say_which_side_has_none() -> None:
+    one = side([1, 0, 1], [0, 0, 0], [0, 1, 2])
+    many = side([1, 0, 1], [1, 2, 3], [0, 1, 2])
+    found = compare_shares(one, many)
+    assert (found.low, found.p, found.reason) == (None, None, ONE_ITEM)
+    empty = compare_shares(many, side([], np.zeros(0, int), np.zeros(0, int)))
+    assert (empty.first, empty.second, empty.reason) == (pytest.approx(2 / 3), None, "no rating of the second")
+
+
+def test_a_rater_against_the_others_is_about_that_rater() -> None:
+    # The rater's answers have no cluster of raters to vary: with the others alike, the width is that of the items alone.
+    items = np.arange(40)
+    mine = (items < 20).astype(float)
+    others = Side(np.tile((items < 30).astype(float), 30), np.tile(items, 30), np.repeat(np.arange(1, 31), 40))
+    found = compare_shares(Side(mine, items, np.zeros(40, int)), others)
+    assert found.first - found.second == -0.25
+    # Items 20 to 29 differ by 1, the others not at all: the standard error of the mean difference over items.
+    se = math.sqrt(np.var((items < 20).astype(float) - (items < 30), ddof=1) / 40)
+    assert (found.high - found.low) / 2 == pytest.approx(2.05 * se, rel=0.15)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_true_difference_is_in_nineteen_of_twenty_intervals(paired) -> None:
+    # 6 raters whose thresholds vary by 0.35, 30 items a side whose difficulty varies by 0.7; 0.9 less 0.7.
+    rng = np.random.default_rng(11)
+    spread = math.sqrt(1 + 0.35**2 + 0.7**2)
+    held, worlds = 0, 400
+    items, raters = np.repeat(np.arange(30), 6), np.tile(np.arange(6), 30)
+    for _ in range(worlds):
+        threshold, difficulty = rng.normal(0, 0.35, 6), rng.normal(0, 0.7, (2, 30))
+        sides = []
+        for at, share in enumerate((0.9, 0.7)):
+            centre = ndtri(share) * spread + difficulty[0 if paired else at][items] + threshold[raters]
+            sides.append(
+                Side((rng.normal(size=180) < centre).astype(float), items + (0 if paired else at * 100), raters)
+            )
+        found = compare_shares(*sides)
+        held += found.low <= 0.2 <= found.high
+    assert 0.92 <= held / worlds <= 0.99
+
+
+def test_holm_multiplies_the_smallest_by_all_and_never_falls() -> None:
+    # Holm: 0.01 * 4, 0.02 * 3, then 0.03 * 2, 0.04 * 1, neither below the one before.
+    assert adjust_by_holm([0.04, 0.01, None, 0.03, 0.02]) == pytest.approx([0.06, 0.04, None, 0.06, 0.06])
+    assert adjust_by_holm([0.6, 0.7]) == [1.0, 1.0] and adjust_by_holm([]) == []
+    p = [0.001, 0.2, 0.03]
+    adjusted = adjust_by_holm(p)
+    assert all(ours >= other for ours, other in zip(adjusted, false_discovery_control(p), strict=True))

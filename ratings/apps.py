@@ -19,4 +19,5 @@ class RatingsConfig(AppConfig):
         tidying.also(throttling.purge)
         tidying.also(sessions.SessionStore.clear_expired)
         tidying.also(recalling.recall_raters)
+        tidying.also(recalling.tell_of_new_items)
         user_logged_in.connect(sessions.begun, dispatch_uid="session begun")

@@ -13,13 +13,13 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from ratings.audit.findings import Check
+from ratings.audit.findings import OTHER_STUDIES, Check
 from ratings.audit.sealed import sealed
 from ratings.audit.visits import ChangedError
 from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
 
-VERSION = 3  # since 2 a check that could not be decided has passed null; since 3 checks have their power
+VERSION = 4  # since 2 an undecided check has passed null; since 3 checks have their power; since 4 other studies count
 
 
 class AuditError(ValueError):
@@ -62,10 +62,11 @@ def inspect(study: Study, progress: Callable[[int, int], None] | None = None) ->
 
 def _checks(study: Study, progress: Callable[[int, int], None] | None) -> list[Check]:
     # Not with the module: scikit-learn comes with them, and every process that knows this page would wait for it.
-    from ratings.audit import looking, orders, payloads, responses, tells, wording
+    from ratings.audit import elsewhere, looking, orders, payloads, responses, tells, wording
 
     secrets = sealed(study)
-    found = [*payloads.checks(study, secrets), *orders.checks(study), *tells.checks(study), *wording.checks(study)]
+    found = [*payloads.checks(study, secrets), *elsewhere.checks(study), *orders.checks(study)]
+    found += [*tells.checks(study), *wording.checks(study)]
     raters = study.raters.count()
     seen = responses.Responses(study, secrets)
     for done in looking.look(seen):
@@ -87,6 +88,7 @@ def report(study: Study, checks: list[Check]) -> dict[str, Any]:
         "raters": study.raters.count(),
         "assignments": Assignment.objects.filter(rater__study=study).count(),
         "leaks": [leak for one in told for leak in one["leaks"]],
+        "other_studies": next((one["measured"] for one in told if one["name"] == OTHER_STUDIES), {}),
         "known_tells": [tell for one in told for tell in one["measured"].get("known_tells", [])],
         "checks": told,
     }

@@ -74,6 +74,16 @@ def payload_digest(payload: Payload) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def pair_digest(payload: Payload) -> str:
+    """Return what all versions of one thing share in every study: the digest of the action and the materials before it.
+
+    A record of evidence has no other version: it is its own pair.
+    """
+    if payload["kind"] == "evidence":
+        return payload_digest(payload)
+    return payload_digest({"action": payload["action"], "before": payload["before"]})
+
+
 def targets(step: Record, outcome: Record, paths: Iterable[str], *, lineage: bool = True) -> list[str]:
     """The mark keys that hit an error at these paths of the outcome, such as "new_materials[1].properties.volume".
 

@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Count, Max, Min, Q, QuerySet
 
-from ratings import designs
+from ratings import designs, readable_elsewhere
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.models.answers import FIRST, SECOND
 from ratings.planning import Arm
@@ -62,6 +62,7 @@ def next_expiry(seat: Rater) -> datetime | None:
     blocked = seat.assignments.filter(occasion=FIRST).exclude(_begun()).values("pair")
     leased = Assignment.objects.filter(_LIVE, rater__study=seat.study, rating__isnull=True, lease_until__isnull=False)
     leased = leased.exclude(rater=seat).exclude(item__in=own).exclude(pair__in=blocked)
+    leased = leased.exclude(item__in=readable_elsewhere.find_readable_by(seat.study, seat))
     first: datetime | None = leased.aggregate(first=Min("lease_until"))["first"]
     return first
 
@@ -134,10 +135,11 @@ def _begun() -> Q:
 def _open_to(seat: Rater) -> Iterator[Open]:
     begun = set(seat.assignments.filter(_begun(), occasion=FIRST).values_list("item", flat=True))
     met = set(seat.assignments.filter(occasion=FIRST).values_list("pair", flat=True))
+    readable = readable_elsewhere.find_readable_by(seat.study, seat)
     items = Item.objects.filter(study=seat.study).annotate(taken=_TAKEN)
     items = items.filter(taken__lt=seat.study.ratings_per_item)
     for item, pair, taken, content in items.values_list("pk", "source__pair", "taken", "payload_sha256"):
-        if item in begun or pair not in met:
+        if item not in readable and (item in begun or pair not in met):
             yield Open(item, pair, taken, item in begun, _order(seat, content))
 
 

@@ -81,6 +81,14 @@ def stored_conditions(study: Study) -> dict[str, int]:
     return {str(item): 1 + casts.index(label) for item, _, label, _ in found}
 
 
+def find_conditions(study: Study) -> dict[str, int]:
+    """Return the condition, 1 or 2, of every frozen item by its code; nothing for a study that is no crossover."""
+    if not designs.is_crossover(study):
+        return {}
+    codes = dict(study.items.values_list("pk", "code"))
+    return {str(codes[int(key)]): number for key, number in stored_conditions(study).items()}
+
+
 def opens_at(seat: Rater) -> datetime | None:
     """Return when the rater may start session 2; None while session 1 is not finished, and for simulated raters.
 

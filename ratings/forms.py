@@ -135,11 +135,12 @@ class QuestionForm(StepForm):
 class ItemsForm(StepForm):
     """Step 2: how many items of which sources, from which experiments and actions."""
 
-    part = ("sources", "experiments", "actions", "vetting", "seed")
+    part = ("sources", "experiments", "actions", "allow_unblinded", "vetting", "seed")
     explained = ("vetting",)
 
     experiments = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, required=False)
     actions = forms.MultipleChoiceField(widget=forms.CheckboxSelectMultiple, required=False)
+    allow_unblinded = forms.BooleanField(required=False, label="Allow items that stand in an unblinded study", help_text="Who has a role there can read where they came from. Left out otherwise, with all other versions of them. Allowed or not, nobody is given an item that their account can read elsewhere; the blinding certificate states the choice.")  # fmt: skip
     vetting = _pick("vetting", ("rules", "person"), label="Who checks planted errors")
     seed = _whole("seed", required=False, help_text="Draws items and orders: the same seed, the same study. Empty: one is drawn.")  # fmt: skip
 
@@ -163,7 +164,8 @@ class ItemsForm(StepForm):
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
         counts = {_count_name(s["cast"], s.get("perturbation", "none")): s["count"] for s in document["sources"]}
         chosen = {key: [] if document.get(key, "all") == "all" else document[key] for key in ("experiments", "actions")}
-        return {**counts, **chosen, "vetting": document.get("vetting", "rules"), "seed": document["seed"]}
+        plain = {"allow_unblinded": document.get("allow_unblinded", False), "vetting": document.get("vetting", "rules")}
+        return {**counts, **chosen, **plain, "seed": document["seed"]}
 
     def write(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         return {
@@ -174,6 +176,7 @@ class ItemsForm(StepForm):
             ],
             "experiments": _all_or(cleaned["experiments"], self.fields["experiments"]),
             "actions": _all_or(cleaned["actions"], self.fields["actions"]),
+            "allow_unblinded": cleaned["allow_unblinded"],
             "vetting": cleaned["vetting"],
             "seed": secrets.randbelow(2**31) if cleaned["seed"] is None else cleaned["seed"],
         }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ratings.blinding import payload_digest
+from ratings.blinding import pair_digest, payload_digest
 from ratings.found import Found
 from ratings.models import ImportedItem, Study
 from ratings.planning import Candidate
@@ -34,6 +34,4 @@ def _pair(row: ImportedItem) -> str:
     """As the file says; else versions of one thing are all outcomes of one action on the same materials, as in the pool."""
     if row.pair:
         return payload_digest({"imported pair": row.pair})
-    if row.payload["kind"] == "evidence":
-        return row.payload_sha256
-    return payload_digest({"action": row.payload["action"], "before": row.payload["before"]})
+    return pair_digest(row.payload)

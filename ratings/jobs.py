@@ -10,6 +10,7 @@ KINDS = (
     ("analysis", "Analysis of a study", "ratings.analyses.playing"),
     ("audit", "Blinding audit", "ratings.audit_jobs"),
     ("benchmark", "Benchmark", "ratings.benchmarks.playing"),
+    ("comparison", "Comparison of two studies", "ratings.comparison_work"),
     ("export", "Export of a study", "ratings.archive.playing"),
     ("figure", "Figure for print", "ratings.figure_work"),
     ("import_items", "Import of items", "ratings.import_jobs"),

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import access, former, signing_in
+from ratings import access, former, readable_elsewhere, signing_in, taking_back
 from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.studies import StudyError, log
 
@@ -38,7 +38,16 @@ def why_gone(invitation: Invitation) -> str:
         return "The place it led to has been given away."
     if seat.study.status not in ("open", "paused"):
         return "The study has ended."
-    return ""
+    return _READER if _is_sent_to_reader(invitation) else ""
+
+
+_READER = "The account of this address can read in another study where the items of this study came from."
+
+
+def _is_sent_to_reader(invitation: Invitation) -> bool:
+    """Return whether the address is that of an account which could be given no item."""
+    known = signing_in.by_email(invitation.email) if invitation.email else None
+    return known is not None and not known.is_staff and refusal(invitation, known) == "reader"
 
 
 def who(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
@@ -50,7 +59,11 @@ def who(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
 
 
 def refusal(invitation: Invitation, user: User) -> str:
-    """Why this user cannot take a seat in this study: they see where items come from, could once, or have one already."""
+    """Return why this user cannot take a seat in this study; "" if they can.
+
+    They see where items come from, could once ("staff", "member"), can read every item elsewhere ("reader"), or have a
+    seat already ("seated").
+    """
     study = invitation.seat.study
     if user.is_staff:
         return "staff"
@@ -58,7 +71,9 @@ def refusal(invitation: Invitation, user: User) -> str:
         return "member"
     if study.raters.filter(user=user).exists():
         return "seated"
-    return "member" if former.had_part(study, user) else ""
+    if former.had_part(study, user):
+        return "member"
+    return "reader" if readable_elsewhere.would_leave_nothing(study, user) else ""
 
 
 def user_name(invitation: Invitation) -> str:
@@ -78,6 +93,8 @@ def accept(invitation: Invitation, visitor: User | AnonymousUser, said: Joining)
         raise Gone(why_gone(Invitation.objects.get(pk=invitation.pk)) or signing_in.USED)
     if seat.user_id or seat.withdrawn_at or not seat.is_person or seat.study.status not in ("open", "paused"):
         raise Gone("The place it led to has been given away.")
+    if not isinstance(visitor, User) and _is_sent_to_reader(invitation):
+        raise Gone(_READER)
     user = who(invitation, visitor) or _new_user(invitation)
     if why := refusal(invitation, user):
         raise StudyError(why)
@@ -96,6 +113,7 @@ def _take(seat: Rater, user: User, said: Joining) -> None:
     seat.user, seat.consented_at, seat.last_seen_at = user, now, now
     seat.save(update_fields=["user", "consented_at", "last_seen_at"])
     log(seat.study, "joined", None, seat.label)  # by nobody: the log must not tie a name to a code
+    taking_back.take_back_readable(seat.study, [seat])
 
 
 def _new_user(invitation: Invitation) -> User:

@@ -72,6 +72,15 @@ def second_session(to: str, study: Study, url: str, left: int) -> Letter:
     )  # fmt: skip
 
 
+def new_items(to: str, study: Study, url: str, left: int) -> Letter:
+    """Items came after the rater had rated all they had; `left` is how many there are, 0 where they are claimed one by one."""
+    there = f"{left} new item{'s' * (left != 1)} to rate" if left else "new items to rate"
+    return _letter(
+        to, f"New items: {study.name}", f"there {'is' if left == 1 else 'are'} {there} in {study.name}.",
+        "This link opens them; links sent earlier no longer work:", url, *_terms(study),
+    )  # fmt: skip
+
+
 def way_back(to: str, url: str) -> Letter:
     return _letter(
         to, "Your link to WetBench", "you asked for a link to go on rating. It works once, within a day:", url,

@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import access, former, signing_in
+from ratings import access, former, signing_in, taking_back
 from ratings.models import Membership, Study
 from ratings.studies import Actor, StudyError, log
 
@@ -27,6 +27,8 @@ def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
         raise StudyError(f"{user.get_username()} is a rater of this study, who must not see where items come from")
     member, _ = Membership.objects.update_or_create(study=study, user=user, defaults={"role": role})
     log(study, "member", by, former.said_of(user, f"is {ROLES[role]}"))
+    if study.is_unblinded:
+        taking_back.take_back_from(user)
     return member
 
 

@@ -8,18 +8,20 @@ from typing import Any, NamedTuple
 from django.utils import timezone
 
 from ratings import crossover, designs, planning, pool
-from ratings.blinding import payload_digest
+from ratings.blinding import pair_digest, payload_digest
 from ratings.found import Found
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.planning import Matrix, Place, PlanError, Planned
 from ratings.protocols import StudyProtocol
+from ratings.stats.nouns import counted
 
 
 class Filled(NamedTuple):
-    """How many items and seats a study was given."""
+    """How many items and seats a study was given, and how many items it could have but for an unblinded study."""
 
     items: int
     seats: int
+    left_out: int = 0
 
 
 class Preview(NamedTuple):
@@ -41,7 +43,7 @@ class Preview(NamedTuple):
 def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
     """Everything an empty study needs; as few seats as will do unless `raters` says how many. Part of a transaction."""
     seen = pool.look(protocol, study)
-    chosen = choose(seen.usable, protocol, raters)
+    chosen = _choose_usable(seen, protocol, raters)
     pool.settle(study, chosen, seen.held)
     items = freeze(study, chosen)
     planned = [plan._replace(key=str(items[plan.key].pk)) for plan in _planned(protocol, chosen)]
@@ -49,12 +51,12 @@ def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
     planned = crossover.under_their_pairs(planned) if protocol.is_crossover else planned
     places = assign(protocol, study.draw, planned, wanted)
     write(study, places, make_seats(study, wanted))
-    return Filled(len(items), wanted)
+    return Filled(len(items), wanted, pool.count_left_out(seen.left_out, protocol))
 
 
 def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> Preview:
     """What `fill` would do now; PlanError if it cannot. Writes nothing."""
-    chosen = choose(pool.find(protocol, study), protocol, raters or protocol.raters)
+    chosen = _choose_usable(pool.look(protocol, study), protocol, raters or protocol.raters)
     planned = _planned(protocol, chosen)
     wanted = _seats(protocol, planned, raters or protocol.raters)
     places = assign(protocol, protocol.seed, planned, wanted)
@@ -62,6 +64,19 @@ def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | N
     matrix = planning.matrix(planned, places, wanted)
     return Preview(len(planned), wanted, ratings, matrix, tuple(planned), tuple(places),
                    {found.candidate.key: found.origin for found in chosen})  # fmt: skip
+
+
+def _choose_usable(seen: pool.Look, protocol: StudyProtocol, raters: int | None) -> list[Found]:
+    """Choose among what is usable. Where that is too little, PlanError says also how much is left out, and why."""
+    left_out = pool.count_left_out(seen.left_out, protocol)
+    reason = f"{counted(left_out, 'item')} left out, because they or versions of them stand in an unblinded study"
+    try:
+        chosen = choose(seen.usable, protocol, raters)
+    except PlanError as error:
+        raise PlanError(f"{error}; {reason}" if left_out else str(error)) from error
+    if left_out and not chosen:
+        raise PlanError(f"no item remains: {reason}")
+    return chosen
 
 
 def choose(every: Sequence[Found], protocol: StudyProtocol, raters: int | None) -> list[Found]:
@@ -108,6 +123,7 @@ def freeze(study: Study, chosen: Sequence[Found]) -> Mapping[str, Item]:
             study=study,
             payload=f.payload,
             payload_sha256=payload_digest(f.payload),
+            pair_sha256=pair_digest(f.payload),
             context=f.context,
             context_sha256=payload_digest(f.context),
             screen=f.screen,

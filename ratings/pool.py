@@ -6,8 +6,16 @@ from typing import Any, NamedTuple
 
 from django.db.models import F, Prefetch, QuerySet
 
-from ratings import imported, quarantine
-from ratings.blinding import Payload, blind_context, blind_evidence, blind_transition, payload_digest, targets
+from ratings import imported, quarantine, readable_elsewhere
+from ratings.blinding import (
+    Payload,
+    blind_context,
+    blind_evidence,
+    blind_transition,
+    pair_digest,
+    payload_digest,
+    targets,
+)
 from ratings.found import Found
 from ratings.models import EVIDENCE, Study
 from ratings.planning import Candidate, distinct
@@ -22,26 +30,32 @@ __all__ = [
     "Found",
     "Look",
     "Stock",
+    "Stocks",
+    "count_left_out",
     "find",
     "known_casts",
     "known_experiments",
     "look",
+    "separate_unblinded",
     "settle",
     "stock",
     "stocked_casts",
+    "take_stock",
 ]
 
 
 class Stock(NamedTuple):
     """How many items a study wants of a source, and how many different ones there are.
 
-    `unvetted` twins wait for a person, `held` items for a word on what might give them away: neither is in `have`.
+    `unvetted` twins wait for a person, `held` items for a word on what might give them away, and `left_out` ones stand in
+    an unblinded study: none of these is in `have`.
     """
 
     source: SourceRequest
     have: int
     unvetted: int = 0
     held: int = 0
+    left_out: int = 0
 
     @property
     def enough(self) -> bool:
@@ -49,11 +63,23 @@ class Stock(NamedTuple):
 
 
 class Look(NamedTuple):
-    """All that the pool holds for a study: what it may use, what is held back, and twins that nobody has vetted."""
+    """All that the pool holds for a study: what it may use, what is held back, and twins that nobody has vetted.
+
+    `left_out` could be used but for versions of them that stand in an unblinded study.
+    """
 
     usable: list[Found]
     held: list[Held]
     unvetted: Counter[tuple[str, str]]
+    left_out: list[Found]
+
+
+class Stocks(NamedTuple):
+    """What the pool holds for each source of a study, and how many different items are left out in all, imported ones
+    included."""
+
+    lines: list[Stock]
+    left_out: int
 
 
 def known_casts() -> list[str]:
@@ -83,16 +109,44 @@ def look(protocol: StudyProtocol, study: Study | None = None) -> Look:
     every = [*(_evidence(protocol) if protocol.kind == EVIDENCE else _transitions(protocol))]
     every += [(found, NO_SECRET) for found in (imported.found(study) if study else ())]
     usable, held = quarantine.sorted_out(every, study)
-    return Look(usable, held, _unvetted(protocol))
+    usable, left_out = (usable, []) if protocol.allow_unblinded else separate_unblinded(usable)
+    return Look(usable, held, _unvetted(protocol), left_out)
+
+
+def separate_unblinded(every: Sequence[Found]) -> tuple[list[Found], list[Found]]:
+    """Return what stands in no unblinded study, and what does, itself or another version of it."""
+    known = readable_elsewhere.find_unblinded_pairs() if every else set()
+    pairs = [pair_digest(found.payload) if known else "" for found in every]
+    sealed = [found for found, pair in zip(every, pairs, strict=True) if pair not in known]
+    return sealed, [found for found, pair in zip(every, pairs, strict=True) if pair in known]
 
 
 def stock(protocol: StudyProtocol, study: Study | None = None) -> list[Stock]:
     """For each source of the study, how many items it wants and how many there are."""
+    return take_stock(protocol, study).lines
+
+
+def take_stock(protocol: StudyProtocol, study: Study | None = None) -> Stocks:
+    """Return the same, with the number of items that are left out."""
     seen = look(protocol, study)
-    have = Counter(candidate.source for candidate in distinct(found.candidate for found in seen.usable))
+    have = _count_by_source(seen.usable)
     held = Counter(one.found.candidate.source for one in seen.held if one.decision == "")
+    left_out = _count_by_source(seen.left_out)
     sources = [(source, (source.cast, source.perturbation)) for source in protocol.sources]
-    return [Stock(source, have[key], seen.unvetted[key], held[key]) for source, key in sources]
+    lines = [Stock(source, have[key], seen.unvetted[key], held[key], left_out[key]) for source, key in sources]
+    return Stocks(lines, count_left_out(seen.left_out, protocol))
+
+
+def count_left_out(left_out: Sequence[Found], protocol: StudyProtocol) -> int:
+    """Return how many different items of the study's sources, or imported into it, are left out."""
+    asked = {(source.cast, source.perturbation) for source in protocol.sources}
+    wanted = [found for found in left_out if found.origin.get("imported_id") or found.candidate.source in asked]
+    return len({found.candidate.content for found in wanted})
+
+
+def _count_by_source(every: Sequence[Found]) -> Counter[tuple[str, str]]:
+    """Count different items; imported ones are no part of what the pool holds, but of their study."""
+    return Counter(candidate.source for candidate in distinct(found.candidate for found in every))
 
 
 def settle(study: Study, chosen: Sequence[Found], held: Sequence[Held] = ()) -> None:
@@ -172,8 +226,7 @@ def _planted(perturbation: str) -> bool | None:
 def _candidate(row: Transition, source: tuple[str, str], payload: Payload, content: str, suffix: str = "") -> Candidate:
     """Versions of one thing are all outcomes of the same action on the same materials, replicates included."""
     key = f"{_key(row.episode)}/{row.number:04}{suffix}"
-    pair = payload_digest({"action": payload["action"], "before": payload["before"]})
-    return Candidate(key, source, pair, content, row.episode.experiment.slug, row.action_name)
+    return Candidate(key, source, pair_digest(payload), content, row.episode.experiment.slug, row.action_name)
 
 
 def _key(episode: Episode) -> str:

@@ -18,7 +18,7 @@ STOPS = ("complete", "deadline", "ratings")
 FIELDS = (
     "name", "slug", "kind", "question", "sources", "experiments", "actions", "design", "conditions", "washout_days",
     "ratings_per_item", "raters", "items_per_rater", "lease_minutes", "display", "practice", "repeats", "repeat_distance", "stop", "stop_ratings",
-    "deadline", "withdrawal", "feedback", "vetting", "consent", "contact", "seed", "guide",
+    "deadline", "withdrawal", "feedback", "vetting", "allow_unblinded", "consent", "contact", "seed", "guide",
 )  # fmt: skip
 MOST_RATERS = 200
 LIMITS = {
@@ -31,6 +31,7 @@ LONGEST = {"slug": 80, "question": 300, "guide": 5000, "consent": 5000, "contact
 MOST_REPEATS = 0.5
 
 _CHOICES = {"kind": KINDS, "design": DESIGNS, "conditions": CONDITIONS, "stop": STOPS, "withdrawal": ("keep", "drop"), "vetting": ("rules", "person")}  # fmt: skip
+_SWITCHES = ("feedback", "allow_unblinded")
 _REQUIRED = ("kind", "ratings_per_item", "seed")
 _ARMS: dict[str, tuple[Any, ...]] = {"layouts": LAYOUTS, "context": (False, True), "marks": MARKS}
 _RESERVED = ("new",)  # the address of the page that makes studies
@@ -126,13 +127,14 @@ def _number(data: Document, key: str, place: str = "") -> list[str]:
 
 def _other_problems(data: Document) -> list[str]:
     found = []
-    repeats, deadline, feedback = data.get("repeats", 0), data.get("deadline"), data.get("feedback", False)
+    repeats, deadline = data.get("repeats", 0), data.get("deadline")
     if isinstance(repeats, bool) or not isinstance(repeats, int | float) or not 0 <= repeats <= MOST_REPEATS:
         found.append(f"repeats: is {_shown(repeats)}; it must be a share from 0 to {MOST_REPEATS}")
     if deadline is not None and not _is_day(deadline):
         found.append(f"deadline: is {_shown(deadline)}; it must be a day such as 2027-03-31")
-    if not isinstance(feedback, bool):
-        found.append(f"feedback: is {_shown(feedback)}; allowed: true, false")
+    for key in _SWITCHES:
+        if not isinstance(data.get(key, False), bool):
+            found.append(f"{key}: is {_shown(data[key])}; allowed: true, false")
     return found
 
 

@@ -37,6 +37,7 @@ def _items(study: Study, protocol: StudyProtocol, imported: int) -> list[Fact]:
         *([Fact("items", "Planted errors", (f"{planted:.0%} of those from the pool",))] if planted is not None else []),
         Fact("items", "Experiments", (", ".join(protocol.experiments) or "all",)),
         *(_only_of_steps(protocol) if study.kind == TRANSITION else []),
+        Fact("items", "Items of unblinded studies", ("allowed" if protocol.allow_unblinded else "left out",)),
         Fact("items", "Seed", (str(protocol.seed),)),
     ]
 

@@ -90,6 +90,7 @@ class StudyProtocol:
     deadline: date | None = None
     withdrawal: str = "keep"  # or "drop": what becomes of the ratings of a rater who withdraws
     feedback: bool = False  # raters see their own result once the study is unblinded
+    allow_unblinded: bool = False  # whether it may hold versions of what stands in an unblinded study
     vetting: str = "rules"  # rules vet what they planted themselves; "person": a person accepts every twin
     consent: str = ""
     contact: str = ""  # whom raters can ask
@@ -142,6 +143,7 @@ class StudyProtocol:
             "withdrawal": self.withdrawal,
             "feedback": self.feedback,
             "vetting": self.vetting,
+            "allow_unblinded": self.allow_unblinded,
             "consent": self.consent,
             "contact": self.contact,
             "seed": self.seed,
@@ -206,5 +208,6 @@ def _display(data: Mapping[str, Any]) -> Display:
 
 _PLAIN = (
     "design", "conditions", "washout_days", "items_per_rater", "lease_minutes", "practice", "repeats", "repeat_distance",
-    "stop", "stop_ratings", "withdrawal", "feedback", "vetting", "consent", "contact",
+    "stop", "stop_ratings", "withdrawal", "feedback", "vetting", "allow_unblinded", "consent",
+    "contact",
 )  # fmt: skip

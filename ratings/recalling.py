@@ -1,4 +1,4 @@
-"""Crossover studies: the letter that says the washout is over and session 2 can be started."""
+"""Letters that call raters back: the washout of a crossover is over, or new items came after they had rated all."""
 
 from datetime import datetime
 
@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from ratings import crossover, mailing, posting, signing_in
+from ratings import crossover, designs, mailing, posting, signing_in
 from ratings.models import Assignment, Rater
 
 
@@ -35,6 +35,35 @@ def recall_raters(now: datetime | None = None) -> int:
         error = next(mailing.send([mailing.second_session(seat.user.email, seat.study, url, left)]))
         if error:
             Rater.objects.filter(pk=seat.pk).update(recalled_at=None)
+        sent += not error
+    return sent
+
+
+def tell_of_new_items(now: datetime | None = None) -> int:
+    """Write to every rater who had rated all they had and was given more, once each time. Return how many letters went out.
+
+    Run once an hour by the workers, in open studies. Two of them at once send one letter: the first to clear `new_items_at`
+    sends it. A letter that the mail server refuses is tried again in the next hour. Whoever has come by themselves gets none.
+    """
+    sent = 0
+    seats = Rater.objects.filter(
+        study__status="open", new_items_at__isnull=False, withdrawn_at__isnull=True, finished_at__isnull=True
+    )
+    for seat in seats.select_related("study", "user").order_by("pk"):
+        since = seat.new_items_at
+        has_come = seat.last_seen_at is not None and since is not None and seat.last_seen_at > since
+        if not has_come and not can_reach(seat):
+            continue
+        if not Rater.objects.filter(pk=seat.pk, new_items_at=since).update(new_items_at=None):
+            continue
+        left = seat.assignments.filter(rating__isnull=True, released_at__isnull=True).count()
+        if has_come or (not left and not designs.is_pool(seat.study)):
+            continue
+        assert seat.user
+        url = mailing.link(signing_in.make_link(seat.user, "rater", posting.REMINDED), mailing.address_of())
+        error = next(mailing.send([mailing.new_items(seat.user.email, seat.study, url, left)]))
+        if error:
+            Rater.objects.filter(pk=seat.pk, new_items_at__isnull=True).update(new_items_at=since)
         sent += not error
     return sent
 

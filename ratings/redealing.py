@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
+from django.utils import timezone
 
-from ratings import designs, planning
+from ratings import designs, planning, readable_elsewhere
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST, SECOND
 from ratings.planning import Arm, Hand, Planned
@@ -122,6 +123,8 @@ def _give(study: Study, places: Sequence[tuple[Planned, int, int | None]], rng: 
         for at, (item, rater, slot) in enumerate(places)
     ]  # fmt: skip
     rng.shuffle(rows)
+    idle = find_idle(study).filter(pk__in={rater for _, rater, _ in places})
+    idle.update(new_items_at=timezone.now())
     Assignment.objects.bulk_create(rows, batch_size=500)
     lay_out(study, {rater for _, rater, _ in places})
 
@@ -158,6 +161,28 @@ def free_slots(study: Study) -> dict[str, list[int]]:
     return {item: slots for item, slots in free.items() if slots}
 
 
+def find_idle(study: Study) -> QuerySet[Rater]:
+    """Return the seats of people who have rated all they had, and have not finished: new items are news to them."""
+    own = Assignment.objects.filter(rater=OuterRef("pk"))
+    to_do = own.filter(rating__isnull=True, released_at__isnull=True)
+    seats = study.raters.filter(
+        user__isnull=False, finished_at__isnull=True, withdrawn_at__isnull=True, simulated=False
+    )
+    return seats.filter(Exists(own.filter(rating__isnull=False)), ~Exists(to_do))
+
+
+def count_unplaced(study: Study, missing: int) -> int:
+    """Return how many of the ratings that are `missing` no rater is to give; 0 in a pool, whose raters claim, and at the end.
+
+    A place of a rater who has finished or left counts as nobody's.
+    """
+    if not missing or study.status not in ("open", "paused") or designs.is_pool(study):
+        return 0
+    waiting = Assignment.objects.filter(LIVE, item__study=study, rating__isnull=True)
+    to_come = waiting.filter(rater__finished_at__isnull=True, rater__withdrawn_at__isnull=True).count()
+    return max(0, missing - to_come)
+
+
 def _readers(study: Study) -> dict[str, set[int]]:
     readers: dict[str, set[int]] = defaultdict(set)
     for item, rater in Assignment.objects.filter(LIVE, item__study=study).values_list("item_id", "rater_id"):
@@ -171,6 +196,8 @@ def _hands(study: Study, seats: Sequence[Rater]) -> dict[int, Hand]:
     rows = Assignment.objects.filter(rater__in=seats, occasion=FIRST)
     for rater, pair in rows.values_list("rater_id", "pair"):
         pairs[rater].add(str(pair))
+    for rater, read in readable_elsewhere.find_readable_pairs(study, seats).items():
+        pairs[rater] |= {str(pair) for pair in read}
     waiting = _counts(rows.filter(rating__isnull=True, released_at__isnull=True))
     own = _counts(rows.exclude(rating__isnull=True, released_at__isnull=False))
     return {

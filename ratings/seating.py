@@ -79,9 +79,18 @@ def add_items(study: Study, found: Sequence[Found], by: Actor = None) -> int:
     known = study.items.filter(payload_sha256__in=new).count()
     if known or len(new) < len(found):
         raise PlanError(f"{counted(known + len(found) - len(new), 'item')} would be in the study twice")
+    if (sent := list(found)) and not designs.protocol_of(study).allow_unblinded:
+        refused = pool.separate_unblinded(sent)[1]
+        if refused:
+            raise PlanError(
+                f"{counted(len(refused), 'item')} or versions of them stand in an unblinded study, and this study's document "
+                "does not allow that (allow_unblinded)"
+            )
     pool.settle(study, found)
     opening.freeze(study, found)
     pooled = designs.is_pool(study)
+    if pooled and found:  # whoever has claimed and rated all they may finds more
+        redealing.find_idle(study).update(new_items_at=timezone.now())
     dealt = Dealt(0, 0) if pooled else redealing.deal_free(study, redealing.takers(study))
     log(study, "items added", by, f"{counted(len(found), 'item')}{_waiting(dealt)}")
     return len(found)

@@ -20,18 +20,24 @@ _TOKEN = re.compile(r"[a-z]+|\d+")
 _RUN = re.compile(r"[a-z0-9]+")
 _CASES = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _JOINT = re.compile(r"[ \-._/‐‑–—]{0,2}\Z")
-_SIZE = re.compile(r"[ \-]?\d{1,4}(?:\.\d)?b\b")
+_SIZE = re.compile(r"(?:[ \-]\d(?:\.\d)?)?[ \-]?\d{1,4}(?:\.\d)?b\b")
+_VERSION = re.compile(r"-[345](?:\.\d)?(?:o\b|\b)")  # joined by a hyphen: "GPT-4", and not "GPT 4 U/L"
 _VERB = (
     r"predict(?:s|ed|ion|ions)?|says|said|think(?:s|ing)?|thought|guess(?:es|ed)?|believe[sd]?|reckon(?:s|ed)?"
     r"|simulate[sd]|simulation|hallucinate[sd]?|answer(?:s|ed)?|claim(?:s|ed)|writes|wrote|reasoned|imagine[sd]?"
-    r"|suggest(?:s|ed)|expects|conclude[sd]|reply|replied|responds|responded|respons(?:e|es)"
+    r"|suggest(?:s|ed)|expects|conclude[sd]|reply|replied|responds|responded|respons(?:e|es)|outcomes?"
 )
 _AFTER = re.compile(rf"(?:[ \-]?v?\d+(?:\.\d+)*)?(?:['’]s)?,? (?:had |has |would |might |model )?(?:{_VERB})\b")
 _BEFORE = re.compile(
-    r"(?:\baccording to|\bas told by|\b(?:predicted|simulated|answered|guessed|hallucinated|imagined) by"
-    r"|\b(?:asked|prompted|ask|prompt))(?: the)? $"
+    r"(?:\baccording to|\bas told by|\b(?:predicted|simulated|answered|guessed|hallucinated|imagined|generated|written|drafted"
+    r"|authored|composed) (?:by|with)|\b(?:asked|prompted|ask|prompt)|\b(?:language |ai )?model ?[:=])(?: the)? ?$"
 )
-_LOOKALIKES = str.maketrans("авсԁеёһіїјкӏмнорԛѕтухѵԝαβεικνορτυχωɡıɑ", "abcdeehiijklmhopqstyxvwabeiknoptuxwgia")
+_MODEL = re.compile(r"[ \-]v?\d+(?:\.\d+)* (?:output|reply|model)\b|['’]s (?:language |ai )?model\b")
+_OUTPUT = re.compile(r" (?:output|reply)\b")
+_LOOKALIKES = str.maketrans(
+    "авсԁеёһіїјкӏмнорԛѕтухѵԝαβεικνορτυχωɡıɑᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢꜰꜱ",
+    "abcdeehiijklmhopqstyxvwabeiknoptuxwgiaabcdeghijklmnoprtuvwyzfs",
+)
 _DIGITS = [str.maketrans("013457", "oieast"), str.maketrans("013457", "oleast")]
 
 
@@ -148,10 +154,12 @@ class Lexicon:
         if not entry.weak:
             return True
         before, after = low[max(0, start - 40) : start], low[end : end + 60]
-        if _AFTER.match(after) or _SIZE.match(after) or _BEFORE.search(before):
+        if _AFTER.match(after) or _SIZE.match(after) or _BEFORE.search(before) or _MODEL.match(after):
             return True
         if not entry.beside:
             return False
+        if _VERSION.match(after) or _OUTPUT.match(after):
+            return True
         around = [*re.findall(r"[\w/-]+", before)[-_NEAR:], *re.findall(r"[\w/-]+", after)[:_NEAR]]
         return not any(word in entry.beside for word in around)
 

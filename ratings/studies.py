@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import ProtectedError, Q
 from django.utils import timezone
 
-from ratings import designs, opening, pool, protocols, redealing, stopping
+from ratings import designs, opening, pool, protocols, redealing, stopping, taking_back
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
@@ -125,8 +125,9 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     filled = opening.fill(study, protocol, raters or protocol.raters)
     study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
-    _move(study, "open", "opened", by, f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}",
-          opened_at=timezone.now())  # fmt: skip
+    left_out = f"; {counted(filled.left_out, 'item')} of unblinded studies left out" if filled.left_out else ""
+    detail = f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}{left_out}"
+    _move(study, "open", "opened", by, detail, opened_at=timezone.now())
 
 
 @transaction.atomic
@@ -153,6 +154,7 @@ def reopen(study: Study, by: Actor = None) -> None:
     is dealt to others."""
     row = _locked(study, "reopened", "closed")
     _move(row, "open", "reopened", by, _dealt(row), closed_at=None)
+    taking_back.take_back_readable(row)
 
 
 @transaction.atomic
@@ -161,6 +163,7 @@ def unblind(study: Study, by: Actor) -> None:
     if Study.objects.select_for_update().get(pk=study.pk).is_unblinded:
         return
     _move(_locked(study, "unblinded", "closed"), "unblinded", "unblinded", by, unblinded_at=timezone.now())
+    taking_back.take_back_beside(study)
 
 
 @transaction.atomic

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 UNDECIDED = "not decided: too few"
+OTHER_STUDIES = "items of other studies"  # the check whose measures the certificate states
 MOST_TOLD = 20  # leaks that one check spells out; the rest are counted
 
 

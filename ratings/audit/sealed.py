@@ -52,6 +52,7 @@ def _values(source: ItemSource) -> Iterator[tuple[str, str]]:
     yield "the pair's code", str(source.pair)
     yield "the item's own code", str(source.item.code)
     yield "the payload's digest", source.item.payload_sha256
+    yield "the digest of what versions share", source.item.pair_sha256
     if source.transition:
         yield "the transition's code", str(source.transition.code)
         yield "the episode's code", str(source.transition.episode.code)

@@ -22,6 +22,11 @@ class Item(models.Model):
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     payload = models.JSONField(help_text="made by ratings.blinding")
     payload_sha256 = models.CharField(max_length=64)
+    pair_sha256 = models.CharField(
+        max_length=64,
+        blank=True,
+        help_text="of the action and the materials before it: the same for all versions of one thing, in every study",
+    )
     context: "models.JSONField[Any, Any]" = models.JSONField(
         default=dict, help_text="goal and earlier steps, made by ratings.blinding; empty where no arm shows them"
     )
@@ -32,6 +37,8 @@ class Item(models.Model):
     created_at = models.DateTimeField()
 
     class Meta:
+        # To find the studies that hold a version of the same thing.
+        indexes = [models.Index(fields=["pair_sha256", "study"], name="item_pair_in_studies")]
         constraints = [
             models.UniqueConstraint(fields=["study", "payload_sha256", "screen"], name="item_once_per_screen"),
         ]

@@ -51,6 +51,11 @@ class Rater(models.Model):
     recalled_at = models.DateTimeField(
         null=True, blank=True, help_text="crossover: when the letter was sent that says the washout is over"
     )
+    new_items_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="when items came after the rater had rated all they had; empty once a letter said so",
+    )
     last_seen_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -98,6 +98,7 @@ class StudyEvent(models.Model):
             "created", "edited", "duplicated", "opened", "paused", "resumed", "closed", "reopened", "unblinded",
             "guide", "invited", "reminded", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
             "items imported", "ratings imported", "quarantine", "audited", "looked", "exported", "member", "machine",
+            "taken back",
         )
     ]  # fmt: skip
 
@@ -107,6 +108,7 @@ class StudyEvent(models.Model):
         "machine": "machine rater",
         "looked": "interim look",
         "quarantine": "quarantine decided",
+        "taken back": "items taken back",
     }
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="events")

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import Count, F, Q
 
-from ratings.blinding import payload_digest
+from ratings.blinding import pair_digest, payload_digest
 from ratings.models import ImportedItem, Item, ItemSource, MachineRating, Quarantine
 from simulation.verifying.form import Check, Find, Wrong, check, rows, wrong
 
@@ -35,6 +35,13 @@ SHOWN = tuple(
 )
 
 
+@check("an item's pair is found in all studies by the digest of its action and materials", Item)
+def pairs_of_items() -> Iterator[Wrong]:
+    for code, payload, sha in rows(Item.objects.order_by("pk").values_list("code", "payload", "pair_sha256")):
+        if payload.get("kind") and (found := pair_digest(payload)) != sha:
+            yield wrong(Item, code, sha, found)
+
+
 @check("every item has one source, and versions of one transition share their pair and nothing else does", ItemSource)
 def sources_of_items() -> Iterator[Wrong]:
     for code in rows(Item.objects.order_by().filter(source__isnull=True).values_list("code", flat=True)):
@@ -62,4 +69,4 @@ def ratings_by_machines() -> Iterator[Wrong]:
         yield wrong(MachineRating, f"{label}, item {item}", f"{sha}, of its own study", shown)
 
 
-CHECKS = (*SHOWN, sources_of_items, ratings_by_machines)
+CHECKS = (*SHOWN, pairs_of_items, sources_of_items, ratings_by_machines)

@@ -40,6 +40,8 @@ ANYWHERE = {**OWN, "other rater": ("account", "rater"), "other admin": ("account
 NOT_YET = {
     "ratings:practice",
     "ratings:result",
+    "ratings:compare",
+    "ratings:compare_csv",
     "ratings:items",
     "ratings:item",
     "ratings:certificate",

@@ -33,7 +33,7 @@ def test_what_is_left_out_gets_its_default() -> None:
 EVERYTHING = {
     "experiments": ["zebrafish"], "actions": ["Mix"], "raters": 6, "design": "balanced", "items_per_rater": 9,
     "lease_minutes": 45, "practice": 2, "repeats": 0.2, "repeat_distance": 7, "stop": "ratings", "stop_ratings": 12,
-    "deadline": "2027-03-31", "withdrawal": "drop", "feedback": True, "vetting": "person", "consent": "I agree.",
+    "deadline": "2027-03-31", "withdrawal": "drop", "feedback": True, "allow_unblinded": True, "vetting": "person", "consent": "I agree.",
     "contact": "Ada", "guide": "Mind the units.", "slug": "a-2", "question": "Really?",
     "display": {"layouts": ["plain", "confirm"], "context": [False, True], "marks": ["always"], "by": "item"},
 }  # fmt: skip

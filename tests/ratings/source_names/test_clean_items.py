@@ -15,7 +15,7 @@ def test_two_hundred_items_of_all_experiments_pass_without_being_held() -> None:
     fixtures.load_lab(settings.FIXTURES_DIR)
     experiments = list(Experiment.objects.all())
     play_out(queueing.queue_episodes(experiments, "offline", 1, seed=5))
-    some = Transition.objects.filter(accepted=True, number__lt=12)
+    some = Transition.objects.filter(accepted=True, number__lt=5)
     play_out(queueing.queue_twins(some, ["obvious", "subtle"], seed=6))
     sources = [{"cast": "offline", "perturbation": kind, "count": 1} for kind in ("none", "obvious", "subtle")]
     display = {"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]}

@@ -1,0 +1,442 @@
+"""Nobody is given an item whose source their account can read in another study, or in the laboratory."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import factories
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import F
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from ratings import answering, auditing, inviting, joining, members, pool, readable_elsewhere, seating, serving, studies
+from ratings.audit import elsewhere
+from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
+from ratings.planning import PlanError
+from ratings.protocols import ProtocolError
+from simulation.models import Run, Transition, Twin, TwinDecision
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+KNOWN, NEW = 6, 10  # items of the finished study; items that the new one has of the pool of ten
+
+
+def only(count: int, **more: Any) -> dict[str, Any]:
+    """So many items, no two of them versions of one thing."""
+    return {"sources": [{"cast": "offline", "perturbation": "none", "count": count}], **more}
+
+
+def twins(count: int, **more: Any) -> dict[str, Any]:
+    return {"sources": [{"cast": "offline", "perturbation": "subtle", "count": count}], **more}
+
+
+@pytest.fixture
+def owner() -> User:
+    return User.objects.create_user("owner", is_staff=True)
+
+
+@pytest.fixture
+def analyst() -> User:
+    return User.objects.create_user("analyst", email="analyst@example.org")
+
+
+@pytest.fixture
+def finished(owner: User, analyst: User) -> Study:
+    """An unblinded study of six of the pool's ten steps, whose results the analyst reads."""
+    factories.pool(NEW)
+    study = factories.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
+    members.add(study, analyst.username, "analyst", owner)
+    return factories.unblinded(study, owner)
+
+
+def join(seat: Rater, user: User) -> Rater:
+    """The seat taken by this account over a personal link, as the consent page does it."""
+    invitation = joining.find(inviting.invite(seat))
+    assert invitation is not None
+    taken = joining.accept(invitation, user, joining.Joining())
+    Rater.objects.filter(pk=taken.pk).update(started_at=timezone.now(), guide_seen=1, practised_at=timezone.now())
+    return Rater.objects.select_related("study", "user").get(pk=taken.pk)
+
+
+def dealt(seat: Rater) -> set[str]:
+    """The pairs this seat has and has to rate or has rated."""
+    rows = Assignment.objects.filter(rater=seat, released_at__isnull=True)
+    return set(rows.values_list("item__pair_sha256", flat=True))
+
+
+def known(study: Study) -> set[str]:
+    return set(study.items.values_list("pair_sha256", flat=True))
+
+
+def told(study: Study) -> list[str]:
+    return list(study.events.filter(kind="taken back").order_by("pk").values_list("detail", flat=True))
+
+
+def live(study: Study) -> int:
+    return Assignment.objects.filter(item__study=study, occasion=1, released_at__isnull=True).count()
+
+
+def test_versions_of_one_step_share_a_digest_across_studies_and_different_steps_do_not() -> None:
+    factories.pool(4)
+    originals = factories.open_study(**only(4), ratings_per_item=1)
+    errors = factories.open_study(**twins(4), name="Errors", slug="errors", ratings_per_item=1)
+    assert len(known(originals)) == 4 and known(originals) == known(errors)
+    assert not set(originals.items.values_list("payload_sha256", flat=True)) & set(
+        errors.items.values_list("payload_sha256", flat=True)
+    )
+
+
+def test_an_analyst_of_an_unblinded_study_is_dealt_none_of_its_items_and_others_get_them(finished, analyst) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=4)
+    free = study.raters.get(label="R01")
+    planned = len(dealt(free) & known(finished))
+    assert planned  # R01 was to rate some of what the analyst can read
+    seat = join(free, analyst)
+    assert dealt(seat) == known(study) - known(finished)  # all four that they cannot read, in exchange
+    assert live(study) == 2 * NEW  # no rating is lost: others give what they may not
+    for item in study.items.all():
+        assert item.assignments.filter(released_at__isnull=True).count() == 2
+    assert told(study) == [
+        f"R01, who can read {planned} item{'s' * (planned != 1)} in another study or in the laboratory: not dealt to them"
+    ]
+    assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
+
+
+def test_the_original_beside_the_twin_counts_as_the_twin(finished, analyst) -> None:
+    study = factories.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), analyst)
+    assert dealt(seat) == known(study) - known(finished) and len(dealt(seat)) == NEW - KNOWN
+
+
+def test_who_has_no_part_in_the_other_study_is_dealt_its_items(finished) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    seat = join(study.raters.get(), User.objects.create_user("somebody"))
+    assert len(dealt(seat)) == NEW and told(study) == []
+
+
+def test_whoever_comes_by_a_personal_link_without_an_account_reads_nothing_elsewhere(finished) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    invitation = joining.find(inviting.invite(study.raters.get()))
+    seat = joining.accept(invitation, AnonymousUser(), joining.Joining())
+    assert len(dealt(seat)) == NEW
+
+
+def test_a_role_that_was_taken_back_still_counts(finished, analyst, owner) -> None:
+    members.remove(finished, finished.members.get(user=analyst), owner)
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    assert not dealt(join(study.raters.get(label="R01"), analyst)) & known(finished)
+
+
+def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_says_how_much(finished, analyst) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=2, design="crossed")
+    seat = join(study.raters.get(label="R01"), analyst)
+    assert len(dealt(seat)) == NEW - KNOWN
+    assert live(study) == 2 * NEW - KNOWN
+    assert told(study)[1] == f"{KNOWN} places left until another seat is added"
+    page = reverse("ratings:study", args=[study.slug])
+    boss = Client()
+    boss.force_login(User.objects.create_superuser("boss"))
+    assert f"{KNOWN} ratings that nobody will give" in boss.get(page).content.decode()
+    seating.add_seats(study, 1)
+    assert live(study) == 3 * NEW - KNOWN  # the new seat has all ten
+
+
+def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions(finished, analyst) -> None:
+    sources = [{"cast": "offline", "perturbation": p, "count": NEW} for p in ("none", "subtle")]
+    study = factories.open_study(
+        sources=sources,
+        allow_unblinded=True,
+        ratings_per_item=2,
+        design="crossover",
+        conditions="twins",
+        washout_days=0,
+    )
+    seat = join(study.raters.get(label="R01"), analyst)
+    assert not dealt(seat) & known(finished) and seat.assignments.count() == 2 * (NEW - KNOWN)
+    assert told(study)[1] == f"{2 * KNOWN} places left until another seat is added"
+
+
+def test_a_pool_gives_nobody_what_they_can_read_and_counts_it_as_not_theirs(finished, analyst) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1, design="pool")
+    seat = join(study.raters.get(), analyst)
+    assert serving.progress(seat).total == NEW - KNOWN
+    given = 0
+    while place := serving.next_assignment(seat):
+        serving.mark_opened(place)
+        answering.rate(place, True, 3, uuid.uuid4())
+        given += 1
+    assert given == NEW - KNOWN and not dealt(seat) & known(finished)
+    assert serving.waiting(seat) is None
+
+
+def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> None:
+    study = factories.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
+    assert known(study) == known(finished)
+    token = inviting.invite(study.raters.get())
+    with pytest.raises(studies.StudyError, match="reader"):
+        joining.accept(joining.find(token), analyst, joining.Joining())
+    client = Client()
+    client.force_login(analyst)
+    page = client.get(f"/r/{token}/")
+    assert b"who can read in another study where the items of Small study came from" in page.content
+    assert not study.raters.get().user_id
+
+
+def test_an_invitation_to_the_address_of_such_an_account_makes_no_new_account(finished, analyst) -> None:
+    study = factories.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
+    token = inviting.invite(study.raters.get(), email=analyst.email)
+    page = Client().get(f"/r/{token}/")
+    assert page.status_code == 410 and b"can read in another study" in page.content
+    with pytest.raises(joining.Gone, match="can read in another study"):
+        joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
+    assert not study.raters.get().user_id
+
+
+def test_unblinding_a_study_takes_its_items_back_from_its_analysts_elsewhere(owner, analyst) -> None:
+    factories.pool(NEW)
+    first = factories.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
+    members.add(first, analyst.username, "analyst", owner)
+    second = factories.open_study(**only(NEW), ratings_per_item=1, raters=2)
+    seat = join(second.raters.get(label="R01"), analyst)
+    assert dealt(seat) & known(first)  # sealed: nothing can be read there
+    factories.unblinded(first, owner)
+    assert not dealt(seat) & known(first) and live(second) == NEW and len(told(second)) == 1
+
+
+def test_a_role_in_an_unblinded_study_takes_its_items_back_and_leaves_what_was_shown(finished, owner) -> None:
+    rater = User.objects.create_user("later")
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), rater)
+    shown = next(row for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished))
+    Assignment.objects.filter(pk=shown.pk).update(opened_at=timezone.now())
+    members.add(finished, "later", "analyst", owner)
+    assert dealt(seat) & known(finished) == {shown.item.pair_sha256}
+
+
+def test_a_closed_study_is_looked_through_when_it_is_opened_again(finished, analyst, owner) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    studies.close(study)
+    members.add(finished, "later", "analyst", owner)
+    assert dealt(seat) & known(finished)
+    studies.reopen(study)
+    assert not dealt(seat) & known(finished)
+
+
+def test_items_added_later_and_places_of_a_rater_who_leaves_keep_to_it(finished, analyst) -> None:
+    study = factories.open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), analyst)
+    held = set(study.items.values_list("payload_sha256", flat=True))
+    protocol = studies.read_protocol({**study.protocol, **only(NEW)})
+    seating.add_items(study, [one for one in pool.find(protocol) if one.candidate.content not in held])
+    assert not dealt(seat) & known(finished)
+    seating.withdraw(study.raters.get(label="R02"))
+    assert dealt(seat) == known(study) - known(finished)
+
+
+def test_staff_read_the_pool_in_the_laboratory(owner) -> None:
+    factories.pool(NEW)
+    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    seat = factories.seat(study)
+    assert readable_elsewhere.find_readable(study, [seat]) == {}
+    User.objects.filter(pk=seat.user_id).update(is_staff=True)
+    assert len(readable_elsewhere.find_readable_by(study, seat)) == NEW
+
+
+@pytest.mark.parametrize("unblinded_kind", ["evidence", "transitions"])
+def test_a_record_of_evidence_and_the_steps_of_its_episode_are_the_same_content(owner, analyst, unblinded_kind) -> None:
+    factories.evidence_pool(6)
+    for step in Transition.objects.filter(episode__replicate__gt=2):
+        factories.twin(step, "subtle")
+    records = factories.evidence_protocol(6, slug="records", ratings_per_item=1)
+    steps = factories.protocol(**twins(8, name="Steps", slug="steps", ratings_per_item=1))
+    documents = [records, steps] if unblinded_kind == "evidence" else [steps, records]
+    first, second = (factories.open_study(4, **document) for document in documents)
+    members.add(first, analyst.username, "analyst", owner)
+    factories.unblinded(first, owner)
+    seat = Rater(pk=0, study=second, user=analyst)
+    # All eight twins are of episodes that stand in the evidence study; of its six records, two episodes have no twin.
+    expected = 8 if unblinded_kind == "evidence" else 4
+    assert len(readable_elsewhere.find_readable_by(second, seat)) == expected
+    assert readable_elsewhere.find_running_studies_beside(first) == [second]
+    stranger = Rater(pk=0, study=second, user=User.objects.create_user("stranger"))
+    assert readable_elsewhere.find_readable_by(second, stranger) == set()
+
+
+@pytest.mark.parametrize("way", ["vetted", "decided before", "ordered", "played", "imported"])
+def test_whoever_made_or_judged_an_item_knows_it_although_no_longer_staff(owner, way) -> None:
+    factories.pool(NEW)
+    study = factories.open_study(**twins(NEW), ratings_per_item=1)
+    known = ItemSource.objects.filter(item__study=study).first()
+    assert known
+    if way == "vetted":
+        Twin.objects.filter(pk=known.twin_id).update(vetting="accepted", vetted_by=owner, vetted_at=timezone.now())
+    elif way == "decided before":
+        TwinDecision.objects.create(twin=known.twin, decision="accepted", perturbation="subtle", by=owner)
+    elif way == "ordered":
+        Run.objects.filter(pk=known.twin.run_id).update(created_by=owner)
+    elif way == "played":
+        Run.objects.filter(pk=known.transition.episode.run_id).update(created_by=owner)
+    else:
+        line = study.imported_items.create(
+            key="1", record={}, payload={}, payload_sha256="1" * 64, label="x", perturbation="none", by=owner
+        )
+        ItemSource.objects.filter(pk=known.pk).update(transition=None, twin=None, imported=line)
+    User.objects.filter(pk=owner.pk).update(is_staff=False)
+    owner.refresh_from_db()
+    readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=owner))
+    assert known.item_id in readable
+    finished = Rater(pk=0, study=study, user=owner, finished_at=timezone.now() - timedelta(days=1))
+    assert readable_elsewhere.find_readable_by(study, finished) == set()
+
+
+def test_what_can_be_read_only_after_the_last_answer_does_not_count(owner, analyst) -> None:
+    factories.pool(NEW)
+    first = factories.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
+    members.add(first, analyst.username, "analyst", owner)
+    second = factories.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    seat = join(second.raters.get(), analyst)
+    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    factories.unblinded(first, owner)
+    assert readable_elsewhere.find_readable(second, list(second.raters.all())) == {}
+    Rater.objects.filter(pk=seat.pk).update(finished_at=None)
+    assert len(readable_elsewhere.find_readable_by(second, second.raters.get())) == KNOWN
+
+
+def test_the_number_of_queries_depends_on_neither_seats_nor_items_nor_studies(
+    finished, analyst, owner, django_assert_max_num_queries
+) -> None:
+    for number in range(3):
+        more = factories.open_study(**only(KNOWN), name=f"More {number}", slug=f"more-{number}", allow_unblinded=True, ratings_per_item=1)  # fmt: skip
+        factories.unblinded(more, owner)
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=8)
+    for seat in study.raters.all():
+        factories.seat(study, seat.label)
+    Rater.objects.filter(pk=study.raters.get(label="R01").pk).update(user=analyst)
+    seats = list(study.raters.all())
+    with django_assert_max_num_queries(9):
+        found = readable_elsewhere.find_readable(study, seats)
+    assert {seat: len(items) for seat, items in found.items()} == {seats[0].pk: KNOWN}
+
+
+def test_new_studies_leave_out_what_stands_in_an_unblinded_study(finished) -> None:
+    stock = pool.take_stock(studies.read_protocol(factories.protocol(**only(4))))
+    assert (stock.lines[0].have, stock.lines[0].left_out, stock.left_out) == (NEW - KNOWN, KNOWN, KNOWN)
+    study = factories.open_study(**only(4), ratings_per_item=1)
+    assert not known(study) & known(finished)
+    event = study.events.get(kind="opened").detail
+    assert event == f"4 items, 1 rater; {KNOWN} items of unblinded studies left out"
+
+
+def test_versions_of_what_stands_there_are_left_out_as_well(finished) -> None:
+    study = factories.open_study(**twins(4), ratings_per_item=1)
+    assert not known(study) & known(finished)
+
+
+def test_too_few_that_are_left_says_how_many_are_left_out(finished) -> None:
+    with pytest.raises(PlanError, match=r"the pool holds 4: .*; 6 items left out, because they or versions of them stand in an unblinded study"):  # fmt: skip
+        factories.open_study(**only(5), ratings_per_item=1)
+    assert factories.open_study(**only(5), slug="allowed", allow_unblinded=True, ratings_per_item=1).items.count() == 5
+
+
+def test_imported_items_that_stand_in_an_unblinded_study_are_left_out_of_a_copy(owner) -> None:
+    factories.pool(3)
+    study = factories.open_study(**only(2), ratings_per_item=1)
+    item = Item.objects.filter(study=study).first()
+    assert item
+    factories.unblinded(study, owner)
+    copy = studies.create_study(studies.read_protocol(factories.protocol(sources=[], name="Copy", ratings_per_item=1)))
+    copy.imported_items.create(
+        key="1", record={}, payload=item.payload, payload_sha256=item.payload_sha256, label="x", perturbation="none"
+    )
+    with pytest.raises(PlanError, match="no item remains: 1 item left out"):
+        studies.open_study(copy)
+    studies.edit_draft(copy, studies.read_protocol({**copy.protocol, "allow_unblinded": True}))
+    studies.open_study(copy)
+    assert copy.items.count() == 1
+
+
+def test_a_running_study_refuses_such_items_unless_its_document_allows_them(finished) -> None:
+    protocol = studies.read_protocol(factories.protocol(**only(NEW), allow_unblinded=True))
+    found = [one for one in pool.find(protocol) if one.candidate.pair in known(finished)]
+    strict = factories.open_study(**only(2), slug="strict", ratings_per_item=1)
+    with pytest.raises(PlanError, match="6 items or versions of them stand in an unblinded study"):
+        seating.add_items(strict, found)
+    allowing = factories.open_study(**twins(1), slug="allowing", allow_unblinded=True, ratings_per_item=1)
+    seating.add_items(allowing, found)
+    assert allowing.items.count() == 1 + KNOWN
+
+
+def test_the_choice_is_a_field_of_the_document_that_is_no_unless_it_says_yes() -> None:
+    factories.pool(2)
+    document = factories.protocol()
+    assert studies.read_protocol(document).to_json()["allow_unblinded"] is False
+    assert studies.read_protocol({**document, "allow_unblinded": True}).to_json()["allow_unblinded"] is True
+    with pytest.raises(ProtocolError, match="allow_unblinded: is 'yes'; allowed: true, false"):
+        studies.read_protocol({**document, "allow_unblinded": "yes"})
+
+
+def test_nothing_in_the_log_ties_a_code_to_a_name(finished, analyst) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    join(study.raters.get(label="R01"), analyst)
+    events = StudyEvent.objects.filter(study=study, kind="taken back")
+    assert events.exists() and not events.exclude(by=None).exists()
+    assert not any(analyst.username in event.detail for event in events)
+
+
+def check_of(study: Study) -> dict[str, Any]:
+    """What the audit asks about other studies, as the certificate has it."""
+    made = auditing.report(study, elsewhere.checks(study))
+    assert made["other_studies"] == made["checks"][0]["measured"]
+    found: dict[str, Any] = made["checks"][0]
+    return found
+
+
+def test_the_audit_fails_where_a_rater_was_shown_what_their_account_can_read_in_another_study(finished, owner) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    assert check_of(study)["passed"] is True
+    shown = [row.pk for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished)][:2]
+    Assignment.objects.filter(pk__in=shown).update(opened_at=timezone.now())
+    members.add(finished, "later", "analyst", owner)
+    mine = seat.assignments.filter(released_at__isnull=True).count()
+    found = check_of(study)
+    assert found["passed"] is False
+    assert found["leaks"] == [
+        {
+            "where": "rater R01",
+            "what": f"2 of {mine} items can be read by the same account elsewhere, with their source",
+        }
+    ]
+    assert "Finished" not in str(found) and "later" not in str(found)
+
+
+def test_the_certificate_states_whether_items_of_other_studies_are_allowed_and_how_many_there_are(finished) -> None:
+    allowed = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    assert check_of(allowed)["measured"] == {"items": NEW, "items_in_unblinded_studies": KNOWN, "allowed": True}
+    left_out = factories.open_study(**only(NEW - KNOWN), name="Second", slug="second", ratings_per_item=1, raters=2)
+    assert check_of(left_out)["measured"] == {"items": NEW - KNOWN, "items_in_unblinded_studies": 0, "allowed": False}
+    assert check_of(left_out)["looked_at"] == NEW - KNOWN
+
+
+def test_an_analyst_who_takes_a_seat_in_a_new_study_finds_none_of_its_items_in_the_results_they_read(
+    finished, analyst
+) -> None:
+    """What was once found by trying: half of the items stood there with their planted error, and the audit passed."""
+    study = factories.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), analyst)
+    client = Client()
+    client.force_login(analyst)
+    pages = {
+        item: client.get(reverse("ratings:item", args=[finished.slug, item.code])) for item in finished.items.all()
+    }
+    legible = {item for item, page in pages.items() if page.status_code == 200 and "offline" in page.content.decode()}
+    assert len(legible) == KNOWN
+    assert not dealt(seat) & {item.pair_sha256 for item in legible}
+    assert check_of(study)["passed"] is True
+    # As if they had been dealt to them.
+    others = Assignment.objects.filter(rater=study.raters.get(label="R02"))
+    others.update(rater=seat, position=F("position") + NEW)
+    assert check_of(study)["passed"] is False

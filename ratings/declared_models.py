@@ -1,8 +1,9 @@
 """Which language model made a study's items, as the frozen setup of the run declares it."""
 
+from collections import defaultdict
 from typing import NamedTuple
 
-from ratings.models import ItemSource, Study
+from ratings.models import Benchmark, ItemSource, Study
 from ratings.rows import source_name
 
 _MODEL = "run__setup__cast__transition_model__model"
@@ -30,3 +31,11 @@ def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
         found.setdefault(source_name(label, perturbation), set()).add(declared)
     only = {name: next(iter(models)) for name, models in found.items() if len(models) == 1}
     return {name: declared for name, declared in only.items() if declared is not None}
+
+
+def find_agent_models(benchmark: Benchmark) -> dict[str, str]:
+    """Return the declared model of each agent whose runs all have the same one."""
+    found: dict[str, set[str | None]] = defaultdict(set)
+    for cast, model in benchmark.episodes.order_by().values_list("cast", "run__setup__cast__agent__model").distinct():
+        found[cast].add(model)
+    return {cast: model for cast, models in found.items() if len(models) == 1 and (model := next(iter(models)))}

@@ -85,6 +85,16 @@ def print_job(analysis: Analysis, subject: str, stem: str, name: str, ending: st
     return jobs.request("figure", asked, subject=subject, by=by, reuse=True)
 
 
+def show_result(job: Job, name: str, files: list[File]) -> Shown | None:
+    """Return the figure that a job has drawn as its result, or None where it has drawn none."""
+    drawn = job.result.get("figure") or {}
+    if drawn.keys() != {"wide", "narrow"}:
+        return None
+    # Cleaned by an allow-list as they were drawn (ratings.figures.render).
+    inline = mark_safe(drawn["wide"]), mark_safe(drawn["narrow"])
+    return Shown(name, NAMES[name].title, NAMES[name].note, job.result["summary"], inline[0], inline[1], files)
+
+
 def _shown(name: str, document: Document, profiles: Mapping[str, Any], links: Links) -> Shown:
     figure, wide, narrow = NAMES[name], profiles["wide"], profiles["narrow"]
     # Cleaned by an allow-list as they were drawn (ratings.figures.render).

@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ratings.stats import human_model
+from ratings.stats.estimates import CONSENSUS, MAJORITY
 from simulation.lab import positions
 
 PATH = Path(settings.BASE_DIR) / "fixtures" / "paper_values.json"
@@ -173,7 +173,7 @@ def find_paper_value(
 
 def find_published_fraction(who: str, kind: str) -> float | None:
     """Return the paper's share of records called sufficient (Fig. 4) of this classifier or ensemble, or None."""
-    quantity = {human_model.MAJORITY: "majority_sufficient_rate", human_model.CONSENSUS: "consensus_sufficient_rate"}
+    quantity = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
     model = who if kind == "classifier" else None
     if kind not in ("classifier", "ensemble"):
         return None

@@ -7,6 +7,7 @@ from ratings.views import (
     auditing,
     benchmarks,
     building,
+    comparing,
     dashboard,
     desk,
     export,
@@ -15,6 +16,7 @@ from ratings.views import (
     jobs,
     links,
     machines,
+    paper,
     people,
     rating,
     results,
@@ -31,7 +33,7 @@ rater_urls: list[URLPattern] = [*links.urls, *account.urls, *desk.urls, *rating.
 # The studies' pages, for those with a role in them.
 study_urls: list[URLPattern] = [
     *building.urls, *study.urls, *dashboard.urls, *people.urls, *importing.urls, *export.urls, *vetting.urls,
-    *auditing.urls, *jobs.urls, *results.urls, *figures.urls, *benchmarks.urls, *machines.urls, *tokens.urls,
+    *auditing.urls, *jobs.urls, *results.urls, *comparing.urls, *figures.urls, *benchmarks.urls, *paper.urls, *machines.urls, *tokens.urls,
 ]  # fmt: skip
 
 urlpatterns = rater_urls + study_urls

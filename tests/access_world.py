@@ -115,12 +115,16 @@ def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
         "ratings:item": assignment.item.code,
         "ratings:vet": factories.Twin.objects.first().code,
         **{f"ratings:benchmark{n}": benchmark.code for n in ("", "_json", "_csv", "_figure")},
-        **{f"simulation:{n}": transition.episode.code for n in ("episode", "play", "stop_episode", "retry_episode")},
+        **{
+            f"simulation:{n}": transition.episode.code
+            for n in ("episode", "beside", "play", "stop_episode", "retry_episode", "request_verdicts")
+        },
         **{f"simulation:{n}": factories.Twin.objects.first().code for n in ("twin", "retry_twin")},
         **{f"simulation:{n}": call.code for n in ("call", "call_request", "call_reply")},
     }
     return {
         "slug": study.slug,
+        "other": world.draft.slug,
         "simulation:experiment slug": "zebrafish-genotyping",
         "ratings:build slug": world.draft.slug,
         "ratings:delete_study slug": world.draft.slug,

@@ -69,6 +69,7 @@ RATINGS = (
           "ratings_importeditem", "44136fa"),
     fault("payloads of imported items", "UPDATE ratings_importeditem SET payload = '{}'", "ratings_importeditem", "44136fa"),
     fault("payloads in quarantine", "UPDATE ratings_quarantine SET payload = '{}'", "ratings_quarantine", "44136fa"),
+    fault("pairs of items", f"UPDATE ratings_item SET pair_sha256 = 'other' WHERE id = {AN_ITEM}", "ratings_item", "other"),
     fault("sources of items", f"DELETE FROM ratings_itemsource WHERE item_id = {AN_ITEM}", "ratings_item", "a source"),
     fault("ratings by machines", "UPDATE ratings_machinerating SET payload_sha256 = 'other'",
           "ratings_machinerating", "other"),

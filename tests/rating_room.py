@@ -211,6 +211,7 @@ def _items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
             study=study,
             payload=p,
             payload_sha256=blinding.payload_digest(p),
+            pair_sha256=blinding.pair_digest(p),
             context=context,
             context_sha256=blinding.payload_digest(context),
             created_at=now,

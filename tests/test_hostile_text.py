@@ -260,7 +260,7 @@ def addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for study in (world["study"], world["evidence"], world["draft"]):
             seat = study.raters.exclude(user=None).first() or Rater(label="R01")
             for code in codes.get(name, [uuid.uuid4()]):
-                try_with = {"slug": study.slug, "label": seat.label, "seat": seat.code, "code": code, "token": "forged",
+                try_with = {"slug": study.slug, "other": study.slug, "label": seat.label, "seat": seat.code, "code": code, "token": "forged",
                             "number": 1, "step": "items", "job": code, "file": 1, "name": "rates"}  # fmt: skip
                 yield from ((name, _reversed(name, {**try_with, "ending": ending})) for ending in ("svg", "csv"))
 
@@ -280,7 +280,7 @@ def _codes() -> dict[str, list[uuid.UUID]]:
 
 
 def _reversed(name: str, values: dict[str, Any]) -> str:
-    for wanted in ((), ("slug",), ("seat",), ("code",), ("token",), ("slug", "label"), ("slug", "code"), ("slug", "step"),
+    for wanted in ((), ("slug",), ("seat",), ("code",), ("token",), ("slug", "label"), ("slug", "other"), ("slug", "code"), ("slug", "step"),
                    ("slug", "number"), ("code", "number"), ("job",), ("job", "file"), ("slug", "name"), ("code", "name"),
                    ("slug", "name", "ending"), ("code", "name", "ending")):  # fmt: skip
         try:

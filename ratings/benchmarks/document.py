@@ -143,6 +143,7 @@ def make(benchmark: Benchmark, found: Reading, *, seed: int = SEED, resamples: i
             "attempts": sum(one.attempt for one in found.episodes),
             "experiments": len({one.experiment for one in found.episodes}),
             "agents": len(found.agents),
+            "missing_verdicts": sum(found.missing.values()),
         },
         "results": [one.to_json() for one in (*passes, *compared)],
         "tables": {name: tables.made(FORMS[name], own) for name, own in rows.items()},
@@ -261,6 +262,11 @@ def _notes(found: Reading, passes: Sequence[Estimate], seed: int, resamples: int
         notes.append(f"Published values are the paper's for the declared model of the agent ({NOT_REPORTED}).")
     if out := sum(not one.attempt for one in found.episodes):
         notes.append(f"{out} episodes failed through no doing of the agent: they are no attempts, and count below.")
+    if found.missing:
+        each = ", ".join(f"{name} {n}" for name, n in found.missing.items())
+        notes.append(
+            f"{sum(found.missing.values())} verdicts of the panel are missing ({each}); the records count without them."
+        )
     models = _verdicts(found)
     if len(models) > 1 and (ties := human_model.majority(models).ties):
         notes.append(f"{ties} records without a majority among the classifiers count as not sufficient.")

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from django.db.models import Count, Q, Sum
 
+from ratings.benchmarks.store import count_missing
+from ratings.declared_models import find_agent_models
 from ratings.models import Benchmark
 from ratings.stats.pass_at_k import Attempts
 from simulation import causes, pricing
@@ -47,6 +49,7 @@ class Reading:
     verdicts: Mapping[str, Mapping[str, bool]]
     costs: Mapping[str, Cost]
     models: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)  # classifier -> verdicts of the panel that it did not give
 
     @property
     def agents(self) -> list[str]:
@@ -85,15 +88,7 @@ def read(benchmark: Benchmark) -> Reading:
         Played(str(code), cast, experiment, _cause(status, reason, primary.get(pk)), status not in _NO_ATTEMPT)
         for pk, code, cast, experiment, status, reason in rows
     )
-    return Reading(episodes, verdicts, _costs(benchmark), _models(benchmark))
-
-
-def _models(benchmark: Benchmark) -> dict[str, str]:
-    """Return the declared model of each agent whose runs all have the same one."""
-    found: dict[str, set[str | None]] = defaultdict(set)
-    for cast, model in benchmark.episodes.order_by().values_list("cast", "run__setup__cast__agent__model").distinct():
-        found[cast].add(model)
-    return {cast: model for cast, models in found.items() if len(models) == 1 and (model := next(iter(models)))}
+    return Reading(episodes, verdicts, _costs(benchmark), find_agent_models(benchmark), count_missing(benchmark))
 
 
 def _cause(status: str, reason: str, sufficient: bool | None) -> str:

@@ -5,11 +5,12 @@ import json
 from typing import Any, NamedTuple
 
 from django.contrib.auth.models import User
+from django.db.models import Count
 
 from ratings.benchmarks import FORM, RESAMPLES, SEED
 from ratings.models import Analysis, Benchmark
 from simulation import jobs
-from simulation.models import Job
+from simulation.models import Job, MissingReview
 
 KIND = "benchmark"
 
@@ -40,5 +41,12 @@ def _params(benchmark: Benchmark) -> dict[str, Any]:
 
 
 def key_of(benchmark: Benchmark) -> str:
-    asked = [str(benchmark.code), benchmark.sha256, FORM, SEED, RESAMPLES]
+    """Return what changes when the result would: a verdict of the panel that was given later is among it."""
+    asked = [str(benchmark.code), benchmark.sha256, FORM, SEED, RESAMPLES, count_missing(benchmark)]
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+
+
+def count_missing(benchmark: Benchmark) -> dict[str, int]:
+    """Return how many verdicts each classifier of the panel did not give, for those with any."""
+    rows = MissingReview.objects.filter(episode__in=benchmark.episodes.values("pk")).order_by("classifier")
+    return dict(rows.values_list("classifier").annotate(n=Count("pk")))

@@ -73,7 +73,7 @@ NOTHING = "–"
 _LONG = ("reason", "said", "flags")
 # The column of names of our own making, which have no spaces in files.
 _CODED = "Kind of error"
-_P_VALUES, _WHOLE, _SECONDS = ("p", "mcnemar_p"), ("threshold",), ("median_seconds",)
+_P_VALUES, _WHOLE, _SECONDS = ("p", "p_holm", "mcnemar_p"), ("threshold",), ("median_seconds",)
 
 
 @register.filter

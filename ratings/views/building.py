@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import forms, studies
+from ratings import forms, pool, studies
 from ratings.document_form import DocumentForm
 from ratings.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from ratings.models import EVIDENCE, Study
@@ -61,13 +61,15 @@ def new_study(request: StaffRequest) -> HttpResponse:
         else:
             return redirect("ratings:study", study.slug) if pasted else redirect("ratings:build", study.slug, "items")
     checked = sent.protocol if pasted and not sent.errors else None
+    stock = pool.take_stock(checked) if checked else None
     context = {
         "form": form,
         "document": document,
         "sent": sent,
         "steps": STEPS,
         "at": STEPS[0],
-        "stock": studies.pool_report(checked) if checked else None,
+        "stock": stock.lines if stock else None,
+        "left_out": stock.left_out if stock else 0,
         "checked": checked,
     }
     return render(request, "ratings/study_new.html", context, status=422 if sent.errors else 200)

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings import drawings, protocol_words, reports, stopping, tallies
+from ratings import drawings, protocol_words, redealing, reports, stopping, tallies
 from ratings.analyses import filters, store
 from ratings.analyses.filters import TITLES, Choices, Filters
 from ratings.benchmarks import freezing
@@ -61,6 +61,7 @@ def study(request: StudyRequest) -> HttpResponse:
         return render(request, "ratings/study_draft.html", {**context, **_draft(request)})
     counted = tallies.of(row)
     context |= {"report": reports.study_report(row, counted), "stop": stopping.look(row, tally=counted.study)}
+    context["unplaced"] = redealing.count_unplaced(row, counted.study.missing)
     context |= _results(request) if row.is_unblinded else {"precision": store.blind_precision(row, counted.study.given)}
     return render(request, "ratings/study.html", context)
 

@@ -76,8 +76,16 @@ class Matrix(NamedTuple):
     notes: list[str]
 
 
-_WIDE = ("raters", "detection")
-_FOLDED = ("rates_by_action", "rates_by_error_kind", "rates_by_arm", "rates_by_rater", "detection", "precision")
+_WIDE = ("raters", "detection", "contrasts")
+_FOLDED = (
+    "rates_by_action",
+    "rates_by_error_kind",
+    "rates_by_arm",
+    "rates_by_rater",
+    "detection",
+    "precision",
+    "contrasts",
+)
 _RATES = ("rates", "Rates and confidence", ("rates", "roc", "localisation", "confidence", "violins"))
 _GROUPS = (
     "groups", "By experiment, action and kind of error",
@@ -87,11 +95,13 @@ _RATERS = ("raters", "Raters", ("raters", "drift", "rates_by_rater", "detection"
 _MATRICES = ("agreement_matrix", "conditional_matrix")
 _MACHINES = ("machines", "People and machines", ("misses", "human_model", "fractions"))
 _AGREEMENT = ("agreement", "Agreement", ("agreement", *_MATRICES, "precision"))
-_LAYOUT = (_RATES, _MACHINES, _AGREEMENT, _GROUPS, _RATERS)
+_CONTRASTS = ("contrasts", "Contrasts", ("contrasts",))
+_LAYOUT = (_RATES, _CONTRASTS, _MACHINES, _AGREEMENT, _GROUPS, _RATERS)
 # The paper's Table 1 and Fig. 4 come first where evidence is judged.
 _LAYOUT_EVIDENCE = (
     ("machines", "People and machines", ("human_model", "fractions", *_MATRICES)),
     _RATES,
+    _CONTRASTS,
     ("agreement", "Agreement", ("agreement", "precision")),
     _GROUPS,
     _RATERS,

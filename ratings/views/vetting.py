@@ -44,6 +44,13 @@ class VettingForm(forms.Form):
         widget=forms.RadioSelect,
     )
     field = forms.ChoiceField(label="The error stands at", required=False, widget=forms.RadioSelect)
+    kind = forms.CharField(
+        label="What kind of error is it?",
+        required=False,
+        max_length=80,
+        help_text="A few words, such as wrong concentration or impossible magnification. Results are split by it.",
+        widget=forms.TextInput(attrs={"autocomplete": "off", "list": "kinds"}),
+    )
     note = forms.CharField(label="Note", required=False, max_length=2000, widget=forms.Textarea(attrs={"rows": 2}))
     decision = forms.ChoiceField(
         label="May it enter studies?",
@@ -62,6 +69,8 @@ class VettingForm(forms.Form):
         if twin.perturbation == "none":
             for name in ("wrong", "only_change", "perturbation", "field"):
                 del self.fields[name]
+        if not vetting.is_named_by_person(twin):
+            del self.fields["kind"]
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or {}
@@ -74,13 +83,14 @@ class VettingForm(forms.Form):
     def answers(self) -> vetting.Answers:
         given = self.cleaned_data
         wrong, only_change, tell = (_YES_OR_NO.get(given.get(name, "")) for name in ("wrong", "only_change", "tell"))
-        label, field, note = (str(given.get(name, "")) for name in ("perturbation", "field", "note"))
-        return vetting.Answers(given["decision"], label, wrong, only_change, tell, field, note)
+        label, field, note, kind = (str(given.get(name, "")) for name in ("perturbation", "field", "note", "kind"))
+        return vetting.Answers(given["decision"], label, wrong, only_change, tell, field, note, kind)
 
 
 def _standing(twin: Twin) -> dict[str, str]:
     """What was said before, or for a first look nothing but the type that was planted."""
-    return {"perturbation": vetting.counts_as(twin), **({"field": twin.field} if twin.vetted_at else {})}
+    kind = twin.kind.replace("_", " ")
+    return {"perturbation": vetting.counts_as(twin), "kind": kind, **({"field": twin.field} if twin.vetted_at else {})}
 
 
 @staff_only
@@ -139,6 +149,7 @@ def _shown(twin: Twin, form: VettingForm) -> dict[str, Any]:
         "diff": vetting.places(twin),
         "checked": checked(twin.findings),
         "history": vetting.history(twin),
+        "kinds": [kind.replace("_", " ") for kind in vetting.known_kinds()],
         "suspicious": [
             *quarantine.reasons(payload, {}, secret),
             *quarantine.name_reasons(payload, {}, quarantine.lexicon(None)),

@@ -95,6 +95,11 @@ def test_a_demo_killed_while_it_seeds_goes_on_where_it_stopped_and_opens_three_d
         "having max(number) <> count(*) or min(number) <> 1)"
     )
     assert (demo.count(doubled), demo.count(gaps)) == (0, 0)
+    # Whoever reads the finished studies reads nothing of the study to try.
+    to_try = "select pair_sha256 from ratings_item join ratings_study s on s.id = study_id where s.slug = 'try-it'"
+    assert demo.count(f"select count(*) from ({to_try})") == 10
+    others = f"select count(*) from ratings_item join ratings_study s on s.id = study_id where s.slug <> 'try-it' and pair_sha256 in ({to_try})"
+    assert demo.count(others) == 0
 
     sign_in, dashboard, rate = re.findall(r"http://\S+/\S+", heard.split("Admin and analyst")[1])[:3]
     analyst = Visitor(f"http://127.0.0.1:{demo.port}")

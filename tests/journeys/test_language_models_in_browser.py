@@ -52,7 +52,7 @@ def twins(run: Run) -> Run:
     made = call_factories.run("twins")
     step = Episode.objects.get(replicate=1, cast="small").transitions.get(number=22)
     diff = [{"path": f"new_materials[{n}].properties.volume", "before": "1 mL", "after": "y" * 300} for n in range(3)]
-    model = {"kind": "model", "rule": "", "field": "", "why": "the sample grew, which it cannot", "diff": diff}
+    model = {"kind": "", "rule": "", "field": "", "why": "the sample grew, which it cannot", "diff": diff}
     call_factories.call(factories.twin(step, "subtle", cast="small", **model), 0, purpose="perturb")
     broken = {"status": "unusable", "outcome": None, "why": "", "error": "it does not differ from the original"}
     factories.twin(step, "obvious", cast="small", **broken)

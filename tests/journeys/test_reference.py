@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import api_client
 import exported
@@ -113,6 +114,15 @@ def test_page_json_csv_archive_imrmc_api_and_docs_name_the_same_reference_and_nu
         assert f"Reference: {SENTENCE}." in text and "N0: 20\nN1: 10\n" in text
         assert sorted(imrmc.read(text).truth.values()) == [0] * 20 + [1] * 10
 
+        # The file alone, read by the format's published description, gives the areas of the page.
+        named = unquote(text.splitlines()[1])
+        source = next(source for source in error_sources(document) if named.startswith(f"Signal: {source}, truth 1"))
+        mine = mean_area(text)
+        ours = next(
+            row for row in document["results"] if row["stat"] == "mrmc_mean_auc" and row["args"] == {"source": source}
+        )
+        assert mine == pytest.approx(ours["value"], abs=1e-9)
+
     program = api_client.program(boss, "statistics:read", "items:unblinded", "items:blinded", "studies:read")
     answer = program.get(f"/studies/{study.slug}/statistics").json()
     assert (
@@ -127,6 +137,28 @@ def test_page_json_csv_archive_imrmc_api_and_docs_name_the_same_reference_and_nu
     docs = " ".join((DOCS / "statistics.md").read_text().split())
     for sentence in REFERENCES.values():
         assert sentence in docs
+
+
+def error_sources(document: dict[str, Any]) -> list[str]:
+    return [row["source"] for row in records(document["tables"]["rates"]) if row["error"] != "none"]
+
+
+def mean_area(text: str) -> float:
+    """Return the mean over readers of the area of an iMRMC file, read as the program's manual describes it.
+
+    After the line BEGIN DATA: each line has reader, case, modality and score; the lines of reader -1 have each case's truth.
+    """
+    lines = [line.split(",") for line in text.split("BEGIN DATA:")[1].strip().splitlines()]
+    truth = {case: int(score) for reader, case, _, score in lines if reader == "-1"}
+    readings: dict[str, list[tuple[int, float]]] = {}
+    for reader, case, _, score in lines:
+        if reader != "-1":
+            readings.setdefault(reader, []).append((truth[case], float(score)))
+    areas = []
+    for own in readings.values():
+        pairs = [(high, low) for signal, high in own if signal for other, low in own if not other]
+        areas.append(sum((high > low) + 0.5 * (high == low) for high, low in pairs) / len(pairs))
+    return sum(areas) / len(areas)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from ratings.benchmarks import document, freezing, playing, reading
 from ratings.benchmarks.freezing import BenchmarkError
 from ratings.models import Benchmark, Study
 from simulation.lab.outcomes import Verdict
-from simulation.models import Episode, EvidenceReview, Job, Run, Transition
+from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition
 
 pytestmark = pytest.mark.django_db
 
@@ -60,6 +60,25 @@ def frozen() -> tuple[Benchmark, dict[str, Any]]:
 def rows(made: dict[str, Any], name: str) -> list[dict[str, Any]]:
     table = made["tables"][name]
     return [dict(zip([c["name"] for c in table["columns"]], row, strict=True)) for row in table["rows"]]
+
+
+def test_missing_verdicts_of_the_panel_are_counted_and_a_later_one_makes_the_result_anew(boss: Client) -> None:
+    benchmark = freezing.freeze("Two agents", two_agents())
+    rows_of = list(Episode.objects.filter(status="submitted").order_by("pk")[:3])
+    for row, classifier in zip(rows_of, ("gemini", "gemini", "qwen"), strict=True):
+        MissingReview.objects.create(episode=row, classifier=classifier, reason="refused", error="policy")
+    made = playing.compute(benchmark)
+    assert made.document["data"]["missing_verdicts"] == 3
+    [note] = [note for note in made.document["notes"] if "missing" in note]
+    assert note == "3 verdicts of the panel are missing (gemini 2, qwen 1); the records count without them."
+    page = boss.get(f"/benchmarks/{benchmark.code}/").content.decode()
+    assert "Missing verdicts" in page and "gemini 2, qwen 1" in page
+    shown = boss.get(f"/runs/{rows_of[0].run.code}/").content.decode()
+    count = MissingReview.objects.filter(episode__run=rows_of[0].run).count()
+    assert f"{count} verdict" in shown and "of the panel missing" in shown and "gemini" in shown
+    MissingReview.objects.filter(classifier="qwen").delete()
+    review(rows_of[2], "qwen", True, primary=False)
+    assert playing.compute(benchmark).document["data"]["missing_verdicts"] == 2
 
 
 def test_pass_at_k_is_the_mean_over_experiments_and_undefined_where_one_has_too_few_attempts() -> None:

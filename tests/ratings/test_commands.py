@@ -1,10 +1,12 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import factories
 import pytest
+from django.conf import settings as django_settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.management import CommandError, call_command
 
@@ -60,6 +62,25 @@ def test_a_sign_in_link_lets_staff_in(admin_user) -> None:
     link = call("sign_in_link", admin_user.username).strip()
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
     assert access.open_link(link.split("/")[-2], AnonymousUser(), "admin").user == admin_user
+
+
+@pytest.mark.parametrize("more", [(), ("--url", "http://elsewhere.example")])
+def test_links_of_every_command_obey_the_address_of_the_site(document, admin_user, settings, more) -> None:
+    settings.SITE_URL = "https://ratings.example"
+    said = call("create_study", document, "--open", "--raters", 6, *more)
+    said += call("rater_link", "small-study", "R01", *more) + call("sign_in_link", admin_user.username, *more)
+    links = re.findall(r"https?://\S+", said)
+    assert len(links) == 6 + 1 + 1 and all(link.startswith("https://ratings.example/") for link in links)
+
+
+def test_no_command_makes_an_address_of_the_site_by_itself() -> None:
+    """They all ask `mailing.address_of`, which knows WETBENCH_URL."""
+    folders = [Path(django_settings.BASE_DIR) / room / "management" / "commands" for room in ("ratings", "simulation")]
+    commands = [path for folder in folders for path in folder.glob("*.py") if "http://" in path.read_text()]
+    assert {path.stem for path in commands} >= {"create_study", "invite_raters", "rater_link", "sign_in_link"}
+    # `serve` prints that address and, beside it, where it listens.
+    own = [path.stem for path in commands if "mailing.address_of" not in path.read_text()]
+    assert own == ["serve"]
 
 
 def test_a_wrong_document_is_refused_with_all_its_problems_and_nothing_is_made(tmp_path) -> None:

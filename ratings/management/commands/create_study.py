@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import empty_cells, inviting, protocols, studies
+from ratings import empty_cells, inviting, mailing, pool, protocols, studies
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
@@ -23,7 +23,9 @@ class Command(BaseCommand):
             "--raters", type=int, help="number of seats; prints their links. Default: as few as will do"
         )
         parser.add_argument("--json", action="store_true", help="print the plan as JSON instead; not with --open")
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is, for the links printed")
+        parser.add_argument(
+            "--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["raters"] is not None and not (options["open"] and 1 <= options["raters"] <= protocols.MOST_RATERS):
@@ -46,12 +48,14 @@ class Command(BaseCommand):
             lines = [json.dumps(_plan(study, options["raters"]), indent=2, ensure_ascii=False)]
         else:
             lines += _warnings(study, options["raters"])
+        lines += [] if options["json"] else _tell_left_out(study)
         if options["open"]:
             studies.open_study(study, options["raters"])
             seats = list(study.raters.order_by("pk"))
             lines.append(f"Opened it: {study.items.count()} items, {len(seats)} seats")
             if options["raters"] is not None:
-                lines += [f"{seat.label}  {options['url'].rstrip('/')}/r/{inviting.invite(seat)}/" for seat in seats]
+                address = mailing.address_of(site=options["url"])
+                lines += [f"{seat.label}  {mailing.link(inviting.invite(seat), address)}" for seat in seats]
         self.stdout.write("\n".join(lines))
 
 
@@ -76,6 +80,13 @@ def _warnings(study: Study, raters: int | None) -> list[str]:
     more = sum(not one.sure for one in found.warnings)
     rest = f"{counted(more, 'result')} more may be empty, depending on the answers: see its page Who rates what."
     return [head, *lines, *([rest] if more else [])]
+
+
+def _tell_left_out(study: Study) -> list[str]:
+    """How many items cannot be drawn because people can read them in another study."""
+    left_out = pool.take_stock(protocols.stored(study.protocol), study).left_out
+    told = f"Left out: {counted(left_out, 'item')} that stand in an unblinded study, themselves or in another version"
+    return [f"{told} (allow_unblinded)"] if left_out else []
 
 
 def _said(line: empty_cells.Line) -> str:

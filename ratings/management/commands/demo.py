@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
-from ratings import demonstration
+from ratings import demonstration, mailing
 from ratings.models import Study
 from simulation.management import supervising
 from simulation.management.arguments import between
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         def ready(stop: threading.Event) -> None:
             supervising.wait_for_port(HOST, port, stop)
             if not stop.is_set():
-                self.stdout.write(self._welcome(f"http://{HOST}:{port}"))
+                self.stdout.write(self._welcome(mailing.address_of(site=f"http://{HOST}:{port}")("")))
 
         commands = {"web server": supervising.web_server(HOST, port), "worker": supervising.manage("worker", "--quiet")}
         supervising.supervise(commands, self.stdout.write, ready)

@@ -3,7 +3,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import access
+from ratings import access, mailing
 
 
 class Command(BaseCommand):
@@ -11,7 +11,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user", metavar="USER")
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="where the site is")
+        parser.add_argument(
+            "--url", default="http://127.0.0.1:8000", help="where the site is, unless WETBENCH_URL says"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         staff = User.objects.filter(is_staff=True, is_active=True)
@@ -19,4 +21,5 @@ class Command(BaseCommand):
         if user is None:
             known = ", ".join(staff.values_list("username", flat=True)) or "none yet; make one with createsuperuser"
             raise CommandError(f"There is no staff user {options['user']!r}. Known: {known}", returncode=2)
-        self.stdout.write(f"{options['url'].rstrip('/')}/sign-in/{access.make_link(user, 'admin')}/")
+        address = mailing.address_of(site=options["url"])
+        self.stdout.write(address(f"/sign-in/{access.make_link(user, 'admin')}/"))

@@ -1,0 +1,106 @@
+"""python manage.py paper [--max-cost USD] [--scripted] [--plan FILE] [--threads 2]"""
+
+import time
+from contextlib import nullcontext
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.urls import reverse
+
+from ratings import mailing
+from ratings.benchmarks.freezing import BenchmarkError
+from ratings.paper import cells, making
+from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
+from ratings.planning import PlanError
+from ratings.studies import StudyError
+from simulation import fixtures
+from simulation.lab.errors import LabError
+from simulation.management import supervising
+from simulation.management.arguments import between
+from simulation.management.ordering import money
+from simulation.management.progress import ProgressLine
+
+
+class Command(BaseCommand):
+    help = (
+        "Replicate the WetBench paper: its runs, twins, both studies with simulated raters and its benchmark; then write "
+        "paper.json. Without keys the replies are scripted. Doing it again goes on where it stopped."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--max-cost", type=money, help="US dollars that all runs together may cost; needed with keys"
+        )
+        parser.add_argument("--scripted", action="store_true", help="scripted replies although there are keys")
+        parser.add_argument(
+            "--plan", type=Path, default=PATH, help="another file of sizes than fixtures/paper_study.json"
+        )
+        parser.add_argument("--threads", type=between(1, 400), default=4, help="threads that ask the models")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        supervising.speak_line_by_line()
+        began = time.monotonic()
+        try:
+            plan = read_plan(options["plan"])
+            call_command("migrate", verbosity=0)
+            fixtures.load_lab(settings.FIXTURES_DIR)
+            scripted = self._is_scripted(plan, options["scripted"])
+            with making.scripted_replies(plan) if scripted else nullcontext():
+                maker = making.Maker(
+                    plan, scripted, self.stdout.write, ProgressLine, options["threads"],
+                    None if scripted else options["max_cost"],
+                )  # fmt: skip
+                if not scripted:
+                    self._show_costs(maker, options["max_cost"])
+                maker.make()
+        except (LabError, StudyError, PlanError, BenchmarkError, PlanFileError) as error:
+            raise CommandError(str(error), returncode=2) from error
+        lines = cells.build_lines(cells.find_parts(Names(scripted)))
+        path = settings.VAR_DIR / "paper.json"
+        cells.write_json(lines, path)
+        page = mailing.address_of(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
+        self.stdout.write(
+            f"Wrote {path} ({time.monotonic() - began:.0f} s). The page “Paper and ours” shows the same: {page}"
+        )
+        self.stdout.write(cells.summarise(lines))
+
+    def _is_scripted(self, plan: Plan, asked: bool) -> bool:
+        """Return whether replies are scripted: where no key is set, or where it is asked for."""
+        needed, missing = making.missing_keys(plan)
+        if not asked and missing and len(missing) < len(needed):
+            raise CommandError(
+                f"Some keys are set, and these are missing: {', '.join(missing)}. Set them too, or say --scripted",
+                returncode=2,
+            )
+        scripted = asked or bool(missing)
+        if scripted:
+            self.stdout.write(
+                "The replies are scripted: a local server answers in place of the models. The numbers show that everything "
+                "works, and nothing about any model. The raters are simulated."
+            )
+        return scripted
+
+    def _show_costs(self, maker: making.Maker, max_cost: Decimal | None) -> None:
+        """Print the worst case of each run. CommandError without a limit, or where a model has no price."""
+        costs = maker.costs()
+        for cost in costs:
+            amount = (
+                f"{cost.worst:,.2f} US dollars" if cost.worst is not None else f"no price of {'; '.join(cost.unpriced)}"
+            )
+            self.stdout.write(f"  at worst {amount}: {cost.part}")
+        if any(cost.worst is None for cost in costs):
+            raise CommandError(
+                "Models without a price cannot be held to a limit: add prices (docs/models.md)", returncode=2
+            )
+        total = sum((cost.worst or Decimal(0) for cost in costs), start=Decimal(0))
+        self.stdout.write(f"In all at worst {total:,.2f} US dollars; raters are simulated and cost nothing")
+        if max_cost is None:
+            raise CommandError(
+                "Nothing was ordered. Say what it may cost: make paper MAX_COST=100. The runs stop before they cost more, "
+                "and the same command with a larger limit goes on",
+                returncode=2,
+            )

@@ -1,0 +1,234 @@
+"""Makes the replication step by step. Each step looks for what exists and makes the rest, so it can be interrupted anywhere."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from ratings import demonstration, simulated, studies
+from ratings.analyses import playing, store
+from ratings.analyses.filters import Filters
+from ratings.benchmarks import freezing
+from ratings.benchmarks import playing as benchmark_playing
+from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
+from ratings.paper.plan import Names, Plan, StudyPlan
+from simulation import control, queueing, roster, scripted_server, spending, vetting, workers
+from simulation.forms import accepted_steps
+from simulation.lab.errors import LabError
+from simulation.lab.outcomes import Perturbation
+from simulation.models import CastDefinition, Experiment, Run
+from simulation.providers.base import PROVIDERS
+from simulation.vetting import Answers
+
+Say = Callable[[str], None]
+Watch = Callable[[str], Callable[[queueing.RunProgress], None]]
+
+PERTURBATIONS = (Perturbation.NONE, Perturbation.OBVIOUS, Perturbation.SUBTLE)
+UNREAD = "Accepted unread by `manage.py paper`: nobody has looked at this twin"
+SCRIPTED_NOTE = "Scripted replies of a local server: no language model was asked."
+
+
+class PaperError(LabError):
+    """The replication cannot go on; the message says what to do."""
+
+
+class Cost(NamedTuple):
+    """The most that a part can come to, in US dollars; None where a model has no price."""
+
+    part: str
+    worst: Decimal | None
+    unpriced: list[str]
+
+
+class Maker:
+    """One replication. `max_cost`: US dollars that all its runs together may cost, None with scripted replies."""
+
+    def __init__(
+        self, plan: Plan, scripted: bool, say: Say, watch: Watch, threads: int, max_cost: Decimal | None
+    ) -> None:
+        self.plan, self.names, self.say, self.watch, self.threads = plan, Names(scripted), say, watch, threads
+        self.max_cost = max_cost
+
+    def make(self) -> None:
+        """Play, plant errors, rate, unblind and analyse. PaperError where it cannot go on."""
+        runs = [self._episodes(agent) for agent in self.plan.agents]
+        for error in PERTURBATIONS:
+            self._accept(self._twins(runs[0], error))
+        self._benchmark(runs)
+        self._study(self.names.transitions, self._transitions)
+        self._study(self.names.evidence, self._evidence)
+
+    def costs(self) -> list[Cost]:
+        """Return the worst case of every run, before any is ordered."""
+        found, experiments = [], list(self._experiments())
+        for name in self.plan.agents:
+            worst = spending.estimate(roster.setup(self.names.cast(name)), experiments, self.plan.attempts)
+            found.append(Cost(f"{self.names.cast(name)}: episodes", worst.cost, worst.unpriced))
+        maker = self.names.cast(self.plan.twin_maker)
+        worst = spending.estimate_twins(roster.setup(maker), len(PERTURBATIONS) * self.plan.sample)
+        return [*found, Cost(f"{maker}: twins", worst.cost, worst.unpriced)]
+
+    def _experiments(self) -> Iterator[Experiment]:
+        wanted = self.plan.experiments
+        rows = Experiment.objects.all() if wanted == "all" else Experiment.objects.filter(slug__in=wanted)
+        if isinstance(wanted, list) and (lost := sorted(set(wanted) - {row.slug for row in rows})):
+            raise PaperError(f"There is no experiment {', '.join(lost)}")
+        yield from rows
+
+    def _episodes(self, agent: str) -> Run:
+        cast = self.names.cast(agent)
+        run = queueing.queue_episodes(
+            self._experiments(), cast, self.plan.attempts, self.plan.seed, submission_id=self.names.submission(agent),
+            **self._limits(),
+        )  # fmt: skip
+        self._play(run, f"Playing {cast}")
+        return run
+
+    def _twins(self, run: Run, error: Perturbation) -> Run:
+        """Make the twins of one error type, or GPT-5's own answers, of a sample of steps that have no twin by it yet.
+
+        Samples do not overlap: a rater sees one version of a step only, so that several versions of one would need more raters.
+        """
+        maker = self.names.cast(self.plan.twin_maker)
+        steps = accepted_steps(self._experiments()).filter(episode__run=run).exclude(twins__cast=maker)
+        made = queueing.queue_twins(
+            steps, [error], maker, 1, self.plan.seed, None, self.names.submission(f"twins-{error}"), self.plan.sample,
+            **self._limits(),
+        )  # fmt: skip
+        self._play(made, f"Making {'answers' if error == Perturbation.NONE else f'{error} twins'} by {maker}")
+        return made
+
+    def _play(self, run: Run, what: str) -> None:
+        """Play a run to its end here. PaperError where rows are held for money, a key or a refused request."""
+        if not (now := queueing.progress(run)).finished:
+            self._go_on(run)
+            now = workers.play_run(run, self.threads, self.watch(what))
+        if held := now.by_status.get("blocked", 0):
+            reasons = "; ".join(sorted({trouble.error for trouble in queueing.troubles(run)})[:3])
+            raise PaperError(f"{what}: {held} of {now.total} are held ({reasons}). Mend it and run `make paper` again")
+
+    def _go_on(self, run: Run) -> None:
+        """Release what an earlier start left held, under what is left of the money now."""
+        if self.max_cost is not None:
+            left = self.max_cost - sum(
+                (spending.totals(one).cost for one in self._runs() if one.pk != run.pk), start=Decimal(0)
+            )
+            control.continue_run(run, max_cost=max(left, Decimal("0.01")))
+        control.try_again(run)
+
+    def _limits(self) -> queueing.Terms:
+        if self.max_cost is None:
+            return {}
+        spent = sum((spending.totals(run).cost for run in self._runs()), start=Decimal(0))
+        return {"max_cost": max(self.max_cost - spent, Decimal("0.01"))}
+
+    def _runs(self) -> list[Run]:
+        parts = [*self.plan.agents, *(f"twins-{error}" for error in PERTURBATIONS)]
+        return list(Run.objects.filter(submission_id__in=[self.names.submission(part) for part in parts]))
+
+    def _accept(self, run: Run) -> None:
+        """Accept the twins that nobody has looked at, on record as accepted unread."""
+        waiting = list(vetting.undecided(run.twins.all()))
+        for twin in waiting:
+            vetting.decide(
+                twin, Answers("accepted", twin.perturbation, wrong=True, note=UNREAD), demonstration.administrator()
+            )
+        if waiting:
+            self.say(f"Accepted {len(waiting)} twins unread; that is on record with each")
+
+    def _benchmark(self, runs: list[Run]) -> None:
+        name = self.names.benchmark
+        made = Benchmark.objects.filter(name=name).first()
+        if made is None:
+            note = SCRIPTED_NOTE if self.names.scripted else ""
+            made = freezing.freeze(name, runs, demonstration.administrator(), note)
+        self.say("Comparing the agents")
+        benchmark_playing.compute(made)
+
+    def _study(self, slug: str, protocol: Callable[[StudyPlan], Mapping[str, Any]]) -> None:
+        admin, plan = demonstration.administrator(), self._plan_of(slug)
+        study = Study.objects.filter(slug=slug).first() or self._open({**protocol(plan), "slug": slug}, admin)
+        if study.is_open:
+            self.say(f"Simulated raters rate {study.name}")
+            own = self.plan.simulated_raters
+            simulated.simulate_raters(
+                study, plan.raters, own.sensitivity_obvious, own.sensitivity_subtle, own.specificity,
+                agreement=own.agreement, seed=self.plan.seed,
+            )  # fmt: skip
+        studies.close_and_unblind(study, by=admin)
+        study.refresh_from_db()
+        self.say(f"Analysing {study.name}")
+        playing.draw(store.compute(study, Filters()))
+
+    def _plan_of(self, slug: str) -> StudyPlan:
+        return self.plan.transitions if slug == self.names.transitions else self.plan.evidence
+
+    @staticmethod
+    @transaction.atomic
+    def _open(protocol: Mapping[str, Any], admin: User) -> Study:
+        study = studies.create_study(studies.read_protocol(protocol), by=admin)
+        studies.open_study(study, by=admin)
+        study.refresh_from_db()
+        return study
+
+    def _transitions(self, plan: StudyPlan) -> Mapping[str, Any]:
+        """Claude's steps of the first agent, GPT-5's answers to such steps, and GPT-5's errors of both types."""
+        maker = self.names.cast(self.plan.twin_maker)
+        wanted = [(self.names.cast(self.plan.agents[0]), "none"), *((maker, error) for error in PERTURBATIONS)]
+        return self._protocol(self.names.title("Paper: are the steps plausible?"), TRANSITION, wanted, plan)
+
+    def _evidence(self, plan: StudyPlan) -> Mapping[str, Any]:
+        wanted = [(self.names.cast(agent), "none") for agent in self.plan.agents]
+        return self._protocol(self.names.title("Paper: is the evidence sufficient?"), EVIDENCE, wanted, plan)
+
+    def _protocol(self, name: str, kind: str, wanted: list[tuple[str, str]], plan: StudyPlan) -> dict[str, Any]:
+        sources = [{"cast": cast, "perturbation": str(error), "count": plan.items} for cast, error in wanted]
+        return {
+            "name": name, "kind": kind, "sources": sources, "experiments": self.plan.experiments,
+            "ratings_per_item": plan.ratings_per_item, "raters": plan.raters, "seed": self.plan.seed,
+        }  # fmt: skip
+
+
+@contextmanager
+def scripted_replies(plan: Plan) -> Iterator[None]:
+    """Start the scripted server, send every provider's calls of this process to it, and name casts after it.
+
+    PaperError while workers of other processes are alive: they would ask the real providers.
+    """
+    if queueing.workers_alive():
+        raise PaperError("Stop the workers first: they do not know the server with the scripted replies")
+    names = Names(scripted=True)
+    for name in [*plan.agents, plan.twin_maker]:
+        row = CastDefinition.objects.filter(name=name).first()
+        if row is None:
+            raise PaperError(f"There is no cast {name!r}: run `python manage.py load_models fixtures/casts.json`")
+        told = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}"}
+        CastDefinition.objects.update_or_create(
+            name=told["name"], defaults={"description": told["description"], "data": {**row.data, **told}}
+        )
+    with scripted_server.spawned() as server:
+        before = {name: os.environ.get(name) for name in server.environ()}
+        os.environ.update(server.environ())
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def missing_keys(plan: Plan) -> tuple[list[str], list[str]]:
+    """Return the environment variables of keys that the plan's casts need, and those of them that are not set."""
+    needed = set()
+    for name in [*plan.agents, plan.twin_maker]:
+        for model in roster.setup(name).get("models", {}).values():
+            info = PROVIDERS[model["provider"]]
+            if info.needs_key:
+                needed.add(info.key_variable)
+    return sorted(needed), sorted(name for name in needed if not os.environ.get(name))

@@ -1,0 +1,126 @@
+"""The page "Paper and ours": every number, table and figure of the paper beside what `make paper` gave. For staff."""
+
+from typing import Any, NamedTuple
+
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.urls import URLPattern, path
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from ratings import access, drawings
+from ratings.models import Analysis, Benchmark
+from ratings.paper import cells
+from ratings.paper.plan import Names
+from simulation.access import StaffRequest, staff_only
+
+
+class Group(NamedTuple):
+    """A part of the paper: its numbers by quantity and study, and which figures of which analysis show them."""
+
+    key: str
+    title: str
+    study: str
+    quantities: tuple[str, ...]
+    source: str = ""  # transitions, evidence or benchmark
+    figures: tuple[tuple[str, str], ...] = ()  # figure, table
+
+
+GROUPS = (
+    Group(
+        "steps", "Plausibility of steps (section 5.1, Fig. 3)", "transition_plausibility",
+        ("plausibility_rate", "mean_confidence", "avg_pairwise_kappa", "avg_pairwise_agreement", "auc_confidence_correct"),
+        "transitions", (("rates", "rates"), ("confidence", "confidence"), ("violins", "spread")),
+    ),
+    Group("histogram", "Confidence by verdict (Fig. 3)", "transition_plausibility", ("confidence_histogram",)),
+    Group(
+        "detection", "Detection of planted errors (not in the paper)", "transition_plausibility",
+        ("dprime", "specificity", "sensitivity", "mrmc_mean_auc"), "transitions", (("roc", "roc"),),
+    ),
+    Group(
+        "raters", "Raters and classifiers (Table 1)", "evidence_sufficiency",
+        ("human_model_kappa", "human_model_agreement", "avg_pairwise_kappa", "avg_pairwise_agreement"),
+        "evidence", (("human_model", "human_model"),),
+    ),
+    Group(
+        "classifiers", "Classifiers with each other (section 5.2, Fig. 4)", "evidence_sufficiency",
+        ("model_agreement", "conditional_agreement", "sufficient_rate", "majority_sufficient_rate",
+         "consensus_sufficient_rate"),
+        "benchmark", (("agreement_matrix", "agreement_matrix"), ("conditional_matrix", "conditional_matrix"),
+                      ("fractions", "fractions")),
+    ),
+    Group("goals", "Goals reached (section 5.3, Fig. 5)", "benchmark", ("pass_at_k",), "benchmark",
+          (("pass_at_k", "pass_at_k"),)),
+)  # fmt: skip
+LONG = 12  # numbers of a group from which its table is folded
+
+
+@staff_only
+@never_cache
+@require_safe
+def paper(request: StaffRequest) -> HttpResponse:
+    """Show both replications that may exist, one at a time: that with keys first, else that with scripted replies."""
+    parts = _choose(request)
+    lines = cells.build_lines(parts)
+    among = access.studies_of(request.user)
+    other = cells.find_parts(Names(not parts.names.scripted), among)
+    context = {
+        "parts": parts,
+        "groups": [_group(group, lines, parts) for group in GROUPS],
+        "total": len(lines),
+        "without": sum(1 for line in lines if line.cell.ours is None),
+        "unprinted": sum(1 for line in lines if line.cell.paper is None),
+        "other": None if other.is_empty else other.names,
+        "studies": among.filter(slug__in=[parts.names.transitions, parts.names.evidence]).order_by("pk"),
+        "benchmark": Benchmark.objects.filter(name=parts.names.benchmark).first(),
+    }
+    return render(request, "ratings/paper.html", context)
+
+
+@staff_only
+@never_cache
+@require_safe
+def paper_json(request: StaffRequest) -> HttpResponse:
+    """Send what `make paper` writes as paper.json."""
+    lines = cells.build_lines(_choose(request))
+    answer = JsonResponse([line.cell._asdict() for line in lines], safe=False, json_dumps_params={"indent": 1})
+    answer["Content-Disposition"] = 'attachment; filename="paper.json"'
+    return answer
+
+
+def _choose(request: StaffRequest) -> cells.Parts:
+    """Return the replication that the address asks for, else the one with keys if it exists, else the scripted one."""
+    asked, among = request.GET.get("replies"), access.studies_of(request.user)
+    if asked in ("scripted", "models"):
+        return cells.find_parts(Names(asked == "scripted"), among)
+    own = cells.find_parts(Names(False), among)
+    return cells.find_parts(Names(True), among) if own.is_empty else own
+
+
+def _group(group: Group, lines: list[cells.Line], parts: cells.Parts) -> dict[str, Any]:
+    own = [line for line in lines if (line.study, line.quantity) in {(group.study, name) for name in group.quantities}]
+    analysis: Analysis | None = getattr(parts, group.source) if group.source else None
+    return {
+        "key": group.key,
+        "title": group.title,
+        "lines": own,
+        "folded": len(own) > LONG,
+        "figures": _figures(group, analysis) if analysis else [],
+    }
+
+
+def _figures(group: Group, analysis: Analysis) -> list[dict[str, Any]]:
+    """Return the stored drawings of the group with the tables that they are of."""
+    if analysis.benchmark is not None:
+        links = drawings.benchmark_links(analysis.benchmark)
+    else:
+        assert analysis.study is not None  # an analysis is of the one or of the other
+        links = drawings.study_links(analysis.study)
+    shown, tables = drawings.shown(analysis, links), analysis.document["tables"]
+    return [{"figure": shown[name], "table": tables[table]} for name, table in group.figures if name in shown]
+
+
+urls: list[URLPattern] = [
+    path("paper/", paper, name="paper"),
+    path("paper/paper.json", paper_json, name="paper_json"),
+]

@@ -1,0 +1,174 @@
+"""`make paper` on a small plan: interrupted, resumed, asked for again; its page and its file; what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+
+from ratings.models import Benchmark, Rater, Rating, Study
+from ratings.paper import cells, making
+from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan
+from ratings.paper_values import load_paper_values
+from simulation import fixtures
+from simulation.models import ModelCall, Run, Twin, TwinDecision
+
+pytestmark = pytest.mark.django_db(transaction=True)
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
+SMALL: dict[str, Any] = {
+    "agents": ["paper", "paper-gpt-4o"],
+    "experiments": ["caffeine-hplc-analysis", "zebrafish-genotyping", "minicell-uptake"],
+    "attempts": 2,
+    "sample": 8,
+    "transitions": {"items": 4, "ratings_per_item": 3, "raters": 3},
+    "evidence": {"items": 3, "ratings_per_item": 3, "raters": 3},
+}
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "small.json"
+    write_plan(Plan.model_validate(read_plan().model_dump() | SMALL), path)
+    return path
+
+
+def counted() -> dict[str, int]:
+    tables = (Run, Twin, TwinDecision, ModelCall, Study, Rater, Rating, Benchmark)
+    return {table.__name__: table.objects.count() for table in tables}
+
+
+class StoppedError(Exception):
+    """Whoever started it pressed Ctrl-C."""
+
+
+def stop_at(part: str) -> making.Watch:
+    """Raise StoppedError when half of the rows of the runs called so have ended."""
+
+    def watch(what: str) -> Any:
+        def look(now: Any) -> None:
+            if part in what and now.ended * 2 >= now.total:
+                raise StoppedError(what)
+
+        return look
+
+    return watch
+
+
+def test_a_replication_that_was_stopped_goes_on_does_nothing_twice_and_has_its_file_page_and_labels(
+    plan: Path, capsys, boss: Client
+) -> None:
+    fixtures.load_lab(django_settings.FIXTURES_DIR)
+    for part in ("Playing scripted-paper-gpt-4o", "subtle twins"):
+        with pytest.raises(StoppedError), making.scripted_replies(read_plan(plan)):
+            making.Maker(read_plan(plan), True, print, stop_at(part), 1, None).make()
+    call_command("paper", plan=plan, threads=1)
+    said, found = capsys.readouterr().out, json.loads((django_settings.VAR_DIR / "paper.json").read_text())
+    assert "The replies are scripted" in said
+    without = sum(cell["ours"] is None for cell in found)
+    assert said.splitlines()[-1] == f"paper: {len(found)} cells, {without} without a number, each with its reason"
+    before = counted()
+    assert before["Run"] == 2 + 3 and before["Twin"] == 3 * 8
+    call_command("paper", plan=plan, threads=1)
+    assert counted() == before
+    assert json.loads((django_settings.VAR_DIR / "paper.json").read_text()) == found
+    check_cells(found)
+    check_labels()
+    check_page(found, boss)
+    check_roles(Client())
+
+
+def check_cells(made: list[dict[str, Any]]) -> None:
+    """Every number of the paper has a cell, and what is missing has a reason."""
+    assert all(list(cell) == ["cell", "paper", "ours", "low", "high", "n", "reason"] for cell in made)
+    names = [cell["cell"] for cell in made]
+    assert len(set(names)) == len(names)
+    for entry in load_paper_values():
+        assert any(name == entry.key or name.startswith(f"{entry.key}-") for name in names)
+    assert all(cell["reason"] for cell in made if None in (cell["paper"], cell["ours"], cell["low"]))
+    own = {cell["cell"]: cell for cell in made}
+    assert own["rate-claude-unperturbed"]["paper"] == 0.9 and own["rate-claude-unperturbed"]["n"] == 12
+    assert own["fig5-gemini-1"]["reason"] == "ours: no attempts of gemini-2.5-flash"
+    assert "fewer than 5 attempts" in own["fig5-gpt5-5"]["reason"]
+    assert own["fig5-gpt5-1"]["n"] == 6 and own["fig5-gpt5-1"]["ours"] is not None
+    # The mean confidence beside the study's ratings, by hand.
+    given = Rating.objects.filter(assignment__item__study__slug="scripted-paper-transitions")
+    confidences = list(given.values_list("confidence", flat=True))
+    assert own["confidence-mean"]["ours"] == pytest.approx(sum(confidences) / len(confidences))
+
+
+def check_labels() -> None:
+    """The studies are labelled, their raters are simulated, and all twins are accepted unread."""
+    studies = Study.objects.order_by("pk")
+    assert [study.slug for study in studies] == ["scripted-paper-transitions", "scripted-paper-evidence"]
+    assert all("(scripted replies)" in study.name and study.is_unblinded for study in studies)
+    assert not Rater.objects.filter(simulated=False).exists()
+    assert {run.cast.startswith("scripted-") for run in Run.objects.all()} == {True}
+    notes = set(TwinDecision.objects.values_list("note", flat=True))
+    assert notes == {making.UNREAD} and TwinDecision.objects.count() == 2 * 8
+
+
+def check_page(made: list[dict[str, Any]], boss: Client) -> None:
+    """The page shows what the file has and says that replies are scripted."""
+    page = boss.get(reverse("ratings:paper")).content.decode()
+    assert "Scripted replies, simulated raters" in page and page.count("<svg") >= 10
+    lines = cells.build_lines(cells.find_parts(Names(scripted=True)))
+    assert [line.cell._asdict() for line in lines] == made
+    for line in lines:
+        assert line.shown_ours in page and line.shown_paper in page
+    assert f"<dd>{len(made)}</dd>" in page
+    assert boss.get(reverse("ratings:paper_json"), {"replies": "scripted"}).json() == made
+
+
+def check_roles(client: Client) -> None:
+    """Staff without a role in the studies see none of their numbers."""
+    client.force_login(User.objects.create_user("ada", is_staff=True))
+    found = {cell["cell"]: cell for cell in client.get(reverse("ratings:paper_json")).json()}
+    assert found["rate-claude-unperturbed"]["ours"] is None
+    assert "in a study that you have no role in" in found["rate-claude-unperturbed"]["reason"]
+    assert found["fig5-gpt5-1"]["ours"] is not None
+
+
+def test_before_it_was_made_the_page_says_how(boss: Client) -> None:
+    page = boss.get(reverse("ratings:paper")).content.decode()
+    assert "No replication yet" in page and "make paper MAX_COST=" in page
+
+
+def test_with_keys_the_worst_case_comes_first_and_nothing_is_ordered_without_a_limit(
+    plan: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in KEYS:
+        monkeypatch.setenv(name, "sk-none")
+    with pytest.raises(CommandError, match="Nothing was ordered"):
+        call_command("paper", plan=plan, threads=1)
+    said = capsys.readouterr().out
+    assert said.count("at worst") == 4 and "US dollars: paper: episodes" in said and "scripted" not in said
+    assert not Run.objects.exists()
+
+
+def test_with_some_keys_only_the_missing_ones_are_named(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    with pytest.raises(CommandError, match="missing: ANTHROPIC_API_KEY, GEMINI_API_KEY, OPENROUTER_API_KEY"):
+        call_command("paper", plan=plan, threads=1)
+
+
+def test_a_plan_with_wrong_keys_or_values_is_refused_with_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps({**read_plan().model_dump(), "attempts": 0, "agnets": []}))
+    with pytest.raises(PlanFileError) as caught:
+        read_plan(path)
+    assert "attempts: Input should be greater than or equal to 1" in str(caught.value)
+    assert "agnets: Extra inputs are not permitted" in str(caught.value)
+    with pytest.raises(CommandError, match="agnets"):
+        call_command("paper", plan=path)

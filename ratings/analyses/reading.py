@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ratings.analyses.filters import Filters
 from ratings.models import Study
-from ratings.reference import is_declared, read_label
+from ratings.reference import is_declared, name_kind, read_label
 from ratings.rows import RatingRow, rating_rows
 from ratings.stats.table import ALL, Bools, Floats, Ints, Ratings, Repeat, name_reference, natural
 
@@ -194,6 +194,7 @@ def _table(items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[Ar
     confidence = columns.confidence[judged].astype(np.float64)
     pairs = tuple(fact.pair for fact in of_item)
     factors = {name: _factor([getattr(fact, name) for fact in of_item], item) for name in _OF_ITEM}
+    factors["kind"] = _factor([name_kind(fact.error, fact.reference) for fact in of_item], item)
     factors |= {name: _factor([getattr(arm, name) for arm in arms], columns.arm[judged]) for name in Arm._fields}
     return Ratings(
         item=item,

@@ -84,18 +84,29 @@ def _sources(pool: Pool) -> Iterator[Contrast]:
         for names in combinations(labels, 2):
             masks = [(pool.label == name) & (pool.error == error) for name in names]
             if masks[0].any() and masks[1].any():
-                called = [name if error == "none" else f"{name}, {error} error" for name in names]
+                word = _ERROR_NAMES.get(error, error)
+                called = [name if error == "none" else f"{name}, {word}" for name in names]
                 yield contrast_rates(SOURCES, (called[0], called[1]), pool, masks[0], masks[1])
 
 
 def _simulators(pool: Pool) -> Iterator[Contrast]:
-    """Yield how much better errors are told in the outcomes of one simulator than in those of another."""
+    """Yield how much better errors are told in the outcomes of one simulator than in those of another.
+
+    Of each error type that both have; of all together they would differ as well where one has more obvious errors. The
+    difference in sensitivity is that of the sources' rates with its sign turned.
+    """
+    planted = pool.table.reference == 0
     for first, second in combinations([str(name) for name in np.unique(pool.label)], 2):
-        masks = [pool.label == name for name in (first, second)]
-        if (pool.table.reference[masks[0] | masks[1]] == 0).any():
-            names = (first, second)
-            yield from contrast_known(SIMULATORS, names, pool, (masks[0], masks[1]), quantities=[SENSITIVITY])
-        yield from contrast_detection(SIMULATORS, (first, second), restrict(pool, masks[0]), restrict(pool, masks[1]))
+        for error in _errors_of(pool):
+            masks = [pool.label == name for name in (first, second)]
+            if not all((mask & planted & (pool.error == error)).any() for mask in masks):
+                continue
+            word = _ERROR_NAMES.get(error, error)
+            pools = [
+                restrict(pool, mask & ((pool.table.reference == 1) | (planted & (pool.error == error))))
+                for mask in masks
+            ]
+            yield from contrast_detection(SIMULATORS, (f"{first}, {word}", f"{second}, {word}"), pools[0], pools[1])
 
 
 def _errors_of(pool: Pool) -> list[str]:
@@ -117,7 +128,7 @@ def _errors(pool: Pool) -> Iterator[Contrast]:
             names = (f"{whose}, {called[0]}" if whose else called[0], f"{whose}, {called[1]}" if whose else called[1])
             masks = [own & (pool.error == error) for error in (first, second)]
             yield contrast_rates(ERRORS, names, pool, masks[0], masks[1])
-            if "none" not in (first, second):
+            if all((pool.table.reference[mask] == 0).all() for mask in masks):
                 genuine = own & (pool.table.reference == 1)
                 pools = [restrict(pool, genuine | mask) for mask in masks]
                 # The difference in rate is that in sensitivity with its sign turned.

@@ -19,6 +19,7 @@ from ratings.stats.contrasts import Contrast, Pool, contrast_detection, contrast
 from ratings.stats.table import MIXED, Bools, Ints, Ratings
 
 STUDIES, SOURCES = "studies", "sources in both studies"
+_FACTORS = ("error", "kind")
 THIS, OTHER = "this study", "the other study"
 ERROR_WORDS: Mapping[str, str] = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
 
@@ -48,7 +49,8 @@ def _contrasts(pool: Pool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
 
 
 def _rates(family: str, pool: Pool, sides: tuple[Bools, Bools], whose: str = "") -> Iterator[Contrast]:
-    for error, words in ERROR_WORDS.items():
+    for error in np.unique(pool.error):
+        words = ERROR_WORDS.get(error, error)
         own = [mask & (pool.error == error) for mask in sides]
         if own[0].any() and own[1].any():
             yield contrast_rates(family, (f"{whose}{words}: {THIS}", f"{whose}{words}: {OTHER}"), pool, own[0], own[1])
@@ -88,12 +90,12 @@ def _rater_keys(study: Study) -> dict[str, str]:
 def _rename(reading: Reading, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
     """Return the table with pairs and raters under names that mean the same in both studies."""
     own = reading.table
-    codes, names = own.factors["error"] if len(own) else (np.zeros(0, dtype=np.int64), ("none",))
+    blank = (np.zeros(0, dtype=np.int64), ("none",))
     return replace(
         own,
         pairs=tuple(items[code] for code in own.items),
         raters=tuple(raters.get(label, label) for label in own.raters),
-        factors={"error": (codes, names)},
+        factors={name: own.factors[name] if len(own) else blank for name in _FACTORS},
     )
 
 
@@ -101,9 +103,10 @@ def _join(tables: list[Ratings]) -> Ratings:
     """Return the ratings of both, the first study's items before the second's."""
     raters, rater = _merge([table.raters for table in tables], [table.rater for table in tables])
     sources, source = _merge([table.sources for table in tables], [table.source for table in tables])
-    errors, error = _merge(
-        [table.factors["error"][1] for table in tables], [table.factors["error"][0] for table in tables]
-    )
+    merged = {
+        name: _merge([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
+        for name in _FACTORS
+    }
     references = {table.reference_name for table in tables if (table.reference >= 0).any()}
     border = len(tables[0].items)
     return replace(
@@ -118,7 +121,7 @@ def _join(tables: list[Ratings]) -> Ratings:
         pairs=tuple(pair for table in tables for pair in table.pairs),
         raters=raters,
         sources=sources,
-        factors={"error": (error, errors)},
+        factors={name: (codes, names) for name, (names, codes) in merged.items()},
         reference_name=references.pop() if len(references) == 1 else MIXED if references else tables[0].reference_name,
     )
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ratings.stats import detection, mrmc, mrmc_two
+from ratings.stats.delong import is_extreme
 from ratings.stats.differences import Counts, Side, compare_shares, count_clusters
 from ratings.stats.mrmc_two import TwoConditions
 from ratings.stats.table import Bools, Floats, Ints, Ratings
@@ -21,12 +22,16 @@ RATE, CORRECT, SENSITIVITY, SPECIFICITY = "rate", "correct", "sensitivity", "spe
 REFERENCES_OF: Mapping[str, tuple[int, ...]] = {CORRECT: (0, 1), SENSITIVITY: (0,), SPECIFICITY: (1,)}
 AREA, AREA_U, D_PRIME = "AUC", "AUC, U-statistic", "d'"
 
+CLUSTERED = "difference_clustered"
 # Who an interval is for, by its method; items are always new ones.
 TARGETS: Mapping[str, str] = {
-    "difference_clustered": "new raters",
+    CLUSTERED: "new raters",
+    "difference_paired": "new raters",
+    "difference_one_rater": "this rater",
     "difference_rater": "this rater",
     "difference_pair": "these two raters",
     "difference_machine": "this machine, new raters",
+    "difference_machine_rater": "this machine, this rater",
     "difference_machines": "these two machines",
     "or_two_conditions": "new raters",
     "delong": "this rater",
@@ -70,7 +75,7 @@ class Pool(NamedTuple):
 
     `cluster`: the number of the thing that the item is a version of; `case`: the same for versions of one error type and
     reference, so that a rater has one reading of each in a condition; `label`: who simulated the item; `error`: none,
-    obvious or subtle.
+    obvious or subtle, or what else is known.
     """
 
     table: Ratings
@@ -102,11 +107,17 @@ def gather_pool(own: Ratings) -> Pool:
     """Return the ratings of a table with the numbers of their cases.
 
     The table's factor `error` names the planted error of each rating's item; sources are named by it (see rows.source_name).
+    The factor `kind`, if there is one, has in its place "declared right", "declared wrong" or "not known" for items of which
+    nobody stated what was done to them.
     Items without a pair are versions of nothing.
     """
-    codes, names = own.factors.get("error", (np.zeros(len(own), dtype=np.int64), ("none",)))
+    blank = (np.zeros(len(own), dtype=np.int64), ("none",))
+    codes, names = own.factors.get("error", blank)
+    kind_codes, kinds = own.factors.get("kind", own.factors.get("error", blank))
     error = (
-        np.array([name or "none" for name in names], dtype=np.str_)[codes] if len(own) else np.zeros(0, dtype=np.str_)
+        np.array([name or "none" for name in kinds], dtype=np.str_)[kind_codes]
+        if len(own)
+        else np.zeros(0, dtype=np.str_)
     )
     label = np.array(
         [name.removesuffix(f", {kind} error") for name in own.sources for kind in names] or [""], dtype=np.str_
@@ -121,9 +132,12 @@ def gather_pool(own: Ratings) -> Pool:
 def contrast_shares(
     family: str, names: tuple[str, str], quantity: str, sides: tuple[Side, Side], deff: float, fixed: str = ""
 ) -> Contrast:
-    """Return the row of a difference of two shares. `fixed` replaces the method's name where a side is one rater."""
-    found = compare_shares(*sides, deff)
-    method = (fixed or "difference_clustered") if found.low is not None else ""
+    """Return the row of a difference of two shares. `fixed` is the method's name where a side is one rater or one machine."""
+    found = compare_shares(*sides, deff, is_rater=bool(fixed))
+    usual = (
+        "difference_one_rater" if found.counts.raters == 1 else "difference_paired" if found.is_paired else CLUSTERED
+    )
+    method = (fixed or usual) if found.low is not None else ""
     values = (found.first, found.second, found.low, found.high, found.p)
     return Contrast(family, *names, quantity, found.counts, *values, method, found.reason)
 
@@ -135,12 +149,35 @@ def contrast_detection(family: str, names: tuple[str, str], first: Pool, second:
     """
     if not any(_has_both(one.table) for one in (first, second)):
         return
-    blank = Contrast(family, *names, AREA, count_clusters(*(one.side(one.known, one.rate) for one in (first, second))))
     columns = _number_cases((first, second), [mrmc.columns(one.table, one.table.signed)[0] for one in (first, second)])
     found = mrmc_two.compare_conditions(columns[0], columns[1])
+    if isinstance(found, str):
+        found = next(
+            filter(None, (_explain_none(one, own) for one, own in zip((first, second), columns, strict=True))), found
+        )
+    only_common = not isinstance(found, str) and found.dropped > 0
+    blank = Contrast(family, *names, AREA, _count_scored((first, second), only_common))
     yield _of_conditions(blank, found)
     yield _of_u_statistic(blank._replace(quantity=AREA_U), (first, second), found)
     yield _of_d_prime(blank._replace(quantity=D_PRIME), (first, second))
+
+
+def _explain_none(pool: Pool, columns: Sequence[mrmc.Column]) -> str:
+    """Return why no rater of this condition has an area; "" where one has."""
+    return "" if columns else mrmc.nothing(pool.table, pool.table.signed)
+
+
+def _count_scored(pools: tuple[Pool, Pool], only_common: bool) -> Counts:
+    """Return what areas rest on: ratings with a reference and a confidence; `only_common`: of raters of both conditions."""
+    first, second = ({one.table.raters[at] for at in np.unique(one.table.rater)} for one in pools)
+    common = first & second
+    sides = []
+    for one in pools:
+        mask = one.known & np.isfinite(one.table.signed)
+        if only_common:
+            mask &= np.array([name in common for name in one.table.raters], dtype=np.bool_)[one.table.rater]
+        sides.append(one.side(mask, one.rate))
+    return count_clusters(sides[0], sides[1])
 
 
 def _has_both(own: Ratings) -> bool:
@@ -196,14 +233,19 @@ def _of_u_statistic(blank: Contrast, pools: tuple[Pool, Pool], averages: TwoCond
     row = blank._replace(first_value=found.first, second_value=found.second)
     if averages.test.low is None or not found.se > 0:
         return row._replace(reason=found.reason or averages.reason)
-    p, low, high = mrmc_two.infer(found.first - found.second, found.se, averages.test.df)
+    df, fewer = averages.test.df, max(1, averages.readers - 1)
+    means = [
+        mrmc_two.Mean(value, se, min(df, fewer) if is_extreme(value) else df, mrmc_two.count_readings(grid))
+        for value, se, grid in zip((found.first, found.second), found.own_se, grids, strict=True)
+    ]
+    p, low, high = mrmc_two.infer_areas((means[0], means[1]), found.se, df, mrmc.AREAS)
     return row._replace(low=low, high=high, p=p, method="u_statistic", reason=found.reason)
 
 
 def _of_d_prime(blank: Contrast, pools: tuple[Pool, Pool]) -> Contrast:
     """Return the difference of d'; without an interval where the correction of the rates moves it far."""
     columns = _number_cases(pools, [detection.columns(one.table, detection.D_PRIME)[0] for one in pools])
-    row = _of_conditions(blank, mrmc_two.compare_conditions(columns[0], columns[1]))
+    row = _of_conditions(blank, mrmc_two.compare_conditions(columns[0], columns[1], mrmc.ANYWHERE))
     if row.low is None or row.high is None:
         return row
     shifts = [
@@ -288,7 +330,8 @@ def contrast_machine(pool: Pool, name: str, given: Mapping[str, int]) -> Iterato
         return
     own = np.isin(pool.table.item, machine.table.item)
     every = np.ones(len(machine.table), dtype=np.bool_)
-    names, method = (name, PEOPLE), "difference_machine"
+    people = len(np.unique(pool.table.rater[own]))
+    names, method = (name, PEOPLE), "difference_machine" if people > 1 else "difference_machine_rater"
     sides = (machine.side(every, machine.rate), pool.side(own, pool.rate))
     yield contrast_shares(MACHINES, names, RATE, sides, pool.deff, method)
     yield from _contrast_answers(

@@ -86,10 +86,12 @@ def area(scores: Floats, positive: Bools) -> Area:
     return Area(found.area, around(found.area, found.variance, within=(0, 1)), m, n)
 
 
-def score_interval(value: float, positives: int, negatives: int) -> tuple[float, float]:
-    """The true areas from which this one is no more than 1.96 standard errors away (Newcombe 2006, Statistics in Medicine
-    25:559, method 5): those of Hanley and McNeil at the true area, with the mean of the two sizes for each of them."""
-    quantile, size = float(norm.ppf((1 + LEVEL) / 2)), (positives + negatives) / 2 - 1
+def score_interval(
+    value: float, positives: int, negatives: int, quantile: float = float(norm.ppf((1 + LEVEL) / 2))
+) -> tuple[float, float]:
+    """Return the true areas from which this one is no more than `quantile` standard errors away (Newcombe 2006, Statistics
+    in Medicine 25:559, method 5): those of Hanley and McNeil at the true area, with the mean of the two sizes for each."""
+    size = (positives + negatives) / 2 - 1
 
     def apart(true: float) -> float:
         unequal = 1 + size * (1 - true) / (2 - true) + size * true / (1 + true)

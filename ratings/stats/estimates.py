@@ -40,17 +40,14 @@ METHODS: Mapping[str, str] = {
     "or_fixed": "Obuchowski-Rockette, these raters, new items",
     "or_hillis_logit": "Obuchowski-Rockette of the logit, for an area near 1; new raters, new items",
     "or_fixed_logit": "Obuchowski-Rockette of the logit, for an area near 1; these raters, new items",
-    "difference_clustered": (
-        "Wilson limits of both shares put together, items and raters as clusters, t quantile; new raters, new items"
-    ),
-    "difference_rater": (
-        "Wilson limits of both shares put together, items and the other raters as clusters, t quantile; this rater, new items"
-    ),
-    "difference_pair": "Wilson limits of both shares put together, items as clusters, t quantile; these two raters, new items",
-    "difference_machines": "Wilson limits of both shares put together, items as clusters, t quantile; these two machines, new items",
-    "difference_machine": (
-        "Wilson limits of both shares put together, items and raters as clusters, t quantile; this machine, new raters, new items"
-    ),
+    "difference_clustered": "adjusted Wald (Agresti and Caffo), items and raters as clusters, t quantile; new raters, new items",
+    "difference_paired": "adjusted Wald of pairs (Bonett and Price), items and raters as clusters, t quantile; new raters, new items",
+    "difference_one_rater": "adjusted Wald, items as clusters, t quantile; this rater, new items",
+    "difference_rater": "adjusted Wald, items and the other raters as clusters, t quantile; this rater, new items",
+    "difference_pair": "adjusted Wald, items as clusters, t quantile; these two raters, new items",
+    "difference_machines": "adjusted Wald, items as clusters, t quantile; these two machines, new items",
+    "difference_machine": "adjusted Wald, items and raters as clusters, t quantile; this machine, new raters, new items",
+    "difference_machine_rater": "adjusted Wald, items as clusters, t quantile; this machine, this rater, new items",
     "or_two_conditions": "Obuchowski-Rockette of two conditions with Hillis' degrees of freedom; new raters, new items",
     "u_statistic": "U-statistic of Gallas with Hillis' degrees of freedom; new raters, new items",
     "normal": "normal approximation",

@@ -5,10 +5,17 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtri
-from scipy.stats import false_discovery_control, norm
+from scipy.stats import false_discovery_control, t
 
-from ratings.stats.differences import INDEPENDENT, ONE_ITEM, Side, adjust_by_holm, compare_shares
-from ratings.stats.proportions import wilson
+from ratings.stats.differences import (
+    FEW_ITEMS_ON_A_SIDE,
+    FEW_RATERS,
+    INDEPENDENT,
+    ONE_ITEM,
+    Side,
+    adjust_by_holm,
+    compare_shares,
+)
 
 
 def side(answers, items, raters) -> Side:
@@ -21,13 +28,13 @@ def independent(answers, first_item) -> Side:
     return side(answers, places, places)
 
 
-def test_with_one_rating_an_item_and_a_rater_each_it_is_newcombes_interval() -> None:
-    # Newcombe (1998), table II, method 10: 56/70 less 48/80 is 0.2 with 0.0524 to 0.3339. Ours has Student's t and the
-    # variance with g/(g-1) instead, which differ little from the normal law with 150 raters.
+def test_with_one_rating_an_item_and_a_rater_each_it_is_the_interval_of_agresti_and_caffo() -> None:
+    # 56/70 less 48/80 with one more yes and no each: 57/72 - 49/82 = 0.1941, its variance 57*15/72^3 + 49*33/82^3 = 0.005223,
+    # so 0.0525 to 0.3358. Ours has Student's t and variances with g/(g-1), which differ little with 150 raters.
     first, second = (independent([1] * k + [0] * (n - k), start) for k, n, start in ((56, 70, 0), (48, 80, 1000)))
     found = compare_shares(first, second)
     assert found.first == 0.8 and found.second == pytest.approx(0.6)
-    assert (found.low, found.high) == (pytest.approx(0.0524, abs=3e-3), pytest.approx(0.3339, abs=3e-3))
+    assert (found.low, found.high) == (pytest.approx(0.0525, abs=5e-3), pytest.approx(0.3358, abs=5e-3))
     assert found.counts == (150, 150, 150, 0, 0) and found.reason == INDEPENDENT
 
 
@@ -44,13 +51,17 @@ def test_what_both_sides_share_cancels_out() -> None:
     assert (paired.counts.shared_items, paired.counts.shared_raters, paired.reason) == (10, 4, "")
 
 
-def test_p_is_below_a_twentieth_where_and_only_where_the_interval_leaves_out_zero() -> None:
+@pytest.mark.parametrize(("items", "raters", "paired"), [((15, 15), 3, False), ((3, 18), 6, False), ((4, 4), 3, True)])
+def test_p_is_below_a_twentieth_where_and_only_where_the_interval_leaves_out_zero(items, raters, paired) -> None:
     rng = np.random.default_rng(4)
     seen = set()
-    for _ in range(300):
-        items, raters = np.repeat(np.arange(15), 3), np.tile(np.arange(3), 15)
-        answers = [(rng.random(45) < share).astype(float) for share in rng.uniform(0.02, 0.98, 2)]
-        found = compare_shares(*(Side(one, items, raters) for one in answers))
+    for _ in range(400):
+        sides = []
+        for at, (count, share) in enumerate(zip(items, rng.uniform(0.02, 0.98, 2), strict=True)):
+            item, rater = np.repeat(np.arange(count), raters), np.tile(np.arange(raters), count)
+            answers = (rng.random(len(item)) < share).astype(float)
+            sides.append(Side(answers, item if paired else item + 100 * at, rater))
+        found = compare_shares(*sides)
         assert 0 < found.p <= 1 and found.low <= found.first - found.second <= found.high
         excludes = found.low > 0 or found.high < 0
         assert (found.p < 0.05) == excludes
@@ -58,13 +69,60 @@ def test_p_is_below_a_twentieth_where_and_only_where_the_interval_leaves_out_zer
     assert seen == {True, False}
 
 
-def test_sides_whose_answers_are_all_alike_have_wilsons_width_and_the_design_effect() -> None:
+def test_a_few_items_against_many_give_no_absurd_p() -> None:
+    # Both shares are 0.6; p below 0.0001 may occur in one study of 10,000.
+    rng = np.random.default_rng(7)
+    found = []
+    for _ in range(300):
+        sides = []
+        for at, count in enumerate((3, 18)):
+            item, rater = np.repeat(np.arange(count), 6), np.tile(np.arange(6), count)
+            sides.append(Side((rng.random(len(item)) < 0.6).astype(float), item + 100 * at, rater))
+        found.append(compare_shares(*sides).p)
+    assert min(found) > 1e-4 and np.mean(np.array(found) < 0.05) <= 0.08
+
+
+def test_sides_whose_answers_are_all_alike_have_a_width_and_the_design_effect() -> None:
     first, second = independent([1] * 40, 0), independent([0] * 40, 100)
     found = compare_shares(first, second)
-    quantile = norm.ppf(0.975)
-    # At least as wide as Newcombe's: 1 - sqrt(2) * (1 - the lower limit of 40 of 40).
-    assert found.low <= 1 - math.sqrt(2) * (1 - wilson(1.0, 40, quantile)[0])
+    # 41/42 - 1/42 with variance 2 * 41 / 42^3; 80 raters and items: 79 degrees of freedom.
+    half = t.ppf(0.975, 79) * math.sqrt(2 * 41 / 42**3)
+    assert (found.low, found.high) == (pytest.approx(40 / 42 - half), 1.0)
     assert compare_shares(first, second, deff=4.0).low < found.low
+
+
+def test_answers_with_partners_have_the_interval_of_bonett_and_price() -> None:
+    # Two raters' 20 answers, 4 of which change from no to yes: (4 + 1)/22 - (0 + 1)/22 = 4/22. Items as clusters multiply
+    # the variance by 20/19.
+    items = np.arange(20)
+    after, before = (items < 14).astype(float), (items < 10).astype(float)
+    found = compare_shares(Side(after, items, np.zeros(20, int)), Side(before, items, np.ones(20, int)), is_rater=True)
+    half = t.ppf(0.975, 19) * math.sqrt(20 / 19 * (6 / 22 - (4 / 22) ** 2) / 22)
+    assert found.is_paired and (found.low, found.high) == (pytest.approx(4 / 22 - half), pytest.approx(4 / 22 + half))
+
+
+@pytest.mark.parametrize("yes", [5, 9, 10])
+def test_where_nobody_changed_the_difference_is_0_with_a_narrow_interval(yes) -> None:
+    items, raters = np.repeat(np.arange(10), 4), np.tile(np.arange(4), 10)
+    answers = (items < yes).astype(float)
+    found = compare_shares(Side(answers, items, raters), Side(answers, items, raters))
+    assert (found.p, found.first) == (1.0, found.second)
+    assert -0.2 < found.low < 0 < found.high < 0.2
+
+
+def test_fewer_than_three_items_or_other_raters_on_a_side_have_no_interval() -> None:
+    items, raters = np.repeat(np.arange(9), 3), np.tile(np.arange(3), 9)
+    many = Side((items < 6).astype(float), items, raters)
+    two = side([1, 0, 1, 1], [20, 20, 21, 21], [0, 1, 0, 1])
+    assert (compare_shares(many, two).low, compare_shares(many, two).reason) == (None, FEW_ITEMS_ON_A_SIDE)
+    others = Side(many.answers[:18], items[:18], np.tile([7, 8], 9))
+    assert (compare_shares(many, others).p, compare_shares(many, others).reason) == (None, FEW_RATERS)
+    strangers = compare_shares(many, Side(others.answers, items[:18] + 50, others.rater))
+    assert strangers.reason == f"{INDEPENDENT}; {FEW_RATERS}"
+    alone = compare_shares(
+        Side(many.answers, items, np.zeros(27, int)), Side(others.answers, items[:18], np.zeros(18, int))
+    )
+    assert alone.low is not None  # the same rater on both sides: about that rater
 
 
 def test_one_item_has_no_interval_and_no_ratings_say_which_side_has_none() -> None:
@@ -81,7 +139,7 @@ def test_a_rater_against_the_others_is_about_that_rater() -> None:
     items = np.arange(40)
     mine = (items < 20).astype(float)
     others = Side(np.tile((items < 30).astype(float), 30), np.tile(items, 30), np.repeat(np.arange(1, 31), 40))
-    found = compare_shares(Side(mine, items, np.zeros(40, int)), others)
+    found = compare_shares(Side(mine, items, np.zeros(40, int)), others, is_rater=True)
     assert found.first - found.second == -0.25
     # Items 20 to 29 differ by 1, the others not at all: the standard error of the mean difference over items.
     se = math.sqrt(np.var((items < 20).astype(float) - (items < 30), ddof=1) / 40)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from reader_studies import VAN_DYKE, reader_study
 
-from ratings.stats import mrmc, mrmc_two
+from ratings.stats import delong, mrmc, mrmc_two
 from ratings.stats.mrmc_two import Readings, compare_areas, compare_conditions, compute_f_test
 
 
@@ -85,6 +85,48 @@ def test_raters_who_share_nothing_are_two_independent_groups(van_dyke) -> None:
     alone = [mrmc.one_condition(one) for one in (first, others)]
     assert found.test.se == pytest.approx(math.hypot(alone[0].se, alone[1].se))
     assert found.reason == mrmc_two.UNPAIRED and found.parts is None
+
+
+def test_fewer_than_three_common_readers_leave_two_independent_groups(van_dyke) -> None:
+    first, second = map(columns, van_dyke)
+    others = [second[0], second[1], *(column._replace(rater=f"other {column.rater}") for column in second[2:])]
+    found = compare_conditions(first, others)
+    apart = compare_conditions(first, [column._replace(rater=f"other {column.rater}") for column in second])
+    assert (found.first, found.second, found.test) == (apart.first, apart.second, apart.test)
+    assert (found.readers, found.dropped, found.reason) == (8, 0, mrmc_two.FEW_COMMON)
+
+
+def readings(rng, readers, cases, shift):
+    """Columns of readers whose scores of both classes differ by `shift` standard deviations."""
+    found = []
+    for reader in range(readers):
+        scores = rng.normal(shift, 1, cases).round(1), rng.normal(0, 1, cases).round(1)
+        placed = delong.placements(*scores)
+        moved = placed.positive - placed.area, placed.negative - placed.area
+        at = np.arange(cases)
+        found.append(mrmc.Column(f"R{reader}", placed.area, at, moved[0], at + 1000, moved[1]))
+    return found
+
+
+def test_near_one_limits_stay_within_bounds_are_wider_than_students_and_agree_with_p() -> None:
+    rng, seen = np.random.default_rng(2), set()
+    for _ in range(60):
+        found = compare_conditions(readings(rng, 4, 15, 3.5), readings(rng, 4, 15, rng.uniform(0.5, 3.5)))
+        if found.test.low is None:
+            continue
+        half = mrmc_two.infer(found.first - found.second, found.test.se, found.test.df)
+        assert -1 <= found.test.low <= found.first - found.second <= found.test.high <= 1
+        assert found.test.high - found.test.low > 0.9 * (half[2] - half[1])
+        excludes = found.test.low > 0 or found.test.high < 0
+        assert (found.test.p < 0.05) == excludes
+        seen.add(excludes)
+    assert seen == {True, False}
+
+
+def test_one_or_two_items_of_a_class_have_no_interval() -> None:
+    rng = np.random.default_rng(3)
+    found = compare_conditions(readings(rng, 4, 2, 1.0), readings(rng, 4, 2, 1.0))
+    assert (found.test.low, found.test.p, found.reason) == (None, None, mrmc_two.FEW_OF_A_CLASS)
 
 
 def tiny(rng):

@@ -1,11 +1,27 @@
-"""Contrasts in simulated studies: differences of rates, of areas and of d', of one rater and of a model against raters."""
+"""Contrasts in simulated studies: differences of rates, of areas and of d', of one rater and of a model against raters.
 
+Also where they are hardest: five items against many, raters of one side who are not on the other, both verdicts of one
+rating, and the same cases read in two conditions.
+"""
+
+import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from bench.coverage_quantities import NEW, THIS, Interval, d_prime, everyone, signed_areas
-from bench.reader_worlds import MODEL_RATER, RATES, SOURCES, TRUTH, YES, Played
+from bench.reader_worlds import (
+    CONFIDENCE,
+    CUTS,
+    MODEL_RATER,
+    RATES,
+    SD_ITEM,
+    SOURCES,
+    TRUTH,
+    YES,
+    Played,
+)
 from ratings.stats.contrasts import (
     AREA,
     AREA_U,
@@ -19,6 +35,7 @@ from ratings.stats.contrasts import (
     restrict,
 )
 from ratings.stats.detection import find_design_effect
+from ratings.stats.differences import Side, compare_shares
 
 A, B, OBVIOUS, SUBTLE = (SOURCES.index(name) for name in ("A genuine", "B genuine", "obvious error", "subtle error"))
 
@@ -43,6 +60,86 @@ def contrasts(study: Played, resamples: int) -> Iterator[Interval]:
     row = next(contrast_machine(pool, "model", study.model))
     modelled = MODEL_RATER.yes(study.design.mix)[0]
     yield _as("rate of a model less raters'", NEW, float(modelled - RATES @ study.design.mix), row)
+    yield from _few_items(pool)
+    yield from _other_raters(pool)
+    yield from _two_looks(study)
+    yield from _crossover(study)
+
+
+FEW = 5
+
+
+def _few_items(pool: Pool) -> Iterator[Interval]:
+    """Yield the difference in rate of the first five items of one source and all of another."""
+    few = (pool.table.source == A) & (pool.table.item < FEW)
+    row = contrast_rates("sources", (SOURCES[A], SOURCES[B]), pool, few, pool.table.source == B)
+    yield _as(f"difference in rate, {FEW} items of A genuine less B genuine", NEW, RATES[A] - RATES[B], row)
+
+
+def _other_raters(pool: Pool) -> Iterator[Interval]:
+    """Yield differences where half of the raters are on one side and the others on the other side."""
+    half = pool.table.rater < len(pool.table.raters) / 2
+    sides = half & (pool.table.source == A), ~half & (pool.table.source == B)
+    row = contrast_rates("sources", ("A", "B"), pool, *sides)
+    yield _as("difference in rate, other raters", NEW, RATES[A] - RATES[B], row)
+    told = (TRUTH[pool.table.source] == 1) | (pool.table.source == SUBTLE)
+    yield from _areas("other raters", restrict(pool, half & told), restrict(pool, ~half & told))
+
+
+def _two_looks(study: Played) -> Iterator[Interval]:
+    """Yield the difference of both verdicts of one rating, as the final and the first verdict are compared."""
+    items = {name: at for at, name in enumerate(study.table.items)}
+    raters = {name: at for at, name in enumerate(study.table.raters)}
+    item, rater = (
+        np.array(codes) for codes in zip(*((items[one.item], raters[one.rater]) for one in study.repeats), strict=True)
+    )
+    looks = [np.array([getattr(one, name) for one in study.repeats], dtype=np.float64) for name in ("first", "second")]
+    found = compare_shares(Side(looks[1], item, rater), Side(looks[0], item, rater), find_design_effect(study.table))
+    method = "" if found.low is None else "difference_paired" if found.is_paired else "difference_clustered"
+    yield Interval("difference in rate, both verdicts of a rating", method, NEW, found.low, found.high, 0.0)
+
+
+CASES = 20  # of a class
+
+
+def _crossover(study: Played) -> Iterator[Interval]:
+    """Yield differences of two conditions in which every rater reads the same cases; there is none in truth."""
+    rng = np.random.default_rng(zlib.crc32(study.table.confidence.tobytes()))
+    for error in (SUBTLE, OBVIOUS):
+        source = np.repeat([A, error], CASES)
+        centre = study.raters.means.T[source] + SD_ITEM * rng.standard_normal((len(source), 1))
+        pools = [_read(study, source, centre + rng.standard_normal(centre.shape)) for _ in range(2)]
+        name = f"same cases, {SOURCES[error]}"
+        if error == SUBTLE:
+            rates = [Side(one.rate, one.cluster, one.table.rater) for one in pools]
+            found = compare_shares(rates[0], rates[1], pools[0].deff)
+            method = "" if found.low is None else "difference_paired"
+            yield Interval("difference in rate, same cases", method, NEW, found.low, found.high, 0.0)
+        yield from _areas(name, pools[0], pools[1])
+
+
+def _read(study: Played, source: "np.typing.NDArray[np.int64]", trace: "np.typing.NDArray[np.float64]") -> Pool:
+    """Return the ratings of one condition: every rater reads every case."""
+    item, rater = np.nonzero(np.ones(trace.shape, dtype=np.bool_))
+    level = np.searchsorted(CUTS, (trace * study.raters.scale)[item, rater])
+    table = replace(
+        study.table,
+        item=item,
+        rater=rater,
+        verdict=YES[level].astype(np.int64),
+        confidence=CONFIDENCE[level].astype(np.float64),
+        reference=TRUTH[source[item]],
+        source=source[item],
+        items=tuple(f"case {at:03}" for at in range(len(source))),
+    )
+    blank = np.zeros(len(item), dtype=np.str_)
+    return Pool(table, item, item, blank, blank, find_design_effect(table))
+
+
+def _areas(what: str, first: Pool, second: Pool) -> Iterator[Interval]:
+    for row in contrast_detection("conditions", ("first", "second"), first, second):
+        if row.quantity != D_PRIME:
+            yield _as(f"difference in {row.quantity}, {what}", NEW, 0.0, row)
 
 
 def _one_rater(study: Played, pool: Pool) -> Iterator[Interval]:

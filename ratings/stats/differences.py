@@ -178,7 +178,8 @@ def _degrees_of_freedom(sides: Sequence[Side], both: _Clustered) -> float:
         return least
     # Where no rater is on both sides nothing of the raters cancels, and few raters weigh as much as in a rate.
     if not len(np.intersect1d(sides[0].rater, sides[1].rater)):
-        return min(both.df, sum(_fewest_clusters((side,)) for side in sides))
+        several = [(side,) for side in sides if len(np.unique(side.rater)) > 1]
+        return min(both.df, sum(map(_fewest_clusters, several))) if several else both.df
     return max(both.df, least)
 
 

@@ -5,15 +5,16 @@ implausible a false alarm. Rates of
 d' and c are corrected as Hautus (1995, Behavior Research Methods 27:46) says, always: (h + 0.5) / (n + 1).
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm
 
 from ratings.stats import auc, mrmc, proportions
 from ratings.stats.estimates import Estimate, estimate
 from ratings.stats.mrmc import ANYWHERE, Column
+from ratings.stats.quantiles import find_normal_quantile
 from ratings.stats.resampling import around
 from ratings.stats.table import Ratings
 
@@ -65,12 +66,12 @@ def outcomes(table: Ratings) -> Outcomes:
 
 def d_prime(hit_rate: float, false_alarm_rate: float) -> float:
     """z(H) - z(F); the rates strictly between 0 and 1."""
-    return float(norm.ppf(hit_rate) - norm.ppf(false_alarm_rate))
+    return find_normal_quantile(hit_rate) - find_normal_quantile(false_alarm_rate)
 
 
 def criterion(hit_rate: float, false_alarm_rate: float) -> float:
     """-(z(H) + z(F)) / 2; above 0: reluctant to call something an error."""
-    return -float(norm.ppf(hit_rate) + norm.ppf(false_alarm_rate)) / 2
+    return -(find_normal_quantile(hit_rate) + find_normal_quantile(false_alarm_rate)) / 2
 
 
 def detection(table: Ratings) -> list[Estimate]:
@@ -185,13 +186,18 @@ def _interval(stat: str, found: Outcomes, value: float) -> tuple[float, float]:
     return around(value, _variance(found) * (1 if stat == D_PRIME else 0.25), within=ANYWHERE)
 
 
+def _density(share: float) -> float:
+    """Return the density of the normal law at the quantile of this share."""
+    return math.exp(-(find_normal_quantile(share) ** 2) / 2) / math.sqrt(2 * math.pi)
+
+
 def _variance(found: Outcomes) -> float:
     """Variance of one rater's d': H(1-H)/(m phi(z(H))^2) + F(1-F)/(n phi(z(F))^2) (Gourevitch and Galanter 1967,
     Psychometrika 32:25), with the corrected rates."""
     total = 0.0
     sizes = (found.hits + found.misses, found.false_alarms + found.correct_rejections)
     for rate, size in zip((found.hit_rate, found.false_alarm_rate), sizes, strict=True):
-        total += rate * (1 - rate) / (size * norm.pdf(norm.ppf(rate)) ** 2)
+        total += rate * (1 - rate) / (size * _density(rate) ** 2)
     return float(total)
 
 
@@ -238,7 +244,7 @@ def columns(own: Ratings, stat: str) -> tuple[list[Column], int]:
         moved = []
         for reference, rate, sign in zip((0, 1), rates, signs, strict=True):
             called = (theirs.verdict[theirs.reference == reference] == 0).astype(np.float64)
-            moved.append(sign * (called - called.mean()) / norm.pdf(norm.ppf(rate)))
+            moved.append(sign * (called - called.mean()) / _density(rate))
         wrong, right = theirs.item[theirs.reference == 0], theirs.item[theirs.reference == 1]
         found.append(Column(own.raters[at], value, wrong, moved[0], right, moved[1]))
     return found, dropped

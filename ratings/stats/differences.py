@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtr
 
 from ratings.stats.estimates import LEVEL
+from ratings.stats.quantiles import find_student_quantile
 from ratings.stats.table import Floats, Ints
 
 INDEPENDENT = (
@@ -110,9 +111,9 @@ def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool 
     both, is_paired = _variance_of(sides), _find_pairs(sides) is not None
     found = _adjust_pairs(sides, both, deff) if is_paired else _adjust_sides(sides, both, deff)
     df, difference = _degrees_of_freedom(sides, both), shares[0] - shares[1]
-    half = float(t.ppf((1 + LEVEL) / 2, df)) * found.se
+    half = find_student_quantile((1 + LEVEL) / 2, df) * found.se
     low, high = max(-1.0, found.difference - half), min(1.0, found.difference + half)
-    p = float(2 * t.sf(abs(found.difference) / found.se, df))
+    p = float(2 * stdtr(df, -abs(found.difference) / found.se))
     low, high = min(low, difference), max(high, difference)
     return Difference(counts, *shares, low, high, p, df, is_paired, _describe_sharing(counts))
 

@@ -5,9 +5,9 @@ from math import atanh, inf, tanh
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm, t
 
 from ratings.stats.estimates import LEVEL, Estimate, estimate
+from ratings.stats.quantiles import NORMAL, find_student_quantile
 from ratings.stats.resampling import Resampled, around, jackknife_variance, percentile, replicate_variance
 from ratings.stats.table import Floats, Ratings
 
@@ -124,7 +124,7 @@ def _of_new_raters(value: float, by: Uncertainty) -> Resampled:
     if np.isnan(variance):
         return Resampled(None, reason=WITHOUT_ONE)
     if by.linear and _are_few(by):
-        ratio = float(t.ppf((1 + LEVEL) / 2, raters - 1) / norm.ppf((1 + LEVEL) / 2))
+        ratio = find_student_quantile((1 + LEVEL) / 2, raters - 1) / NORMAL
         return Resampled(around(value, of_items + ratio**2 * of_raters))
     pooled = (raters - 1) * (variance / of_raters) ** 2 if _takes_t(by) and of_raters else None
     return Resampled(around(value, variance, df=raters - 1 if by.student else pooled))

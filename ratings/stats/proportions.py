@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest, norm, t
+from scipy.stats import binomtest
 
 from ratings.stats.estimates import LEVEL, Estimate, estimate
+from ratings.stats.quantiles import NORMAL, find_student_quantile
 from ratings.stats.table import Floats, Ints, Ratings
 
 RATE = "plausibility_rate"
@@ -75,7 +76,7 @@ def clustered(answers: Floats, item: Ints, rater: Ints, *, deff: float = 1.0) ->
     constant = share in (0.0, 1.0)
     found = math.nan if constant else _variance(answers - share, item, rater, one_rater) * n / (share * (1 - share))
     effective = n / max(1.0, deff if constant else found)
-    return Clustered(wilson(share, effective, float(t.ppf((1 + LEVEL) / 2, clusters - 1))), method, found)
+    return Clustered(wilson(share, effective, find_student_quantile((1 + LEVEL) / 2, clusters - 1)), method, found)
 
 
 def _variance(residuals: Floats, item: Ints, rater: Ints, one_rater: bool) -> float:
@@ -141,7 +142,7 @@ def _shared_deff(found: Sequence[tuple[float, int]]) -> float:
 def _rows(group: _Group, found: Clustered) -> Iterator[Estimate]:
     n, args = _counts(group.own), dict(group.args)
     share = float(group.answers.mean())
-    naive = wilson(share, len(group.own), float(norm.ppf((1 + LEVEL) / 2)))
+    naive = wilson(share, len(group.own), NORMAL)
     yield estimate(RATE, share, n, args=args, interval=found.interval, method=found.method, reason=found.reason)
     yield estimate(RATE, share, n, args={**args, "interval": "wilson"}, interval=naive, method="wilson")
 
@@ -164,7 +165,7 @@ def _mean_confidence(group: _Group) -> Estimate:
     method = "mean_items" if one_rater else "mean_cluster"
     interval, reason = None, "a single item says nothing about other items"
     if clusters > 1:
-        half = float(t.ppf((1 + LEVEL) / 2, clusters - 1)) * math.sqrt(
+        half = find_student_quantile((1 + LEVEL) / 2, clusters - 1) * math.sqrt(
             _variance(own.confidence - mean, own.item, own.rater, one_rater)
         )
         interval, reason = (max(1.0, mean - half), min(5.0, mean + half)), ""

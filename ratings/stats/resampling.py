@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import norm, t
+from scipy.special import ndtr
 
 from ratings.stats.estimates import LEVEL
+from ratings.stats.quantiles import NORMAL, find_normal_quantile, find_student_quantile
 from ratings.stats.table import Floats, Ints
 
 UNDEFINED_AT_MOST = 0.05  # of the replicates; beyond it there is no interval
@@ -81,7 +82,7 @@ def widening(items: int, strata: int = 1) -> float:
     free = items - strata
     if free < 1:
         return float("inf")
-    return float(np.sqrt(items / free) * t.ppf((1 + LEVEL) / 2, free) / norm.ppf((1 + LEVEL) / 2))
+    return float(np.sqrt(items / free) * find_student_quantile((1 + LEVEL) / 2, free) / NORMAL)
 
 
 def percentile(values: Floats, *, widening: float = 1.0) -> Resampled:
@@ -98,7 +99,7 @@ def percentile(values: Floats, *, widening: float = 1.0) -> Resampled:
         )
     if np.ptp(found) < SAME:
         return Resampled(None, undefined, "every resample gives the same value, so there is no interval")
-    upper = float(norm.cdf(widening * norm.ppf((1 + LEVEL) / 2)))
+    upper = float(ndtr(widening * NORMAL))
     low, high = np.quantile(found, [1 - upper, upper])
     return Resampled((float(low), float(high)), undefined)
 
@@ -107,7 +108,7 @@ def percentile_p(values: Floats, *, widening: float = 1.0) -> float:
     """Two-sided p of no difference by the same rule: 1 less the level of the percentile interval that just reaches 0, so that
     p < .05 where and only where the 95 % one leaves 0 out. Never below what so many replicates can tell."""
     tail = min(_at_most_zero(values), _at_most_zero(-values))
-    return min(1.0, 2 * float(norm.cdf(norm.ppf(tail) / widening)))
+    return min(1.0, 2 * float(ndtr(find_normal_quantile(tail) / widening)))
 
 
 def _at_most_zero(values: Floats) -> float:
@@ -147,6 +148,6 @@ def around(
     within: tuple[float, float] = (-1, 1),
 ) -> tuple[float, float]:
     """value +- quantile * sqrt(variance), normal or Student's t with `df`, cut to where the statistic can lie."""
-    quantile = norm.ppf((1 + LEVEL) / 2) if df is None else t.ppf((1 + LEVEL) / 2, df)
-    half = float(quantile) * float(np.sqrt(variance))
+    quantile = NORMAL if df is None else find_student_quantile((1 + LEVEL) / 2, df)
+    half = quantile * float(np.sqrt(variance))
     return max(within[0], value - half), min(within[1], value + half)

@@ -12,7 +12,19 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, auditing, inviting, joining, members, pool, readable_elsewhere, seating, serving, studies
+from ratings import (
+    answering,
+    auditing,
+    former,
+    inviting,
+    joining,
+    members,
+    pool,
+    readable_elsewhere,
+    seating,
+    serving,
+    studies,
+)
 from ratings.audit import elsewhere
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.planning import PlanError
@@ -313,7 +325,8 @@ def test_a_record_of_evidence_and_the_steps_of_its_episode_are_the_same_content(
 
 
 @pytest.mark.parametrize("way", ["vetted", "decided before", "ordered", "played", "imported"])
-def test_whoever_made_or_judged_an_item_knows_it_although_no_longer_staff(owner, way) -> None:
+def test_whoever_made_or_judged_an_item_knows_it_although_they_are_no_staff(way) -> None:
+    owner = User.objects.create_user("maker")
     factories.pool(NEW)
     study = factories.open_study(**twins(NEW), ratings_per_item=1)
     known = ItemSource.objects.filter(item__study=study).first()
@@ -331,12 +344,147 @@ def test_whoever_made_or_judged_an_item_knows_it_although_no_longer_staff(owner,
             key="1", record={}, payload={}, payload_sha256="1" * 64, label="x", perturbation="none", by=owner
         )
         ItemSource.objects.filter(pk=known.pk).update(transition=None, twin=None, imported=line)
-    User.objects.filter(pk=owner.pk).update(is_staff=False)
-    owner.refresh_from_db()
     readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=owner))
     assert known.item_id in readable
     finished = Rater(pk=0, study=study, user=owner, finished_at=timezone.now() - timedelta(days=1))
     assert readable_elsewhere.find_readable_by(study, finished) == set()
+
+
+@pytest.mark.parametrize("asked", [only, twins])
+def test_whoever_vetted_a_twin_is_dealt_neither_the_original_nor_its_other_twins(asked) -> None:
+    vetter = User.objects.create_user("vetter")
+    factories.pool(NEW)
+    study = factories.open_study(**asked(NEW), ratings_per_item=1, raters=1)
+    seen = Twin.objects.filter(perturbation="obvious", transition__number__lte=4)
+    seen.update(vetting="accepted", vetted_by=vetter, vetted_at=timezone.now())
+    seat = join(study.raters.get(), vetter)
+    steps = Transition.objects.filter(number__lte=4)
+    known = ItemSource.objects.filter(item__study=study, transition__in=steps).values_list("item__pair_sha256")
+    assert len(known) == 4 and len(dealt(seat)) == NEW - 4 and not dealt(seat) & {pair for (pair,) in known}
+
+
+@pytest.mark.parametrize("way", ["vetted", "ordered"])
+def test_who_judged_a_step_of_a_record_or_ordered_its_twins_knows_the_record(way) -> None:
+    maker = User.objects.create_user("maker")
+    factories.evidence_pool(6)
+    study = factories.open_study(**factories.evidence_protocol(6, ratings_per_item=1))
+    step = Transition.objects.filter(number=2).first()
+    assert step
+    fields = {"vetted_by": maker, "vetted_at": timezone.now()} if way == "vetted" else {}
+    twin = factories.twin(step, "subtle", **fields)
+    if way == "ordered":
+        Run.objects.filter(pk=twin.run_id).update(created_by=maker)
+    readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=maker))
+    assert readable == set(
+        ItemSource.objects.filter(item__study=study, review__episode=step.episode_id).values_list("item_id", flat=True)
+    )
+
+
+def test_a_step_that_was_played_twice_alike_counts_whichever_was_vetted() -> None:
+    vetter = User.objects.create_user("vetter")
+    factories.pool(NEW)
+    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    first = Transition.objects.get(number=3)
+    again = factories.transition(factories.episode("zebrafish", replicate=2), 3)
+    Transition.objects.filter(pk=again.pk).update(content_sha256=first.content_sha256, step=first.step)
+    factories.twin(again, "subtle", vetted_by=vetter, vetted_at=timezone.now())
+    readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=vetter))
+    assert readable == set(ItemSource.objects.filter(transition=first).values_list("item_id", flat=True))
+
+
+def test_whoever_imported_items_knows_them_in_a_duplicate_of_the_study_too(owner) -> None:
+    factories.pool(3)
+    items = list(factories.open_study(**twins(3), slug="source", ratings_per_item=1).items.all())
+    importer = User.objects.create_user("importer")
+    document = factories.protocol(sources=[], name="First", slug="first", ratings_per_item=1)
+    first = studies.create_study(studies.read_protocol(document), by=owner)
+    for number, item in enumerate(items):
+        first.imported_items.create(
+            key=str(number), record={}, payload=item.payload, payload_sha256=item.payload_sha256, label="x",
+            perturbation="subtle", by=importer,
+        )  # fmt: skip
+    copy = studies.duplicate(first, by=owner)
+    assert set(copy.imported_items.values_list("by", flat=True)) == {importer.pk}
+    studies.open_study(copy, by=owner)
+    copy.imported_items.update(by=None)  # as if somebody else had imported the same file again
+    assert readable_elsewhere.would_leave_nothing(copy, importer)
+
+
+@pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
+@pytest.mark.parametrize("design", ["balanced", "pool"])
+def test_whoever_becomes_staff_or_superuser_is_dealt_nothing_more(right, design) -> None:
+    factories.pool(NEW)
+    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=2, design=design)
+    user = User.objects.create_user("later")
+    seat = join(study.raters.get(label="R01"), user)
+    setattr(user, right, True)
+    user.save()
+    assert serving.next_assignment(seat) is None and check_of(study)["passed"] is True
+    assert len(told(study)) == (design == "balanced")
+    if design == "balanced":
+        assert live(study) == NEW
+
+
+def test_staff_rights_that_were_taken_away_still_count_for_what_there_was_to_read(owner) -> None:
+    factories.pool(NEW)
+    study = factories.open_study(**twins(NEW), ratings_per_item=1, raters=2)
+    user = User.objects.create_user("later")
+    seat = join(study.raters.get(label="R01"), user)
+    Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
+    assert check_of(study)["passed"] is True
+    user.is_staff = True
+    user.save()
+    assert check_of(study)["passed"] is False
+    user.is_staff = False
+    user.save()
+    assert check_of(study)["passed"] is False
+    assert user.rights_periods.get().ended_at is not None
+    # Episodes that were ordered later they never saw.
+    Run.objects.update(created_at=timezone.now() + timedelta(hours=1))
+    assert check_of(study)["passed"] is True
+    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now() - timedelta(days=1))
+    Run.objects.update(created_at=timezone.now() - timedelta(days=2))
+    assert check_of(study)["passed"] is True  # they were staff only after their last answer
+
+
+def test_a_former_superuser_knows_what_was_unblinded_by_then(finished, owner) -> None:
+    user = User.objects.create_superuser("root")
+    user.is_superuser = user.is_staff = False
+    user.save()
+    Run.objects.update(created_at=timezone.now() + timedelta(hours=1))  # nothing was there to read in the laboratory
+    later = factories.open_study(**only(NEW), slug="later", allow_unblinded=True, ratings_per_item=1, raters=1)
+    seat = Rater(pk=0, study=later, user=user)
+    assert len(readable_elsewhere.find_readable_by(later, seat)) == KNOWN
+    Study.objects.filter(pk=finished.pk).update(unblinded_at=timezone.now() + timedelta(hours=1))
+    assert readable_elsewhere.find_readable_by(later, seat) == set()
+
+
+def test_a_save_that_leaves_the_rights_out_records_nothing(owner, django_assert_num_queries) -> None:
+    assert [one.right for one in owner.rights_periods.all()] == ["staff"]
+    with django_assert_num_queries(1):
+        owner.save(update_fields=["last_login"])
+    owner.save()
+    assert owner.rights_periods.count() == 1
+
+
+def test_a_role_given_after_the_last_answer_is_no_leak(finished, owner) -> None:
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
+    Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
+    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    members.add(finished, "later", "analyst", owner)
+    assert check_of(study)["passed"] is True
+    Rater.objects.filter(pk=seat.pk).update(finished_at=None)
+    assert check_of(study)["passed"] is False
+
+
+def test_a_log_line_without_an_account_s_number_counts_for_whoever_has_the_name(finished, analyst) -> None:
+    finished.members.all().delete()
+    finished.events.filter(kind="member").update(detail=f"{analyst.username} is analyst")
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    seat = join(study.raters.get(label="R01"), analyst)
+    assert not dealt(seat) & known(finished)
+    assert list(former.insiders(finished).exclude(is_staff=True)) == [analyst]
 
 
 def test_what_can_be_read_only_after_the_last_answer_does_not_count(owner, analyst) -> None:

@@ -45,8 +45,8 @@ def find_periods(accounts: Mapping[int, User]) -> dict[int, list[Period]]:
     """
     found: dict[int, list[Period]] = {}
     rows = RightsPeriod.objects.filter(user__in=accounts).values_list("user_id", "right", "began_at", "ended_at")
-    for user, *period in rows:
-        found.setdefault(user, []).append(Period(*period))
+    for user, right, began_at, ended_at in rows:
+        found.setdefault(user, []).append(Period(right, began_at, ended_at))
     for user, account in accounts.items():
         noted = {one.right for one in found.get(user, ()) if one.ended_at is None}
         for flag, right in _FLAGS.items():

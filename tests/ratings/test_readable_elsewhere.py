@@ -1,5 +1,6 @@
 """Nobody is given an item whose source their account can read in another study, or in the laboratory."""
 
+import threading
 import uuid
 from datetime import timedelta
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import factories
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import connection, connections, transaction
 from django.db.models import F
 from django.test import Client
 from django.urls import reverse
@@ -18,8 +20,10 @@ from ratings import (
     former,
     inviting,
     joining,
+    mailing,
     members,
     pool,
+    posting,
     readable_elsewhere,
     seating,
     serving,
@@ -251,6 +255,54 @@ def test_an_invitation_to_the_address_of_such_an_account_makes_no_new_account(fi
     with pytest.raises(joining.Gone, match="can read in another study"):
         joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
     assert not study.raters.get().user_id
+
+
+@pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
+def test_an_address_of_staff_is_refused_when_it_is_invited_and_when_the_link_is_opened(owner, right) -> None:
+    factories.pool(NEW)
+    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=2)
+    staff = User.objects.create_user("colleague", email="Colleague@lab.org")
+    before = inviting.invite(study.raters.get(label="R01"), email="colleague@lab.org")  # they were not staff then
+    setattr(staff, right, True)
+    staff.save()
+    with pytest.raises(posting.AddressError) as refused:
+        posting.invite_all(
+            study, "somebody@lab.org\ncolleague@LAB.org", owner, mailing.address_of(site="http://testserver")
+        )
+    assert refused.value.problems == [
+        "Line 2: colleague@LAB.org is the address of staff, who can read where items come from and cannot rate"
+    ]
+    page = Client().get(f"/r/{before}/")
+    assert page.status_code == 410 and b"The account of this address is staff" in page.content
+    with pytest.raises(joining.Gone, match="is staff"):
+        joining.accept(joining.find(before), AnonymousUser(), joining.Joining())
+    assert not study.raters.filter(user__isnull=False).exists() and User.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_role_given_while_a_seat_is_being_taken_waits_and_takes_back(owner) -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip("SQLite has one writer at a time")
+    factories.pool(NEW)
+    finished = factories.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
+    factories.unblinded(finished, owner)
+    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    user = User.objects.create_user("later")
+    invitation = joining.find(inviting.invite(study.raters.get()))
+    assert invitation is not None
+
+    def give_role() -> None:
+        members.add(finished, "later", "analyst", owner)
+        connections.close_all()
+
+    with transaction.atomic():
+        seat = joining.accept(invitation, user, joining.Joining())
+        other = threading.Thread(target=give_role)
+        other.start()
+        other.join(2)
+        assert other.is_alive()
+    other.join(30)
+    assert not other.is_alive() and not dealt(seat) & known(finished)
 
 
 def test_unblinding_a_study_takes_its_items_back_from_its_analysts_elsewhere(owner, analyst) -> None:

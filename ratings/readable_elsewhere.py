@@ -24,7 +24,7 @@ from django.db.models import Q, QuerySet
 from ratings import former, rights
 from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, RightsPeriod, Study
 from ratings.rights import Period
-from simulation.models import Run, Transition, Twin, TwinDecision
+from simulation.models import EvidenceReview, Run, Transition, Twin, TwinDecision
 
 UNBLINDED = Q(study__status="unblinded")
 
@@ -44,6 +44,17 @@ def find_unblinded_pairs(but: Study | None = None) -> set[str]:
     items = Item.objects.filter(UNBLINDED).exclude(pair_sha256="")
     items = items.exclude(study=but) if but else items
     return set(items.order_by().values_list("pair_sha256", flat=True).distinct())
+
+
+def find_origins_shown(kind: str) -> set[int]:
+    """Return the steps (of a study of evidence: the reviews) whose episode stands in an unblinded study of the other kind."""
+    rows = Transition.objects if kind == TRANSITION else EvidenceReview.objects
+    return set(rows.filter(episode__in=_list_episodes_shown(kind)).order_by().values_list("pk", flat=True))
+
+
+def count_of_episodes_shown(study: Study) -> int:
+    """Return how many items of this study are of an episode that stands in an unblinded study of the other kind."""
+    return Item.objects.filter(study=study, **{f"{_EPISODE[study.kind]}__in": _list_episodes_shown(study.kind)}).count()
 
 
 def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[int]]:
@@ -107,6 +118,12 @@ _EPISODE = {TRANSITION: "source__transition__episode_id", EVIDENCE: "source__rev
 
 def _other_kind(kind: str) -> str:
     return EVIDENCE if kind == TRANSITION else TRANSITION
+
+
+def _list_episodes_shown(kind: str) -> QuerySet[Item, Any]:
+    other = _EPISODE[_other_kind(kind)]
+    shown = Item.objects.filter(UNBLINDED, study__kind=_other_kind(kind), **{f"{other}__isnull": False})
+    return shown.order_by().values(other)
 
 
 def _with_contents_of(study: Study, kind: str) -> Q:

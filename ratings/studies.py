@@ -129,7 +129,8 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
     left_out = f"; {counted(filled.left_out, 'item')} of unblinded studies left out" if filled.left_out else ""
-    detail = f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}{left_out}"
+    shown = f"; {counted(filled.shown, 'item')} of episodes that stand in unblinded studies" if filled.shown else ""
+    detail = f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}{left_out}{shown}"
     _move(study, "open", "opened", by, detail, opened_at=timezone.now())
 
 

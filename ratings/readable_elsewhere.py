@@ -123,7 +123,8 @@ def _other_kind(kind: str) -> str:
 def _list_episodes_shown(kind: str) -> QuerySet[Item, Any]:
     other = _EPISODE[_other_kind(kind)]
     shown = Item.objects.filter(UNBLINDED, study__kind=_other_kind(kind), **{f"{other}__isnull": False})
-    return shown.order_by().values(other)
+    episodes: QuerySet[Item, Any] = shown.order_by().values(other)
+    return episodes
 
 
 def _with_contents_of(study: Study, kind: str) -> Q:

@@ -17,7 +17,6 @@ from django.conf import settings
 from services import free_port
 from visitor import Visitor
 
-
 # Every item with what ratings.readable_elsewhere compares it by.
 _CONTENTS = """
     select study.slug, item.pair_sha256, coalesce(step.episode_id, review.episode_id) as episode

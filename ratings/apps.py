@@ -8,9 +8,11 @@ class RatingsConfig(AppConfig):
     verbose_name = "Rating room"
 
     def ready(self) -> None:
+        from django.contrib.auth.models import User
         from django.contrib.auth.signals import user_logged_in
+        from django.db.models.signals import post_save
 
-        from ratings import job_access, recalling, sessions, throttling  # models cannot be imported before this
+        from ratings import job_access, recalling, rights, sessions, throttling  # models cannot be imported before this
         from simulation import access, tidying
 
         jobs.declare()
@@ -21,3 +23,4 @@ class RatingsConfig(AppConfig):
         tidying.also(recalling.recall_raters)
         tidying.also(recalling.tell_of_new_items)
         user_logged_in.connect(sessions.begun, dispatch_uid="session begun")
+        post_save.connect(rights.note_rights, sender=User, dispatch_uid="rights noted")

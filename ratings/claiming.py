@@ -176,7 +176,7 @@ def _shown(places: QuerySet[Assignment]) -> Iterator[Arm]:
 
 
 def _repeat(seat: Rater, study: Study) -> Assignment | None:
-    """An item of their own once more, when the share is due and one lies far enough back."""
+    """An item of their own once more, when the share is due and one lies far enough back. None that they can read elsewhere."""
     protocol = designs.protocol_of(study)
     rated = seat.assignments.filter(occasion=FIRST, rating__isnull=False)
     again = seat.assignments.filter(occasion=SECOND)
@@ -184,6 +184,7 @@ def _repeat(seat: Rater, study: Study) -> Assignment | None:
         return None
     last = _last(seat)
     far = rated.filter(position__lte=last - protocol.repeat_distance).exclude(item__in=again.values("item"))
+    far = far.exclude(item__in=readable_elsewhere.find_readable_by(study, seat))
     if not (choice := list(far.order_by("position"))):
         return None
     first = random.Random(f"repeat/{study.draw}/{seat.number}/{last}").choice(choice)

@@ -34,7 +34,8 @@ def make(directory: Path, say: Say, watch: Callable[[str], Watch], threads: int 
         say(f"Loaded {sum(count)} {kind}")
     for order in parameters["runs"]:
         workers.play_run(_episodes(order, parameters["experiments"]), threads, watch(f"Playing {order['cast']}"))
-    workers.play_run(_twins(parameters["twins"]), threads, watch("Planting errors in twins"))
+    for order in parameters["twins"]:
+        workers.play_run(_twins(order), threads, watch("Planting errors in twins"))
     for order in parameters["studies"]:
         _study(order, say)
     for study in Study.objects.filter(status="unblinded").order_by("pk"):
@@ -67,31 +68,33 @@ def administrator() -> User:
 
 
 def _episodes(order: Mapping[str, Any], slugs: Sequence[str]) -> Run:
-    """One experiment of each group: all eighteen would take minutes, and anyone can seed them."""
+    """One experiment of each group: all eighteen would take minutes, and anyone can seed them.
+
+    The study to try has runs of its own, of other experiments: whoever reads the finished studies reads nothing of it.
+    """
     return queueing.queue_episodes(
-        Experiment.objects.filter(slug__in=slugs),
+        Experiment.objects.filter(slug__in=order.get("experiments", slugs)),
         order["cast"],
         order["attempts"],
         order["seed"],
-        submission_id=f"demo-{order['cast']}",
+        submission_id=f"demo-{order.get('name', order['cast'])}",
     )
 
 
 def _twins(order: Mapping[str, Any]) -> Run:
-    played = Transition.objects.filter(
-        episode__run__submission_id__startswith="demo-",
-        episode__cast=order["cast"],
-        episode__replicate=order["replicate"],
-        episode__counts=True,
-        episode__status__in=Episode.ENDED,
+    """Twins of so many steps of one of these runs, made by its own cast."""
+    played = Run.objects.get(submission_id=f"demo-{order['run']}")
+    steps = Transition.objects.filter(
+        episode__run=played, episode__counts=True, episode__status__in=Episode.ENDED, accepted=True
     )
     return queueing.queue_twins(
-        played,
+        steps,
         order["perturbations"],
-        order["cast"],
+        played.cast,
         order["per_transition"],
         order["seed"],
-        submission_id="demo-twins",
+        submission_id=f"demo-twins-{order['run']}",
+        sample=order["sample"],
     )
 
 

@@ -38,16 +38,26 @@ def why_gone(invitation: Invitation) -> str:
         return "The place it led to has been given away."
     if seat.study.status not in ("open", "paused"):
         return "The study has ended."
-    return _READER if _is_sent_to_reader(invitation) else ""
+    return _refuse_address(invitation)
 
 
-_READER = "The account of this address can read in another study where the items of this study came from."
+_REFUSED = {
+    "staff": "The account of this address is staff, who can read where the items of studies came from.",
+    "member": "The account of this address has or had part in this study, and cannot rate in it.",
+    "reader": "The account of this address can read in another study where the items of this study came from.",
+}
 
 
-def _is_sent_to_reader(invitation: Invitation) -> bool:
-    """Return whether the address is that of an account which could be given no item."""
-    known = signing_in.by_email(invitation.email) if invitation.email else None
-    return known is not None and not known.is_staff and refusal(invitation, known) == "reader"
+def _refuse_address(invitation: Invitation) -> str:
+    """Return why no account can take a seat by this address: one that has it must not; "" if none must not.
+
+    Without this, whoever opens the link without signing in would get a new account, of which nobody knows what they read.
+    """
+    if not invitation.email:
+        return ""
+    owned = Q(email__iexact=invitation.email) | Q(username__iexact=invitation.email)
+    reasons = [refusal(invitation, user) for user in User.objects.filter(owned)]
+    return next((_REFUSED[why] for why in reasons if why in _REFUSED), "")
 
 
 def who(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
@@ -55,7 +65,7 @@ def who(invitation: Invitation, visitor: User | AnonymousUser) -> User | None:
     if isinstance(visitor, User):
         return visitor
     known = signing_in.by_email(invitation.email) if invitation.email else None
-    return known if known and not known.is_staff and not refusal(invitation, known) else None
+    return known if known and not refusal(invitation, known) else None
 
 
 def refusal(invitation: Invitation, user: User) -> str:
@@ -65,7 +75,7 @@ def refusal(invitation: Invitation, user: User) -> str:
     seat already ("seated").
     """
     study = invitation.seat.study
-    if user.is_staff:
+    if user.is_staff or user.is_superuser:
         return "staff"
     if access.role_in(user, study):
         return "member"
@@ -84,7 +94,9 @@ def user_name(invitation: Invitation) -> str:
 @transaction.atomic
 def accept(invitation: Invitation, visitor: User | AnonymousUser, said: Joining) -> Rater:
     """Consent given: the seat is theirs, and the link used. Of several who post at once, one; the others are Gone."""
-    # The order of all who change seats: the study, then the seat, then its invitations. Nobody waits in a circle.
+    # The order of all who change seats: the account, the study, the seat, then its invitations. Nobody waits in a circle.
+    # Who gives the account a role or a right at this moment waits, and then takes back what it can read.
+    visitor = _lock_account(invitation, visitor)
     Study.objects.select_for_update().get(pk=invitation.seat.study_id)
     seat = Rater.objects.select_for_update(of=("self",)).select_related("study").get(pk=invitation.seat_id)
     now = timezone.now()
@@ -93,8 +105,8 @@ def accept(invitation: Invitation, visitor: User | AnonymousUser, said: Joining)
         raise Gone(why_gone(Invitation.objects.get(pk=invitation.pk)) or signing_in.USED)
     if seat.user_id or seat.withdrawn_at or not seat.is_person or seat.study.status not in ("open", "paused"):
         raise Gone("The place it led to has been given away.")
-    if not isinstance(visitor, User) and _is_sent_to_reader(invitation):
-        raise Gone(_READER)
+    if not isinstance(visitor, User) and (refused := _refuse_address(invitation)):
+        raise Gone(refused)
     user = who(invitation, visitor) or _new_user(invitation)
     if why := refusal(invitation, user):
         raise StudyError(why)
@@ -103,6 +115,13 @@ def accept(invitation: Invitation, visitor: User | AnonymousUser, said: Joining)
         user.save(update_fields=["password"])
     _take(seat, user, said)
     return seat
+
+
+def _lock_account(invitation: Invitation, visitor: User | AnonymousUser) -> User | AnonymousUser:
+    """Lock the account that would take the seat. Return the visitor as they are now."""
+    account = visitor if isinstance(visitor, User) else who(invitation, visitor)
+    locked = User.objects.select_for_update(no_key=True).get(pk=account.pk) if account else None
+    return locked if locked and isinstance(visitor, User) else visitor
 
 
 def _take(seat: Rater, user: User, said: Joining) -> None:

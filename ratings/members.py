@@ -13,8 +13,9 @@ ROLES = dict(Membership.ROLES)
 @transaction.atomic
 def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
     """Somebody by user name or e-mail address; in a study that they have a role in, the new one replaces it."""
-    Study.objects.select_for_update().get(pk=study.pk)  # nobody takes a seat at the same time
-    user = _user(who)
+    # Nobody takes a seat at the same time: not here, and not with this account in another study.
+    user = User.objects.select_for_update(no_key=True).get(pk=_user(who).pk)
+    study = Study.objects.select_for_update().get(pk=study.pk)
     if role not in ROLES:
         raise StudyError(f"{role[:20]!r} is not a role; roles: {', '.join(ROLES)}")
     if user.is_superuser or user.pk == study.created_by_id:

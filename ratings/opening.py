@@ -17,11 +17,13 @@ from ratings.stats.nouns import counted
 
 
 class Filled(NamedTuple):
-    """How many items and seats a study was given, and how many items it could have but for an unblinded study."""
+    """How many items and seats a study was given, and how many items it could have but for an unblinded study. `shown`: of
+    how many items an unblinded study of the other kind shows the episode."""
 
     items: int
     seats: int
     left_out: int = 0
+    shown: int = 0
 
 
 class Preview(NamedTuple):
@@ -51,7 +53,8 @@ def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
     planned = crossover.under_their_pairs(planned) if protocol.is_crossover else planned
     places = assign(protocol, study.draw, planned, wanted)
     write(study, places, make_seats(study, wanted))
-    return Filled(len(items), wanted, pool.count_left_out(seen.left_out, protocol))
+    shown = len(pool.separate_shown(chosen, protocol.kind))
+    return Filled(len(items), wanted, pool.count_left_out(seen.left_out, protocol), shown)
 
 
 def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> Preview:

@@ -17,7 +17,7 @@ from ratings.blinding import (
     targets,
 )
 from ratings.found import Found
-from ratings.models import EVIDENCE, Study
+from ratings.models import EVIDENCE, TRANSITION, Study
 from ratings.planning import Candidate, distinct
 from ratings.protocols import SourceRequest, StudyProtocol
 from ratings.quarantine import NO_SECRET, Held, Secret
@@ -36,6 +36,7 @@ __all__ = [
     "known_casts",
     "known_experiments",
     "look",
+    "separate_shown",
     "separate_unblinded",
     "settle",
     "stock",
@@ -48,7 +49,8 @@ class Stock(NamedTuple):
     """How many items a study wants of a source, and how many different ones there are.
 
     `unvetted` twins wait for a person, `held` items for a word on what might give them away, and `left_out` ones stand in
-    an unblinded study: none of these is in `have`.
+    an unblinded study: none of these is in `have`. `shown` ones are in it: an unblinded study of the other kind shows their
+    episode, so its readers are not dealt them.
     """
 
     source: SourceRequest
@@ -56,6 +58,7 @@ class Stock(NamedTuple):
     unvetted: int = 0
     held: int = 0
     left_out: int = 0
+    shown: int = 0
 
     @property
     def enough(self) -> bool:
@@ -76,10 +79,11 @@ class Look(NamedTuple):
 
 class Stocks(NamedTuple):
     """What the pool holds for each source of a study, and how many different items are left out in all, imported ones
-    included."""
+    included; and of how many an unblinded study of the other kind shows the episode."""
 
     lines: list[Stock]
     left_out: int
+    shown: int = 0
 
 
 def known_casts() -> list[str]:
@@ -132,9 +136,18 @@ def take_stock(protocol: StudyProtocol, study: Study | None = None) -> Stocks:
     have = _count_by_source(seen.usable)
     held = Counter(one.found.candidate.source for one in seen.held if one.decision == "")
     left_out = _count_by_source(seen.left_out)
+    shown = _count_by_source(separate_shown(seen.usable, protocol.kind))
     sources = [(source, (source.cast, source.perturbation)) for source in protocol.sources]
-    lines = [Stock(source, have[key], seen.unvetted[key], held[key], left_out[key]) for source, key in sources]
-    return Stocks(lines, count_left_out(seen.left_out, protocol))
+    lines = [Stock(source, have[key], seen.unvetted[key], held[key], left_out[key], shown[key])
+             for source, key in sources]  # fmt: skip
+    return Stocks(lines, count_left_out(seen.left_out, protocol), sum(line.shown for line in lines))
+
+
+def separate_shown(every: Sequence[Found], kind: str) -> list[Found]:
+    """Return those of a study of this kind whose episode stands in an unblinded study of the other kind."""
+    known = readable_elsewhere.find_origins_shown(kind) if every else set()
+    origin = "transition_id" if kind == TRANSITION else "review_id"
+    return [found for found in every if found.origin.get(origin) in known]
 
 
 def count_left_out(left_out: Sequence[Found], protocol: StudyProtocol) -> int:

@@ -6,6 +6,7 @@ from datetime import timedelta
 from email.utils import parseaddr
 from typing import NamedTuple
 
+from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import transaction
@@ -129,6 +130,12 @@ def _known(study: Study, found: dict[str, str]) -> list[tuple[str, str]]:
     for email, label in invited.values_list("email", "seat__label"):
         if to := found.get(email.casefold()):
             problems[email.casefold()] = f"{to} is invited already, as {label}"
+    staff = User.objects.filter(Q(is_staff=True) | Q(is_superuser=True))
+    for names in staff.values_list("email", "username"):
+        for name in {name.casefold() for name in names} & found.keys():
+            problems[name] = (
+                f"{found[name]} is the address of staff, who can read where items come from and cannot rate"
+            )
     for names in former.insiders(study).values_list("email", "username"):  # a user name may be an address
         for name in {name.casefold() for name in names} & found.keys():
             problems[name] = f"{found[name]} is or was an admin or analyst of this study, who cannot rate in it"

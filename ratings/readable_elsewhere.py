@@ -2,33 +2,38 @@
 
 An account reads the sources of a study's items once that study is unblinded and the account is a superuser, or has or had
 a part in it: created it, has or had a role, or did something in it. Staff read them in the laboratory as well, of every
-item that is from the pool, and so did whoever ordered or played the episode, vetted the twin or imported the item, staff
-or not by now. A version of the same thing tells as much as the item itself, because an outcome beside its original shows
-the planted error. So steps are compared by `Item.pair_sha256`. A record of evidence shows every step of its episode:
-between studies of the two kinds, items of the same episode are the same content.
+item that is from the pool; former staff did of every episode that was ordered by then. So did whoever ordered or played
+the episode, ordered or vetted a twin of the step or imported the item, staff or not by now. A version of the same thing
+tells as much as the item itself, because an outcome beside its original shows the planted error. So steps are compared by
+`Item.pair_sha256`. A record of evidence shows every step of its episode: between studies of the two kinds, items of the
+same episode are the same content.
 
-What an account may do in a study stands in `ratings.access`, what it was once in `ratings.former`. Seats give no right to
-read sources: after unblinding raters see counts of their own answers, never an item with its source.
+What an account may do in a study stands in `ratings.access`, what it was once in `ratings.former` and `ratings.rights`.
+Seats give no right to read sources: after unblinding raters see counts of their own answers, never an item with its source.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from ratings import former
-from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, Study
-from simulation.models import Run, Twin, TwinDecision
+from ratings import former, rights
+from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, RightsPeriod, Study
+from ratings.rights import Period
+from simulation.models import EvidenceReview, Run, Transition, Twin, TwinDecision
 
 UNBLINDED = Q(study__status="unblinded")
 
 
+Handled = dict[int, list[tuple[str, datetime]]]  # by account: keys of items (see _index_items), and since when
+
+
 class OpenStudy(NamedTuple):
-    """An unblinded study that holds the same contents: since when, and the keys of those (see _keys)."""
+    """An unblinded study that holds the same contents: since when, and the keys of those (see _index_items)."""
 
     unblinded_at: datetime
     keys: set[str]
@@ -41,6 +46,17 @@ def find_unblinded_pairs(but: Study | None = None) -> set[str]:
     return set(items.order_by().values_list("pair_sha256", flat=True).distinct())
 
 
+def find_origins_shown(kind: str) -> set[int]:
+    """Return the steps (of a study of evidence: the reviews) whose episode stands in an unblinded study of the other kind."""
+    rows = Transition.objects if kind == TRANSITION else EvidenceReview.objects
+    return set(rows.filter(episode__in=_list_episodes_shown(kind)).order_by().values_list("pk", flat=True))
+
+
+def count_of_episodes_shown(study: Study) -> int:
+    """Return how many items of this study are of an episode that stands in an unblinded study of the other kind."""
+    return Item.objects.filter(study=study, **{f"{_EPISODE[study.kind]}__in": _list_episodes_shown(study.kind)}).count()
+
+
 def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dict[int, set[int]]:
     """Return the items of this study that the holders of these seats can read elsewhere, by the seat's key.
 
@@ -51,20 +67,21 @@ def find_readable(study: Study, seats: Sequence[Rater] | QuerySet[Rater]) -> dic
     if not held:
         return {}
     accounts = {user.pk: user for user in User.objects.filter(pk__in={seat.user_id for seat in held})}
-    shared = _share_contents(study)
-    readers = _find_readers(shared, accounts) if shared else {}
-    readable = {seat.pk: _read_keys(seat, study, shared, readers) for seat in held}
-    found = _find_items(study, readable) if any(readable.values()) else {}
-    handled = _find_handled(study, accounts)
+    periods = rights.find_periods(accounts)
+    keys = _find_handled(study, accounts)
+    for account, opened in _find_opened(study, accounts, periods).items():
+        keys.setdefault(account, []).extend(opened)
+    items = _index_items(study) if keys else {}
+    made = _find_made_here(study) if periods else {}
+    found = {}
     for seat in held:
-        finished = _finished_at(seat, study)
-        own = {item for item, at in handled.get(seat.user_id or 0, ()) if finished is None or at < finished}
+        account, finished = seat.user_id or 0, _finished_at(seat, study)
+        own = set().union(*(items.get(key, ()) for key, since in keys.get(account, ()) if _is_before(since, finished)))
+        for period in periods.get(account, ()):
+            if _is_before(period.began_at, finished):
+                own |= {item for item, at in made.items() if _is_before(at, period.ended_at)}
         if own:
-            found[seat.pk] = found.get(seat.pk, set()) | own
-    staff = [seat for seat in held if _reads_laboratory(accounts[seat.user_id or 0]) and not _finished_at(seat, study)]
-    if staff:
-        made_here = set(Item.objects.filter(study=study, source__imported=None).values_list("pk", flat=True))
-        found |= {seat.pk: found.get(seat.pk, set()) | made_here for seat in staff if made_here}
+            found[seat.pk] = own
     return found
 
 
@@ -103,6 +120,13 @@ def _other_kind(kind: str) -> str:
     return EVIDENCE if kind == TRANSITION else TRANSITION
 
 
+def _list_episodes_shown(kind: str) -> QuerySet[Item, Any]:
+    other = _EPISODE[_other_kind(kind)]
+    shown = Item.objects.filter(UNBLINDED, study__kind=_other_kind(kind), **{f"{other}__isnull": False})
+    episodes: QuerySet[Item, Any] = shown.order_by().values(other)
+    return episodes
+
+
 def _with_contents_of(study: Study, kind: str) -> Q:
     """Return the filter for the items of studies of this kind that show content of this study."""
     own = Item.objects.filter(study=study)
@@ -112,9 +136,8 @@ def _with_contents_of(study: Study, kind: str) -> Q:
     return Q(**{f"{_EPISODE[kind]}__in": episodes})
 
 
-def _keys(pair: str, episode: int | None) -> list[str]:
-    """Return what an item's content is compared by: with its own kind, and with the other."""
-    return [key for key in (pair, f"episode {episode}" if episode else "") if key]
+def _name_episode(episode: int) -> str:
+    return f"episode {episode}"
 
 
 def _share_contents(study: Study) -> dict[int, OpenStudy]:
@@ -124,36 +147,35 @@ def _share_contents(study: Study) -> dict[int, OpenStudy]:
     for kind, column in ((study.kind, "pair_sha256"), (_other_kind(study.kind), _EPISODE[_other_kind(study.kind)])):
         rows = opened.filter(_with_contents_of(study, kind), study__kind=kind)
         for other, at, key in rows.values_list("study_id", "study__unblinded_at", column).distinct():
-            if at is not None:
-                keys = _keys(key, None) if kind == study.kind else _keys("", key)
-                shared.setdefault(other, OpenStudy(at, set())).keys.update(keys)
+            if at is not None and key:
+                shared.setdefault(other, OpenStudy(at, set())).keys.add(
+                    key if kind == study.kind else _name_episode(key)
+                )
     return shared
 
 
-def _find_readers(studies: Iterable[int], accounts: Mapping[int, User]) -> dict[int, set[int]]:
-    """Return, by account, which of these unblinded studies it can read, or could."""
-    found: dict[int, set[int]] = defaultdict(set)
-    every = set(studies)
-    for study, insider in former.find_insiders(every, accounts):
-        found[insider].add(study)
-    return found | {account.pk: every for account in accounts.values() if account.is_superuser}
+def _find_opened(study: Study, accounts: Mapping[int, User], periods: Mapping[int, Sequence[Period]]) -> Handled:
+    """Return what these accounts can read in other studies: since both the seal was broken and the account had the right."""
+    shared = _share_contents(study)
+    found: Handled = defaultdict(list)
+    if not shared:
+        return found
+    for one, insider, since in former.find_insiders(shared.keys(), accounts):
+        at = max(since, shared[one].unblinded_at)
+        found[insider] += [(key, at) for key in shared[one].keys]
+    for account, own in periods.items():
+        for right, began_at, ended_at in own:
+            legible = [one for one in shared.values() if _is_before(one.unblinded_at, ended_at)]
+            if right == RightsPeriod.SUPERUSER:
+                found[account] += [(key, max(one.unblinded_at, began_at)) for one in legible for key in one.keys]
+    return found
 
 
-def _read_keys(seat: Rater, study: Study, shared: Mapping[int, OpenStudy], readers: Mapping[int, set[int]]) -> set[str]:
-    finished = _finished_at(seat, study)
-    legible = [shared[one] for one in readers.get(seat.user_id or 0, ())]
-    return {key for one in legible if finished is None or one.unblinded_at < finished for key in one.keys}
+def _find_handled(study: Study, accounts: Collection[int]) -> Handled:
+    """Return, by account, the keys of what it made or judged, so that it knows the source, and since when.
 
-
-def _reads_laboratory(user: User) -> bool:
-    """Return whether this account can read the laboratory's pages, or can give itself the right."""
-    return user.is_staff or user.is_superuser
-
-
-def _find_handled(study: Study, accounts: Collection[int]) -> dict[int, list[tuple[int, datetime]]]:
-    """Return, by account, the items that it made or judged, so that it knows their source, and since when.
-
-    One query if none of the accounts ever made or judged anything, else two.
+    Whoever ordered or vetted a twin saw the original beside it: the step counts, and with it all its versions. One query if
+    none of the accounts ever made or judged anything, else two.
     """
     ever = Run.objects.filter(created_by__in=accounts).order_by().values_list("pk")
     ever = ever.union(
@@ -161,22 +183,50 @@ def _find_handled(study: Study, accounts: Collection[int]) -> dict[int, list[tup
         TwinDecision.objects.filter(by__in=accounts).order_by().values_list("pk"),
         ImportedItem.objects.filter(by__in=accounts).order_by().values_list("pk"),
     )
+    found: Handled = defaultdict(list)
     if not ever.exists():
-        return {}
-    of_study = ItemSource.objects.filter(item__study=study).order_by()
-    ways = (
-        ("transition__episode__run__created_by", "transition__episode__run__created_at"),
-        ("review__episode__run__created_by", "review__episode__run__created_at"),
-        ("twin__run__created_by", "twin__run__created_at"),
-        ("twin__vetted_by", "twin__vetted_at"),
-        ("twin__decisions__by", "twin__decisions__at"),
-        ("imported__by", "imported__at"),
-    )
-    rows = [of_study.filter(**{f"{by}__in": accounts}).values_list(by, "item_id", at) for by, at in ways]
-    found: dict[int, list[tuple[int, datetime]]] = defaultdict(list)
-    for account, item, since in rows[0].union(*rows[1:]):
-        found[account].append((item, since))
+        return found
+    own = Item.objects.filter(study=study)
+    sources = ItemSource.objects.filter(item__pair_sha256__in=own.exclude(pair_sha256="").values("pair_sha256"))
+    contents = ItemSource.objects.filter(item__study=study, transition__isnull=False)
+    steps = Transition.objects.filter(content_sha256__in=contents.values("transition__content_sha256"))
+    imported = ImportedItem.objects.filter(payload_sha256__in=own.values("payload_sha256"))
+    rows = [
+        *_list_handled(sources, "item__pair_sha256", accounts, "transition__", "review__episode__run"),
+        *_list_handled(steps, "content_sha256", accounts, ""),
+        sources.filter(imported__by__in=accounts).order_by().values_list("imported__by", "item__pair_sha256", "imported__at"),
+        imported.filter(by__in=accounts).order_by().values_list("by", "payload_sha256", "at"),
+    ]  # fmt: skip
+    for account, key, since in rows[0].union(*rows[1:]):
+        found[account].append((key, since))
+    if study.kind == EVIDENCE:
+        episodes = ItemSource.objects.filter(item__study=study, review__isnull=False).values("review__episode")
+        rows = _list_handled(Transition.objects.filter(episode__in=episodes), "episode", accounts, "")
+        for account, episode, since in rows[0].union(*rows[1:]):
+            found[account].append((_name_episode(episode), since))
     return found
+
+
+def _list_handled(
+    rows: QuerySet[Any], key: str, accounts: Collection[int], step: str, *runs: str
+) -> list[QuerySet[Any, Any]]:
+    """Return (account, key, since when) of whoever ordered or judged these rows, whose step is at this path."""
+    made = [f"{run}__created_by" for run in (f"{step}episode__run", f"{step}twins__run", *runs)]
+    ways = [(by, by.replace("created_by", "created_at")) for by in made]
+    ways += [(f"{step}twins__vetted_by", f"{step}twins__vetted_at")]
+    ways += [(f"{step}twins__decisions__by", f"{step}twins__decisions__at")]
+    return [rows.filter(**{f"{by}__in": accounts}).order_by().values_list(by, key, at) for by, at in ways]
+
+
+def _find_made_here(study: Study) -> dict[int, datetime]:
+    """Return the items from the pool, which staff read in the laboratory, with when their episodes were ordered."""
+    run = "transition__episode__run" if study.kind == TRANSITION else "review__episode__run"
+    rows = ItemSource.objects.filter(item__study=study, imported__isnull=True).order_by()
+    return dict(rows.values_list("item_id", f"{run}__created_at"))
+
+
+def _is_before(at: datetime, end: datetime | None) -> bool:
+    return end is None or at < end
 
 
 def _finished_at(seat: Rater, study: Study) -> datetime | None:
@@ -185,13 +235,15 @@ def _finished_at(seat: Rater, study: Study) -> datetime | None:
     return min(ends, default=None)
 
 
-def _find_items(study: Study, readable: Mapping[int, set[str]]) -> dict[int, set[int]]:
-    every = set().union(*readable.values())
+def _index_items(study: Study) -> dict[str, set[int]]:
+    """Return this study's items by all that their content is compared by: the digests of the pair, the payload and the
+    step, and the episode. Digests of different things are never equal, so one index holds them all."""
     items: dict[str, set[int]] = defaultdict(set)
-    rows = Item.objects.filter(study=study).values_list("pk", "pair_sha256", _EPISODE[study.kind])
-    for item, pair, episode in rows:
-        for key in _keys(pair, episode):
-            if key in every:
+    rows = Item.objects.filter(study=study).values_list(
+        "pk", "pair_sha256", "payload_sha256", "source__transition__content_sha256", _EPISODE[study.kind]
+    )
+    for item, *digests, episode in rows:
+        for key in [*digests, _name_episode(episode) if episode else ""]:
+            if key:
                 items[key].add(item)
-    found = {seat: {item for key in keys for item in items[key]} for seat, keys in readable.items()}
-    return {seat: own for seat, own in found.items() if own}
+    return items

@@ -68,11 +68,14 @@ def even_out(study: Study, newcomers: Sequence[Rater]) -> int:
 
 def lay_out(study: Study, seats: Iterable[int]) -> None:
     """What these raters have not been served yet, in a new random order behind what they have; repeats planned anew."""
-    for seat in study.raters.filter(pk__in=set(seats)):
-        _lay_out_one(study, seat)
+    chosen = list(study.raters.filter(pk__in=set(seats)))
+    readable = readable_elsewhere.find_readable(study, chosen) if designs.protocol_of(study).repeats else {}
+    for seat in chosen:
+        _lay_out_one(study, seat, {str(item) for item in readable.get(seat.pk, ())})
 
 
-def _lay_out_one(study: Study, seat: Rater) -> None:
+def _lay_out_one(study: Study, seat: Rater, readable: Collection[str] = ()) -> None:
+    """Items that the holder can read elsewhere are `readable`: none of them comes a second time."""
     protocol = designs.protocol_of(study)
     repeats = seat.assignments.select_for_update(of=("self",)).filter(UNSERVED, occasion=SECOND)
     seat.assignments.filter(pk__in=[row.pk for row in repeats]).delete()
@@ -80,11 +83,12 @@ def _lay_out_one(study: Study, seat: Rater) -> None:
     served = list(seat.assignments.exclude(pk__in=rows).order_by("position"))
     answered = [str(row.item_id) for row in served if row.occasion == FIRST and row.released_at is None]
     again = {str(row.item_id) for row in served if row.occasion == SECOND}
+    never = {key for key in answered if key in readable} - again
     own = [Planned(str(row.item_id), ("", ""), "", 1) for row in rows.values()]
     sources = {item.key: item for item in _items(study, {item.key for item in own})}
     rng = random.Random(f"order/{study.draw}/{seat.number}/{len(served)}/{len(own)}")
     order = planning.lay_out(
-        answered, [sources[item.key] for item in own], again, protocol.repeats, protocol.repeat_distance, rng
+        answered, [sources[item.key] for item in own], again, protocol.repeats, protocol.repeat_distance, rng, never
     )
     start = max((row.position for row in served), default=0) + 1
     _place(seat, {key: start + at for at, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values())

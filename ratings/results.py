@@ -1,4 +1,9 @@
-"""How one rater did: their own answers against what is known of their items. Told after unblinding, if the study tells."""
+"""How one rater did: their own answers against what is known of their items. Told after unblinding, if the study tells.
+
+Raters know their own answers, and may meet an item again in another study. So no number tells whether one answer was
+right: none is of fewer than FEW answers, none says that all or none were right, and what is left out cannot be reckoned
+from the rest.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -24,6 +29,9 @@ WORDS = {
 }
 
 
+FEW = 5  # a share of fewer answers is not told
+
+
 class Share(NamedTuple):
     """So many right of so many, under a name."""
 
@@ -33,9 +41,12 @@ class Share(NamedTuple):
 
 
 class OwnResult(NamedTuple):
-    """`kinds`: by kind of item; `confidence`: by the confidence that was given; `same_again`: repeated items answered
-    alike; `unknown`: answers to items whose reference is not known; `not_judged`: exits."""
+    """`total`: of all answers; `kinds`: by kind of item; `confidence`: by the confidence that was given; `left_out`: whether
+    any of these is not told; `same_again`: repeated items answered alike; `unknown`: answers to items whose reference is
+    not known; `not_judged`: exits."""
 
+    total: Share | None
+    left_out: bool
     kinds: tuple[Share, ...]
     confidence: tuple[Share, ...]
     same_again: Share | None
@@ -72,9 +83,14 @@ def own_result(seat: Rater) -> OwnResult:
     counted = [r for r in _ratings(seat) if r.assignment.occasion == 1 and not r.assignment.surplus]
     judged = [r for r in counted if not r.cannot_judge]
     known = [answer for rating in judged if (answer := _answer(rating))]
+    total = _share("right in all", known)
+    kinds, confidence = _by_kind(seat, known), _by_confidence(known)
+    told_kinds, told_confidence = _choose_told(kinds), _choose_told(confidence)
     return OwnResult(
-        kinds=_by_kind(seat, known),
-        confidence=_by_confidence(known),
+        total=total if _tells_of_none(total) else None,
+        left_out=len(told_kinds) + len(told_confidence) < len(kinds) + len(confidence),
+        kinds=told_kinds,
+        confidence=told_confidence,
         same_again=_same_again(_ratings(seat)),
         unknown=len(judged) - len(known),
         not_judged=len(counted) - len(judged),
@@ -102,6 +118,22 @@ def _by_kind(seat: Rater, known: Sequence[_Answer]) -> tuple[Share, ...]:
 def _by_confidence(known: Sequence[_Answer]) -> tuple[Share, ...]:
     shares = [_share(str(number), [a for a in known if a.confidence == number]) for number in range(1, 6)]
     return tuple(share for share in shares if share.of)
+
+
+def _choose_told(shares: Sequence[Share]) -> tuple[Share, ...]:
+    """Return the shares that tell of no single answer, and of these so many that the sum of the others does not either."""
+    told = sorted(filter(_tells_of_none, shares), key=lambda share: share.of)
+    while told:
+        others = [share for share in shares if share not in told]
+        rest = Share("", sum(share.right for share in others), sum(share.of for share in others))
+        if not others or _tells_of_none(rest):
+            break
+        told.pop(0)
+    return tuple(share for share in shares if share in told)
+
+
+def _tells_of_none(share: Share) -> bool:
+    return share.of >= FEW and 0 < share.right < share.of
 
 
 def _share(name: str, answers: Sequence[_Answer]) -> Share:

@@ -100,12 +100,15 @@ def delete_draft(study: Study) -> None:
 
 @transaction.atomic
 def duplicate(study: Study, by: Actor = None) -> Study:
-    """A new draft with the same document and the same imported items, and nobody's ratings. Its seed is the same."""
+    """A new draft with the same document and the same imported items, and nobody's ratings. Its seed is the same.
+
+    Who imported an item, and when, stays: they know where it came from.
+    """
     document = {**study.protocol, **_free_name(study), "guide": study.guide}
     copy = create_study(protocols.stored(document), by)
     imported = list(study.imported_items.all())
     for row in imported:
-        row.pk, row._state.adding, row.study, row.by = None, True, copy, by
+        row.pk, row._state.adding, row.study, row.by = None, True, copy, row.by or by
     ImportedItem.objects.bulk_create(imported, batch_size=500)
     log(copy, "duplicated", by, f"from {study.slug}")
     return copy
@@ -126,7 +129,8 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
     left_out = f"; {counted(filled.left_out, 'item')} of unblinded studies left out" if filled.left_out else ""
-    detail = f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}{left_out}"
+    shown = f"; {counted(filled.shown, 'item')} of episodes that stand in unblinded studies" if filled.shown else ""
+    detail = f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}{left_out}{shown}"
     _move(study, "open", "opened", by, detail, opened_at=timezone.now())
 
 

@@ -4,27 +4,31 @@ It is done whenever somebody gains the right to read: a seat is taken, a study i
 study, a closed study is opened again. What a rater was shown stays theirs; the blinding audit then says so.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
+from uuid import UUID
 
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
 from ratings import claiming, designs, readable_elsewhere, redealing
-from ratings.models import Assignment, Rater, Study, StudyEvent
+from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
 from ratings.models.answers import FIRST
 from ratings.stats.nouns import counted
 
 
 class TakenBack(NamedTuple):
-    """How many items were taken back from whom, and how many of those ratings nobody else may give."""
+    """How many items were taken back from raters, how many ratings nobody else may give, and of how many cases of a
+    crossover one version was taken back and the other was shown before."""
 
-    by_label: dict[str, int]
-    left: int
+    items: int
+    left: int = 0
+    incomplete: int = 0
 
 
-NOTHING = TakenBack({}, 0)
+NOTHING = TakenBack(0)
 
 
 @transaction.atomic
@@ -43,16 +47,10 @@ def take_back_readable(study: Study, seats: Iterable[Rater] | None = None) -> Ta
     rows = [row for seat in chosen if seat.pk in readable for row in _list_unshown(study, seat, readable[seat.pk])]
     if not rows:
         return NOTHING
-    labels = {seat.pk: seat.label for seat in chosen}
-    items = {(labels[row.rater_id], row.item_id) for row in rows}
-    by_label = {label: len([1 for one, _ in items if one == label]) for label in sorted({one for one, _ in items})}
-    moved = _give_up(study, chosen, rows)
-    taken = TakenBack(by_label, moved)
-    for label, count in by_label.items():
-        StudyEvent.objects.create(study=study, kind="taken back", detail=_describe(label, count))
-    if taken.left:
-        told = f"{counted(taken.left, 'place')} left until another seat is added"
-        StudyEvent.objects.create(study=study, kind="taken back", detail=told)
+    items = {(row.rater_id, row.item_id) for row in rows}
+    incomplete = _count_incomplete(rows) if designs.is_crossover(study) else 0
+    taken = TakenBack(len(items), _give_up(study, chosen, rows), incomplete)
+    StudyEvent.objects.create(study=study, kind="taken back", detail=_describe(taken))
     return taken
 
 
@@ -72,13 +70,21 @@ def take_back_from(user: User) -> None:
 def _list_unshown(study: Study, seat: Rater, items: Collection[int]) -> list[Assignment]:
     """Return this seat's assignments of these items that were not shown, locked.
 
-    A case of a crossover stays whole: it is left alone if either version was shown.
+    Of a case of a crossover both versions are meant, whichever can be read. If one was shown, the other is returned.
     """
     rows = seat.assignments.filter(item__in=items)
     if designs.is_crossover(study):
-        shown = seat.assignments.exclude(redealing.UNSERVED).values("pair")
-        rows = rows.exclude(pair__in=shown)
+        rows = seat.assignments.filter(pair__in=ItemSource.objects.filter(item__in=items).values("pair"))
     return list(rows.select_for_update(of=("self",)).filter(redealing.UNSERVED).order_by("pk"))
+
+
+def _count_incomplete(rows: Iterable[Assignment]) -> int:
+    """Count the cases of which these raters were shown one version, the other being among these assignments."""
+    pairs: dict[int, set[UUID]] = defaultdict(set)
+    for row in rows:
+        pairs[row.rater_id].add(row.pair)
+    shown = Assignment.objects.filter(rater__in=pairs).exclude(redealing.UNSERVED)
+    return sum(pair in pairs[rater] for rater, pair in shown.values_list("rater_id", "pair"))
 
 
 def _give_up(study: Study, seats: Collection[Rater], rows: Collection[Assignment]) -> int:
@@ -99,5 +105,11 @@ def _give_up(study: Study, seats: Collection[Rater], rows: Collection[Assignment
     return left
 
 
-def _describe(label: str, count: int) -> str:
-    return f"{label}, who can read {counted(count, 'item')} in another study or in the laboratory: not dealt to them"
+def _describe(taken: TakenBack) -> str:
+    """Say so without a rater's code and without the other study: either could tie the code to a name."""
+    parts = [f"{counted(taken.items, 'item')} not dealt to raters who can read them elsewhere"]
+    if taken.incomplete:
+        parts.append(f"{counted(taken.incomplete, 'case')} of the crossover incomplete")
+    if taken.left:
+        parts.append(f"{counted(taken.left, 'place')} left until another seat is added")
+    return "; ".join(parts)

@@ -13,7 +13,9 @@ from ratings.stats.nouns import counted
 def checks(study: Study) -> list[Check]:
     """Return the check. It measures how many items stand in unblinded studies, and states whether the document allows it.
 
-    Other studies are not named: whoever reads this certificate may have no role in them.
+    It counts apart the items of episodes that stand in unblinded studies of the other kind: steps of a record of evidence,
+    or records of a step. Other studies are not named: whoever reads this certificate may have no role in them. Nor are
+    raters' codes: with the members of those studies they would tell whose a code is.
     """
     items = dict(Item.objects.filter(study=study).values_list("pk", "pair_sha256"))
     known = readable_elsewhere.find_unblinded_pairs(but=study)
@@ -24,6 +26,7 @@ def checks(study: Study) -> list[Check]:
     check.measured = {
         "items": len(items),
         "items_in_unblinded_studies": sum(pair in known for pair in items.values()),
+        "items_of_episodes_in_unblinded_studies": readable_elsewhere.count_of_episodes_shown(study),
         "allowed": designs.protocol_of(study).allow_unblinded,
     }
     check.saw(_find_leaks(study), looked_at=len(items))
@@ -41,10 +44,9 @@ def _find_leaks(study: Study) -> list[Leak]:
     )
     for rater, item in held.order_by().values_list("rater_id", "item_id"):
         own[rater].add(item)
-    leaks = []
-    for seat in seats:
-        mine = own[seat.pk]
-        if both := mine & readable.get(seat.pk, set()):
-            what = f"{len(both)} of {counted(len(mine), 'item')} can be read by the same account elsewhere, with their source"
-            leaks.append(Leak(f"rater {seat.label}", what))
-    return leaks
+    both = {seat: own[seat] & items for seat, items in readable.items() if own[seat] & items}
+    if not both:
+        return []
+    given = sum(len(own[seat]) for seat in both)
+    what = f"{sum(map(len, both.values()))} of {counted(given, 'item')} can be read by the same account elsewhere, with their source"
+    return [Leak(counted(len(both), "rater"), what)]

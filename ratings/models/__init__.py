@@ -3,7 +3,7 @@
 from ratings.models.analyses import Analysis, Benchmark, Drawing, MachineRater, MachineRating
 from ratings.models.answers import Assignment, Draft, FirstLook, PracticeAnswer, Rating, RatingEvent
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
-from ratings.models.people import Invitation, Membership, Rater, RaterProfile, SignInLink
+from ratings.models.people import Invitation, Membership, Rater, RaterProfile, RightsPeriod, SignInLink
 from ratings.models.sessions import BrowserSession
 from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVersion, Study, StudyEvent
 from ratings.models.tokens import ApiToken
@@ -34,6 +34,7 @@ __all__ = [
     "RaterProfile",
     "Rating",
     "RatingEvent",
+    "RightsPeriod",
     "SignInLink",
     "Study",
     "StudyEvent",

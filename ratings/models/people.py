@@ -27,6 +27,32 @@ class Membership(models.Model):
         return f"{self.get_role_display()} of {self.study}"
 
 
+class RightsPeriod(models.Model):
+    """Since when an account is or was staff or superuser, and until when: what was read under a right stays known.
+
+    Written by `ratings.rights` whenever an account is saved. Accounts changed by an SQL update have no row for it.
+    """
+
+    STAFF, SUPERUSER = "staff", "superuser"
+    RIGHTS = [(STAFF, STAFF), (SUPERUSER, SUPERUSER)]
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="rights_periods")
+    right = models.CharField(max_length=9, choices=RIGHTS)
+    began_at = models.DateTimeField(default=timezone.now)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["user", "began_at", "pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "right"], condition=Q(ended_at__isnull=True), name="rights_period_one_open"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.right} since {self.began_at:%Y-%m-%d %H:%M}"
+
+
 class Rater(models.Model):
     """A seat in a study under a pseudonymous label. `user` is empty until somebody takes it, and for raters that are
     simulated or whose ratings were collected elsewhere, which are called so wherever they show."""

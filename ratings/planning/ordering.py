@@ -37,17 +37,18 @@ def lay_out(
     share: float,
     distance: int,
     rng: random.Random,
+    never: Collection[str] = (),
 ) -> list[tuple[str, int]]:
     """What comes after what was `served`: keys with their occasion.
 
-    `again` are those served on both occasions. Of all a rater's items this share comes twice, as far as there is room
+    `again` are those served on both occasions, `never` those that must not come a second time. Of all a rater's items this share comes twice, as far as there is room
     for `distance` others in between.
     """
     firsts = [*served, *(item.key for item in spread(own, rng))]
     due = int(share * len(firsts) + 0.5) - len(again)
     points = range(max(len(served), distance + 1), len(firsts) + 1)
     chosen: dict[int, str] = {}
-    twice = set(again)
+    twice = {*again, *never}
     for point in rng.sample(points, len(points)):
         if len(chosen) >= due:
             break

@@ -67,13 +67,13 @@ def stocked(study: Study) -> dict[str, Any]:
     """What a draft needs and what the pool holds of it, which takes a while where the pool is large."""
     needed = needs(study)
     if needed["problems"]:
-        return {**needed, "stock": [], "short": False, "waiting": False, "unplannable": "", "left_out": 0}
-    stock, left_out = pool.take_stock(protocols.stored(study.protocol), study)
+        return {**needed, "stock": [], "short": False, "waiting": False, "unplannable": "", "left_out": 0, "shown": 0}
+    stock, left_out, shown = pool.take_stock(protocols.stored(study.protocol), study)
     missing = [one for one in stock if not one.enough]
     waiting = any(one.unvetted or one.held for one in missing)
     unplannable = "" if missing or not needed["sizes"].items else _unplannable(study)
     told = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
-    return {**needed, **told, "left_out": left_out}
+    return {**needed, **told, "left_out": left_out, "shown": shown}
 
 
 def _unplannable(study: Study) -> str:

@@ -328,41 +328,65 @@ def answer(seat: Rater, position: int, verdict: bool | None, confidence: int | N
 
 @pytest.fixture
 def judged() -> Rater:
-    """Seven items: two obvious errors (one found), two subtle (none found), one genuine called plausible, one whose
-    truth nobody knows, one not judged. The first and the third came again: the first alike, the third not."""
-    study = open_study(items=7, feedback=True)
+    """Twenty items: six obvious errors (four found), six subtle (one found), six genuine (five called plausible), one whose
+    truth nobody knows, one not judged. Two came again: the first alike, the third not."""
+    study = open_study(items=20, feedback=True)
     seat = first_seat(study)
     none, obvious, subtle = (name for name, _ in PERTURBATIONS)
-    wrong = [(False, obvious), (False, obvious), (False, subtle), (False, subtle)]
-    with_truths(study, [*wrong, (True, none), (None, none), (True, none)])
-    for position, (verdict, confidence) in enumerate(
-        [(False, 5), (True, 2), (True, 5), (True, 3), (True, 5), (False, 1), (None, None)], start=1
-    ):
-        answer(seat, position, verdict, confidence)
+    known = [(False, obvious)] * 6 + [(False, subtle)] * 6 + [(True, none)] * 6
+    with_truths(study, [*known, (None, none), (True, none)])
+    verdicts = [False] * 4 + [True] * 2 + [False] + [True] * 5 + [True] * 5 + [False]
+    for position, verdict in enumerate(verdicts, start=1):
+        answer(seat, position, verdict, 5 if position % 2 else 3)
+    answer(seat, 19, False, 1)
+    answer(seat, 20, None, None)
     answer(seat, 1, False, 4, occasion=2)
-    answer(seat, 3, False, 4, occasion=2)
+    answer(seat, 3, True, 4, occasion=2)
     become(study, "unblinded")
-    seat.refresh_from_db()
     return Rater.objects.select_related("study").get(pk=seat.pk)
 
 
 def test_the_result_counts_what_was_found_by_kind_and_by_confidence(judged: Rater) -> None:
     result = results.own_result(judged)
     assert [(share.name, share.right, share.of) for share in result.kinds] == [
-        ("obvious errors found", 1, 2),
-        ("subtle errors found", 0, 2),
-        ("outcomes without a planted error, called plausible", 1, 1),
+        ("obvious errors found", 4, 6),
+        ("subtle errors found", 1, 6),
+        ("outcomes without a planted error, called plausible", 5, 6),
     ]
-    # 5: the first right, the third wrong, the fifth right; the second occasion is in none of these.
-    assert [tuple(share) for share in result.confidence] == [("2", 0, 1), ("3", 0, 1), ("5", 2, 3)]
+    # Odd positions with 5, even ones with 3; the second occasion is in none of these.
+    assert [tuple(share) for share in result.confidence] == [("3", 4, 9), ("5", 6, 9)]
+    assert result.total is not None and tuple(result.total)[1:] == (10, 18) and not result.left_out
     assert result.same_again is not None and tuple(result.same_again)[1:] == (1, 2)
     assert (result.unknown, result.not_judged) == (1, 1)
+
+
+def test_no_number_of_the_result_tells_whether_one_answer_was_right(client: Client, judged: Rater) -> None:
+    """Of one answer, of few, of all or none right; nor can such a number be reckoned from the others."""
+    Rating.objects.filter(assignment__rater=judged, assignment__position=2).update(confidence=1)
+    result = results.own_result(judged)
+    assert [share.name for share in result.confidence] == ["5"]  # with "3" the answer with 1 would be the rest
+    assert result.left_out and len(result.kinds) == 3
+    page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
+    assert "1 of 1" not in page and "they would tell of single items" in page
+    subtle = Rating.objects.filter(assignment__rater=judged, assignment__position=7)
+    subtle.update(verdict=True)
+    result = results.own_result(judged)
+    # No subtle error was found: neither that is told nor all the others, of which it would be the rest.
+    assert [share.name for share in result.kinds] == ["outcomes without a planted error, called plausible"]
+
+
+def test_of_too_few_answers_nothing_is_told(client: Client, judged: Rater) -> None:
+    Rating.objects.filter(assignment__rater=judged, assignment__position__gt=4, assignment__occasion=1).delete()
+    result = results.own_result(judged)
+    assert result.total is None and result.kinds == () == result.confidence and result.left_out
+    page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
+    assert "There are too few answers to tell" in page and " of 4" not in page
 
 
 def test_the_raters_own_result_is_shown_to_them_alone(client: Client, judged: Rater) -> None:
     page = signed_in(client, judged).get(f"{base(judged)}result/")
     assert page.status_code == 200
-    assert "1 of 2" in page.content.decode() and "elsewhere" not in page.content.decode()
+    assert "4 of 6" in page.content.decode() and "elsewhere" not in page.content.decode()
     other = judged.study.raters.exclude(pk=judged.pk).get()
     assert signed_in(client, other).get(f"{base(judged)}result/").status_code == 404
     assert "My result" in signed_in(client, judged).get("/rate/").content.decode()
@@ -385,7 +409,7 @@ def test_there_is_no_result_where_the_study_does_not_tell(client: Client, judged
 
 def test_work_that_came_too_late_to_count_is_not_in_the_result(judged: Rater) -> None:
     judged.assignments.filter(position=1).update(surplus=True, slot=None)
-    assert tuple(results.own_result(judged).kinds[0])[1:] == (0, 1)
+    assert tuple(results.own_result(judged).kinds[0])[1:] == (3, 5)
 
 
 # ---------------------------------------------------------------- own answers as a file

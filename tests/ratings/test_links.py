@@ -215,11 +215,15 @@ def test_an_analyst_of_the_study_cannot_take_a_seat_in_it(client: Client) -> Non
     Membership.objects.create(study=study, user=analyst, role="analyst")
     client.force_login(analyst)
     token = inviting.invite(seats.seat(study), email="ann@example.org")
-    assert "signs ann out" in client.get(f"/r/{token}/").content.decode()
+    for visitor in (client, Client()):  # signed out they would be somebody new, who can read as much
+        page = visitor.get(f"/r/{token}/")
+        assert page.status_code == 410 and "has or had part in this study" in page.content.decode()
+        assert seats.accept(visitor, token).status_code == 410
     with pytest.raises(studies.StudyError):
         joining.accept(joining.find(token), analyst, joining.Joining())
-    assert seats.accept(Client(), token).status_code == 302  # a stranger with that link is somebody new
-    assert seats.seat(study).user != analyst
+    told = inviting.invite(seats.seat(study))  # without an address
+    assert "signs ann out" in client.get(f"/r/{told}/").content.decode()
+    assert seats.seat(study).user is None
 
 
 @pytest.mark.parametrize("past", ["analyst", "renamed", "looked", "made it", "paused it"])
@@ -270,9 +274,9 @@ def test_a_mailed_link_finds_the_account_of_its_address(client: Client) -> None:
 def test_a_mailed_link_never_opens_the_account_of_staff(client: Client) -> None:
     User.objects.create_user("boss", email="boss@example.org", is_staff=True)
     seat = seats.seat()
-    seats.accept(client, inviting.invite(seat, email="boss@example.org"))
+    assert seats.accept(client, inviting.invite(seat, email="boss@example.org")).status_code == 410
     seat.refresh_from_db()
-    assert not seat.user.is_staff and seat.user.email == ""  # the address stays with its owner
+    assert seat.user is None and User.objects.count() == 1  # nor makes them a new one
 
 
 def test_who_is_told_a_link_by_an_admin_gets_a_new_account_and_no_address(client: Client) -> None:

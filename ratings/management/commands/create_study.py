@@ -83,10 +83,14 @@ def _warnings(study: Study, raters: int | None) -> list[str]:
 
 
 def _tell_left_out(study: Study) -> list[str]:
-    """How many items cannot be drawn because people can read them in another study."""
-    left_out = pool.take_stock(protocols.stored(study.protocol), study).left_out
-    told = f"Left out: {counted(left_out, 'item')} that stand in an unblinded study, themselves or in another version"
-    return [f"{told} (allow_unblinded)"] if left_out else []
+    """How many items cannot be drawn because people can read them in another study, and whose episode they can read."""
+    stock = pool.take_stock(protocols.stored(study.protocol), study)
+    told = f"Left out: {counted(stock.left_out, 'item')} that stand in an unblinded study, themselves or in another version"
+    lines = [f"{told} (allow_unblinded)"] if stock.left_out else []
+    told = (
+        f"Not left out: {counted(stock.shown, 'item')} of episodes that stand in an unblinded study of the other kind"
+    )
+    return lines + ([told] if stock.shown else [])
 
 
 def _said(line: empty_cells.Line) -> str:

@@ -1,0 +1,64 @@
+"""Periods of staff and superuser rights, recorded whenever an account is saved, by whatever page or command.
+
+Whoever gains a right can read where items come from: what they were to rate and have not been shown is taken back at once.
+"""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from ratings.models import RightsPeriod
+
+_FLAGS = {"is_staff": RightsPeriod.STAFF, "is_superuser": RightsPeriod.SUPERUSER}
+
+
+class Period(NamedTuple):
+    """A right, since when, and until when; None: still."""
+
+    right: str
+    began_at: datetime
+    ended_at: datetime | None
+
+
+def note_rights(
+    instance: User, raw: bool = False, update_fields: Collection[str] | None = None, **kwargs: object
+) -> None:
+    """Record what changed; a receiver of `post_save`. A save that leaves the flags out costs nothing."""
+    if raw or (update_fields is not None and not _FLAGS.keys() & set(update_fields)):
+        return
+    with transaction.atomic():
+        gained = [right for flag, right in _FLAGS.items() if _note(instance, right, bool(getattr(instance, flag)))]
+        if gained:
+            from ratings import taking_back  # it reads this module
+
+            taking_back.take_back_from(instance)
+
+
+def find_periods(accounts: Mapping[int, User]) -> dict[int, list[Period]]:
+    """Return the periods of these accounts, by account. One query.
+
+    A right that an account has and of which there is no open row counts since the account exists.
+    """
+    found: dict[int, list[Period]] = {}
+    rows = RightsPeriod.objects.filter(user__in=accounts).values_list("user_id", "right", "began_at", "ended_at")
+    for user, right, began_at, ended_at in rows:
+        found.setdefault(user, []).append(Period(right, began_at, ended_at))
+    for user, account in accounts.items():
+        noted = {one.right for one in found.get(user, ()) if one.ended_at is None}
+        for flag, right in _FLAGS.items():
+            if getattr(account, flag) and right not in noted:
+                found.setdefault(user, []).append(Period(right, account.date_joined, None))
+    return found
+
+
+def _note(user: User, right: str, has: bool) -> bool:
+    """Begin or end a period. Return whether the right is new."""
+    if has:
+        values: dict[str, Any] = {"user": user, "right": right, "ended_at": None}
+        return RightsPeriod.objects.get_or_create(**values)[1]
+    RightsPeriod.objects.filter(user=user, right=right, ended_at=None).update(ended_at=timezone.now())
+    return False

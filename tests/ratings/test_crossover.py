@@ -21,10 +21,12 @@ from ratings import (
     exports,
     rating_imports,
     recalling,
+    redealing,
     seating,
     serving,
     simulated,
     studies,
+    taking_back,
 )  # fmt: skip
 from ratings.audit import orders
 from ratings.models import Assignment, Rater, Rating, Study
@@ -217,6 +219,43 @@ def test_a_late_rater_gets_both_sessions_and_a_withdrawn_one_leaves_places_for_t
     slots = Assignment.objects.filter(rater=late).values_list("slot", flat=True)
     assert all(slot and slot <= study.ratings_per_item for slot in slots)
     assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.slots_of_items.find())
+
+
+def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> None:
+    """Cases are taken back from a rater who was made staff; when they are not, what others leave is not theirs by halves."""
+    study = crossed_over(allow_unblinded=True)
+    first, second, third = (factories.seat(study) for _ in range(3))
+    answer(first.assignments.order_by("position")[0])
+    User.objects.filter(pk=first.user_id).update(is_staff=True)
+    assert taking_back.take_back_readable(study).by_label == {"R01": 14}
+    User.objects.filter(pk=first.user_id).update(is_staff=False)
+    dealt = seating.withdraw(second)
+    assert dealt == redealing.Dealt(0, 14 + 16)
+    assert "0 places dealt to others; 30 places left until another seat is added" in study.events.last().detail
+    assert sorted(first.assignments.values_list("session", flat=True)) == [1, 2], (
+        "the case that was begun, and no other"
+    )
+    studies.close(study)
+    studies.reopen(study)
+    assert first.assignments.count() == 2 and third.assignments.count() == 16
+    assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.meetings.find())
+    late = seating.add_seats(study, 1)[0]
+    sessions = [sorted(own) for (rater, _), own in readings(study).items() if rater == late.label]
+    assert sessions == [[1, 2]] * 8
+
+
+def test_a_new_order_leaves_each_item_in_its_session() -> None:
+    study = crossed_over()
+    seat = factories.seat(study)
+    answer(seat.assignments.order_by("position")[0])
+    before = dict(seat.assignments.values_list("item_id", "session"))
+    old = list(seat.assignments.order_by("position").values_list("item_id", flat=True))
+    redealing.lay_out(study, [seat.pk])
+    order = list(seat.assignments.order_by("position").values_list("item_id", "session", "position"))
+    assert [item for item, _, _ in order] != old and order[0][0] == old[0]
+    assert [session for _, session, _ in order] == [1] * 8 + [2] * 8
+    assert {item: session for item, session, _ in order} == before
+    assert [position for _, _, position in order] == list(range(1, 17))
 
 
 def test_items_and_ratings_from_elsewhere_are_refused_with_what_to_do_instead() -> None:

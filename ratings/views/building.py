@@ -70,6 +70,7 @@ def new_study(request: StaffRequest) -> HttpResponse:
         "at": STEPS[0],
         "stock": stock.lines if stock else None,
         "left_out": stock.left_out if stock else 0,
+        "alike": stock.alike if stock else None,
         "checked": checked,
     }
     return render(request, "ratings/study_new.html", context, status=422 if sent.errors else 200)

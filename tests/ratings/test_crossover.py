@@ -1,5 +1,6 @@
 """Crossover studies: two conditions, two sessions, a washout between; versions of one pair never in one session."""
 
+import json
 import uuid
 from collections import Counter, defaultdict
 from datetime import timedelta
@@ -10,6 +11,7 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -19,6 +21,7 @@ from ratings import (
     auditing,
     crossover,
     exports,
+    planning,
     rating_imports,
     recalling,
     redealing,
@@ -28,9 +31,14 @@ from ratings import (
     studies,
     taking_back,
 )  # fmt: skip
+from ratings.analyses import document as results
+from ratings.analyses import reading
+from ratings.analyses.filters import Filters
+from ratings.analyses.tables import records
+from ratings.archive import results_files
 from ratings.audit import orders
 from ratings.models import Assignment, Rater, Rating, Study
-from ratings.planning import PlanError
+from ratings.planning import Candidate, PlanError
 from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
 from ratings.verifying import assignments as verifying
@@ -126,6 +134,91 @@ def test_a_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
     for item in study.items.select_related("source"):
         by_pair[item.source.pair].append(item.source.perturbation)
     assert Counter(map(tuple, map(sorted, by_pair.values()))) == {("none", "obvious"): 4, ("none", "subtle"): 4}
+
+
+def steps_of_two_casts(transitions: int, alike: int) -> list[dict[str, Any]]:
+    """Steps of two casts on the same materials; on `alike` of them both have the identical outcome."""
+    first, second = factories.episode("caffeine"), factories.episode("caffeine", OTHER)
+    for number in range(1, transitions + 1):
+        one = factories.transition(first, number)
+        two = factories.transition(second, number)
+        two.step = one.step if number <= alike else two.step
+        two.save(update_fields=["step"])
+    return [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
+
+
+LEFT_OUT = "6 of 10 cases left out, on which both sources gave the identical outcome; what is compared are cases on which they differ"
+
+
+def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_before_and_at_opening(
+    tmp_path, capsys
+) -> None:
+    asked = factories.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
+    study = studies.create_study(studies.read_protocol(asked))
+    staff = Client()
+    staff.force_login(User.objects.create_superuser("chief"))
+    page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
+    assert "6 of 10 cases left out: both sources gave the identical outcome there." in page
+    assert "6 of 10 cases left out" in staff.get(reverse("ratings:matrix", args=[study.slug])).content.decode()
+    plan = staff.get(reverse("ratings:plan_json", args=[study.slug])).json()
+    assert (plan["items"], plan["identical_cases"], plan["cases"]) == (8, 6, 10)
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps({**asked, "name": "Another"}))
+    call_command("create_study", file)
+    assert LEFT_OUT in capsys.readouterr().out
+    studies.open_study(study)
+    assert study.events.get(kind="opened").detail.endswith(LEFT_OUT)
+
+
+def test_too_few_steps_on_which_two_sources_differ_says_how_many_are_identical() -> None:
+    sources = steps_of_two_casts(10, alike=8)
+    with pytest.raises(PlanError, match=r"the pool holds 2, and 8 more on which the two are identical, which compare"):
+        factories.open_study(**document("sources", sources=sources))
+
+
+def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -> None:
+    """A replicate that says what the other source says leaves the one that does not."""
+    same, other = (("a", "1"), ("b", "1")), (("b", "2"), ("c", "1"))
+    pool = [Candidate(f"{cast}{content}{pair}", (cast, "none"), pair, content, "e", "Mix")
+            for pair, kinds in (("p", same), ("q", (*same, *other))) for cast, content in kinds]  # fmt: skip
+    first = {("b", "none"): ("a", "none")}
+    [(one, two)] = planning.choose_cases(pool, first, {("b", "none"): 1}, 1)
+    assert (one.pair, one.content, two.content) == ("q", "1", "2")
+    assert planning.count_alike(pool, first) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "more", "names"),
+    [
+        ("sources", {"sources": [{"cast": c, "perturbation": "none", "count": 4} for c in ("offline", OTHER)]},
+         ("offline", OTHER)),
+        ("sources", {"sources": []}, ("m1", "m2")),
+        ("twins", {}, ("original", "twin")),
+        ("twins", {"sources": []}, ("original", "twin, subtle error")),
+        ("screens", {"display": {"layouts": ["plain", "balance"]}}, ("layout: plain", "layout: balance")),
+        ("screens", {"display": {"layouts": ["plain"], "context": [False, True]}},
+         ("goal and earlier steps: no", "goal and earlier steps: yes")),
+    ],
+)  # fmt: skip
+def test_the_two_conditions_have_names_that_tell_which_is_which(conditions, more, names) -> None:
+    protocol = studies.read_protocol(factories.protocol(**document(conditions, **more)))
+    asked = [(source.cast, source.perturbation) for source in protocol.sources]
+    imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
+    assert crossover.name_conditions(protocol, asked or imported) == names
+
+
+def test_results_and_archive_call_the_conditions_by_name() -> None:
+    study = crossed_over(washout_days=0)
+    assert crossover.find_names(study) == ("original", "twin")
+    simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
+    factories.unblinded(study, User.objects.create_superuser("chief"))
+    made = results.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=1, resamples=50)
+    rows = [row for row in records(made["tables"]["contrasts"]) if row["family"] == "conditions"]
+    assert rows and {(row["first"], row["second"]) for row in rows} == {("original", "twin")}
+    judged = reading.read(Study.objects.get(pk=study.pk), Filters()).table
+    entries = results_files.of(made, judged, crossover.find_conditions(study), crossover.find_names(study))
+    says = next(entry.says for entry in entries if entry.name == "imrmc/conditions.imrmc")
+    assert "(condition 1: original; condition 2: twin)" in says
 
 
 def test_a_pool_with_too_few_pairs_says_how_many_there_are() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import empty_cells, inviting, mailing, pool, protocols, studies
+from ratings import crossover, empty_cells, inviting, mailing, pool, protocols, studies
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
@@ -83,10 +83,11 @@ def _warnings(study: Study, raters: int | None) -> list[str]:
 
 
 def _tell_left_out(study: Study) -> list[str]:
-    """How many items cannot be drawn because people can read them in another study."""
-    left_out = pool.take_stock(protocols.stored(study.protocol), study).left_out
+    """Say how many items people can read in another study, and on how many steps two sources are the same."""
+    _, left_out, alike = pool.take_stock(protocols.stored(study.protocol), study)
+    same = crossover.say_alike(alike)
     told = f"Left out: {counted(left_out, 'item')} that stand in an unblinded study, themselves or in another version"
-    return [f"{told} (allow_unblinded)"] if left_out else []
+    return [*([f"{told} (allow_unblinded)"] if left_out else []), *([same] if same else [])]
 
 
 def _said(line: empty_cells.Line) -> str:

@@ -360,6 +360,26 @@ def test_a_table_says_small_p_values_and_our_own_names_as_people_do() -> None:
     ]  # fmt: skip
 
 
+def test_a_table_of_contrasts_is_whole_and_grouped_by_family() -> None:
+    names = ("family", "first", "quantity", "p_holm", "shared_items", "reason")
+    kinds = ("text", "text", "text", "number", "count", "text")
+    columns = [{"name": n, "title": n, "meaning": f"what {n} is", "kind": k} for n, k in zip(names, kinds, strict=True)]
+    rows = [["experiments", f"E{at}", "rate", 0.01 if at < 2 else 0.4, None, ""] for at in range(70)]
+    rows += [["raters", "<b>R1</b>", "rate", 0.05, 4, "few"], ["experiments", "E70", "rate", None, None, ""]]
+    shown = grid({"title": "T", "columns": columns, "rows": rows, "notes": ["a note"]})
+    assert [(one.name, len(one.rows), one.clear) for one in shown.groups] == [("experiments", 71, 2), ("raters", 1, 0)]
+    assert shown.total == 72 and not shown.rows
+    # A column in which a family has nothing to say is not in its table.
+    assert [head.title for head in shown.groups[0].heads] == ["first", "quantity", "p_holm"]
+    assert [head.title for head in shown.groups[1].heads] == ["first", "quantity", "p_holm", "shared_items", "reason"]
+    table = {"title": "T", "columns": columns, "rows": rows, "notes": ["a note"]}
+    page = render_to_string("ratings/_result_table.html", {"table": table})
+    assert all(f"<bdi>E{at}</bdi>" in page for at in range(71)) and "&lt;b&gt;R1&lt;/b&gt;" in page
+    assert re.search(r"Experiments <span class=\"muted\">\(71; 2 with Holm.s p below .05\)</span>", page)
+    assert re.search(r"Raters <span class=\"muted\">\(1\)</span>", page)
+    assert page.count("a note") == 1 and page.count("what reason is") == 1 and "rows; the CSV" not in page
+
+
 def test_sealed_the_planning_lines_say_what_they_are_of(staff: Client, ada: User) -> None:
     page = text(staff.get(at("study", rated(ada))))
     start = page.index("What more ratings would give")

@@ -11,6 +11,8 @@ register = template.Library()
 
 MOST = 60  # rows on a page; the file has them all
 GROUPED_BY = "family"  # a first column of this name makes groups, which are folded and whole
+_SIDES = ("first", "second", "quantity")  # name a row together
+_TELLING = ("difference", "low", "p", "p_holm")  # stand next to its name: a phone has room for few
 ADJUSTED, LEVEL = "p_holm", 0.05
 _ENDS: Mapping[str, tuple[str, str]] = {
     "low": ("high", "95% interval"),
@@ -105,15 +107,29 @@ def _groups(rows: Sequence[Sequence[Any]], columns: Sequence[Mapping[str, str]])
     """Return the rows by what the first column says, each group with the columns in which it has something to say."""
     names = [column["name"] for column in columns]
     adjusted = names.index(ADJUSTED) if ADJUSTED in names else None
-    parts = _parts(columns)[1:]
+    parts = sorted(
+        _parts(columns)[1:], key=lambda part: (part.name not in _SIDES) + (part.name not in (*_SIDES, *_TELLING))
+    )
+    joined = [part for part in parts if part.name in _SIDES]
     found = []
     for name in dict.fromkeys(row[0] for row in rows):
         own = [row for row in rows if row[0] == name]
         clear = (
             None if adjusted is None else sum(1 for row in own if row[adjusted] is not None and row[adjusted] < LEVEL)
         )
-        found.append(Group(str(name), *_shown(own, parts, len(own)), clear))
+        heads, cells = _shown(own, parts, len(own))
+        if len(joined) == len(_SIDES) and heads[: len(_SIDES)] == [part.head for part in joined]:
+            told = f"the first side less the second, and of what; {joined[-1].head.meaning}"
+            heads = [Head("Contrast", told, False), *heads[len(_SIDES) :]]
+            cells = [[_name_contrast(line[: len(_SIDES)], heads[0].title), *line[len(_SIDES) :]] for line in cells]
+        found.append(Group(str(name), heads, cells, clear))
     return found
+
+
+def _name_contrast(sides: Sequence[Cell], label: str) -> Cell:
+    """Return the name of a row in one cell, which stays in sight while the numbers beside it move."""
+    first, second, quantity = (cell.text for cell in sides)
+    return Cell(f"{first} less {second}, {quantity}", label, False)
 
 
 def _shown(rows: Sequence[Sequence[Any]], every: Sequence[_Part], most: int) -> tuple[list[Head], list[list[Cell]]]:

@@ -4,7 +4,7 @@ Conditions are two sources, originals and twins, or two screens. For screens eac
 screen, under one pair: so an item has one condition whatever is compared, and a rater one reading of each.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.db.models import Max
@@ -13,9 +13,10 @@ from django.db.models.functions import Coalesce, Greatest
 from ratings import designs, planning
 from ratings.found import Found
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
-from ratings.planning import Arm, PlanError, Planned
+from ratings.planning import Alike, Arm, PlanError, Planned
 from ratings.planning.nouns import Source
 from ratings.protocols import StudyProtocol
+from ratings.stats.nouns import counted
 
 SCREENS = (1, 2)
 
@@ -23,8 +24,7 @@ SCREENS = (1, 2)
 def choose(every: Sequence[Found], protocol: StudyProtocol) -> list[Found]:
     """Return the items of a crossover: both versions of each case, imported items among them. PlanError if too few."""
     imported = [found for found in every if found.origin.get("imported_id")]
-    known = {found.candidate.content for found in imported}
-    stock = {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
+    stock = _stock(every)
     wanted = {(source.cast, source.perturbation): source.count for source in protocol.sources}
     candidates = [found.candidate for found in stock.values()]
     if protocol.conditions == "screens":
@@ -40,6 +40,29 @@ def choose(every: Sequence[Found], protocol: StudyProtocol) -> list[Found]:
     return [stock[version.key] for version in taken] + imported
 
 
+def count_alike(every: Sequence[Found], protocol: StudyProtocol) -> Alike:
+    """Return how many cases a crossover of sources leaves out because both gave the identical outcome, of how many they have."""
+    if protocol.conditions != "sources":
+        return Alike()
+    return planning.count_alike((found.candidate for found in _stock(every).values()), _first_of(protocol))
+
+
+def say_alike(alike: Alike) -> str:
+    """Return in words how many cases are left out and what the comparison is then of; "" where none is."""
+    if not alike.cases:
+        return ""
+    return (
+        f"{alike.cases} of {counted(alike.of, 'case')} left out, on which both sources gave the identical outcome; what is "
+        "compared are cases on which they differ"
+    )
+
+
+def _stock(every: Sequence[Found]) -> dict[str, Found]:
+    """Return what may be drawn from the pool, by key: what reads as no imported item does."""
+    known = {found.candidate.content for found in every if found.origin.get("imported_id")}
+    return {f.candidate.key: f for f in every if not f.origin.get("imported_id") and f.candidate.content not in known}
+
+
 def conditions(protocol: StudyProtocol, chosen: Sequence[Found]) -> dict[str, int]:
     """Return the condition, 1 or 2, of each of these items by its key."""
     if protocol.conditions == "screens":
@@ -47,7 +70,7 @@ def conditions(protocol: StudyProtocol, chosen: Sequence[Found]) -> dict[str, in
     sources = {found.candidate.key: found.candidate.source for found in chosen}
     if protocol.conditions == "twins":
         return {key: 1 if perturbation == "none" else 2 for key, (_, perturbation) in sources.items()}
-    casts = list(dict.fromkeys([*(s.cast for s in protocol.sources), *sorted(cast for cast, _ in sources.values())]))
+    casts = _both_casts(protocol, (cast for cast, _ in sources.values()))
     if len(casts) != 2:
         raise PlanError(
             f"the items come from {len(casts)} sources ({', '.join(casts)}); a crossover compares exactly 2"
@@ -77,8 +100,51 @@ def stored_conditions(study: Study) -> dict[str, int]:
         return {str(item): screen for item, screen, _, _ in found}
     if protocol.conditions == "twins":
         return {str(item): 1 if perturbation == "none" else 2 for item, _, _, perturbation in found}
-    casts = list(dict.fromkeys([*(s.cast for s in protocol.sources), *sorted(label for _, _, label, _ in found)]))
+    casts = _both_casts(protocol, (label for _, _, label, _ in found))
     return {str(item): 1 + casts.index(label) for item, _, label, _ in found}
+
+
+def _both_casts(protocol: StudyProtocol, labels: Iterable[str]) -> list[str]:
+    """Return the casts that a crossover of sources compares, that of condition 1 first."""
+    return list(dict.fromkeys([*(source.cast for source in protocol.sources), *sorted(labels)]))
+
+
+def name_conditions(protocol: StudyProtocol, sources: Iterable[Source]) -> tuple[str, str]:
+    """Return what conditions 1 and 2 are called in results. `sources`: of the study's items, imported ones among them."""
+    every = sorted(set(sources))
+    if protocol.conditions == "screens":
+        screens = arms(protocol)
+        said = [pair for pair in zip(*(_screen_words(screens[n]) for n in SCREENS), strict=True) if pair[0] != pair[1]]
+        return ", ".join(first for first, _ in said), ", ".join(second for _, second in said)
+    if protocol.conditions == "twins":
+        errors = {perturbation for _, perturbation in every} - {"none"}
+        return "original", f"twin, {errors.pop()} error" if len(errors) == 1 else "twin"
+    one, two, *_ = [*_both_casts(protocol, (label for label, _ in every)), "condition 1", "condition 2"]
+    return one, two
+
+
+def _screen_words(arm: Arm) -> tuple[str, str, str]:
+    """Return an arm as the contrasts of display arms call it."""
+    shown = "yes" if arm.with_context else "no"
+    return f"layout: {arm.layout}", f"goal and earlier steps: {shown}", f"marks: {arm.marks}"
+
+
+def describe_cases(study: Study) -> str:
+    """Return which cases the two conditions are compared on, where that is not all there are; else ""."""
+    if not designs.is_crossover(study) or designs.protocol_of(study).conditions != "sources":
+        return ""
+    return (
+        "Conditions are compared on steps on which the two sources differ: a step on which both gave the identical outcome is in "
+        "no crossover of sources."
+    )
+
+
+def find_names(study: Study) -> tuple[str, str]:
+    """Return what the two conditions of a crossover study are called; two empty names for any other study."""
+    if not designs.is_crossover(study):
+        return "", ""
+    rows = ItemSource.objects.filter(item__study=study).order_by().values_list("label", "perturbation").distinct()
+    return name_conditions(designs.protocol_of(study), rows)
 
 
 def find_conditions(study: Study) -> dict[str, int]:

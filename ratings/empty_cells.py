@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ratings import opening, simulated, studies
+from ratings import crossover, opening, simulated, studies
 from ratings.analyses import reading, sections_contrasts, sections_detection
 from ratings.analyses.document import MIN_OVERLAP
 from ratings.analyses.tables import records
@@ -158,6 +158,7 @@ def plan_to_json(study: Study, raters: int | None = None) -> dict[str, Any]:
         for row in plan.matrix.rows
     ]  # fmt: skip
     sizes = {"items": plan.items, "raters": plan.seats, "ratings": plan.ratings, "shared": list(plan.matrix.shared)}
+    sizes |= {"identical_cases": plan.alike.cases, "cases": plan.alike.of} if protocol.is_crossover else {}
     return {"study": study.slug, **sizes, "lines": lines, **of_plan(protocol, plan).to_json()}
 
 
@@ -232,7 +233,8 @@ def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], se
     if not len(found.table):
         return results
     conditions = {str(_code(item.key)): item.condition for item in plan.planned if item.condition}
-    contrasts = sections_contrasts.find_by_design(gather_pool(found.table), conditions)
+    names = crossover.name_conditions(protocol, (item.source for item in plan.planned)) if conditions else ("", "")
+    contrasts = sections_contrasts.find_by_design(gather_pool(found.table), conditions, names)
     return results + [
         _contrast(one.family, one.first, one.second, one.quantity, one.difference, one.low, one.high, one.reason)
         for one in contrasts

@@ -11,19 +11,23 @@ from ratings import crossover, designs, planning, pool
 from ratings.blinding import pair_digest, payload_digest
 from ratings.found import Found
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
-from ratings.planning import Matrix, Place, PlanError, Planned
+from ratings.planning import Alike, Matrix, Place, PlanError, Planned
 from ratings.protocols import StudyProtocol
 from ratings.stats.nouns import counted
 
 
 class Filled(NamedTuple):
-    """How many items and seats a study was given, and how many items it could have but for an unblinded study. `shown`: of
-    how many items an unblinded study of the other kind shows the episode."""
+    """How many items and seats a study was given, and how many items it could have but for an unblinded study.
+
+    `shown`: of how many items an unblinded study of the other kind shows the episode; `alike`: cases of a crossover that are
+    left out because both sources gave the identical outcome.
+    """
 
     items: int
     seats: int
     left_out: int = 0
     shown: int = 0
+    alike: Alike = Alike()
 
 
 class Preview(NamedTuple):
@@ -40,6 +44,7 @@ class Preview(NamedTuple):
     planned: tuple[Planned, ...] = ()
     places: tuple[Place, ...] = ()
     origins: Mapping[str, Mapping[str, Any]] = {}  # by key: what its ItemSource would say of it
+    alike: Alike = Alike()
 
 
 def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
@@ -53,20 +58,22 @@ def fill(study: Study, protocol: StudyProtocol, raters: int | None) -> Filled:
     planned = crossover.under_their_pairs(planned) if protocol.is_crossover else planned
     places = assign(protocol, study.draw, planned, wanted)
     write(study, places, make_seats(study, wanted))
-    shown = len(pool.separate_shown(chosen, protocol.kind))
-    return Filled(len(items), wanted, pool.count_left_out(seen.left_out, protocol), shown)
+    left_out, shown = pool.count_left_out(seen.left_out, protocol), len(pool.separate_shown(chosen, protocol.kind))
+    return Filled(len(items), wanted, left_out, shown, crossover.count_alike(seen.usable, protocol))
 
 
 def preview(protocol: StudyProtocol, study: Study | None = None, raters: int | None = None) -> Preview:
     """What `fill` would do now; PlanError if it cannot. Writes nothing."""
-    chosen = _choose_usable(pool.look(protocol, study), protocol, raters or protocol.raters)
+    seen = pool.look(protocol, study)
+    chosen = _choose_usable(seen, protocol, raters or protocol.raters)
     planned = _planned(protocol, chosen)
     wanted = _seats(protocol, planned, raters or protocol.raters)
     places = assign(protocol, protocol.seed, planned, wanted)
     ratings = sum(plan.needed for plan in planned)
     matrix = planning.matrix(planned, places, wanted)
     return Preview(len(planned), wanted, ratings, matrix, tuple(planned), tuple(places),
-                   {found.candidate.key: found.origin for found in chosen})  # fmt: skip
+                   {found.candidate.key: found.origin for found in chosen},
+                   crossover.count_alike(seen.usable, protocol))  # fmt: skip
 
 
 def _choose_usable(seen: pool.Look, protocol: StudyProtocol, raters: int | None) -> list[Found]:

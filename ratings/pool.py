@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import F, Prefetch, QuerySet
 
-from ratings import imported, quarantine, readable_elsewhere
+from ratings import crossover, imported, quarantine, readable_elsewhere
 from ratings.blinding import (
     Payload,
     blind_context,
@@ -18,7 +18,7 @@ from ratings.blinding import (
 )
 from ratings.found import Found
 from ratings.models import EVIDENCE, TRANSITION, Study
-from ratings.planning import Candidate, distinct
+from ratings.planning import Alike, Candidate, distinct
 from ratings.protocols import SourceRequest, StudyProtocol
 from ratings.quarantine import NO_SECRET, Held, Secret
 from ratings.reference import UNPERTURBED, find_reference
@@ -79,11 +79,13 @@ class Look(NamedTuple):
 
 class Stocks(NamedTuple):
     """What the pool holds for each source of a study, and how many different items are left out in all, imported ones
-    included; and of how many an unblinded study of the other kind shows the episode."""
+    included. `shown`: of how many an unblinded study of the other kind shows the episode; `alike`: cases of a crossover that
+    are left out because both sources gave the identical outcome."""
 
     lines: list[Stock]
     left_out: int
     shown: int = 0
+    alike: Alike = Alike()
 
 
 def known_casts() -> list[str]:
@@ -140,7 +142,8 @@ def take_stock(protocol: StudyProtocol, study: Study | None = None) -> Stocks:
     sources = [(source, (source.cast, source.perturbation)) for source in protocol.sources]
     lines = [Stock(source, have[key], seen.unvetted[key], held[key], left_out[key], shown[key])
              for source, key in sources]  # fmt: skip
-    return Stocks(lines, count_left_out(seen.left_out, protocol), sum(line.shown for line in lines))
+    total, same = sum(line.shown for line in lines), crossover.count_alike(seen.usable, protocol)
+    return Stocks(lines, count_left_out(seen.left_out, protocol), total, same)
 
 
 def separate_shown(every: Sequence[Found], kind: str) -> list[Found]:

@@ -37,8 +37,14 @@ def takers(study: Study) -> list[Rater]:
 
 
 def deal_free(study: Study, seats: Sequence[Rater]) -> Dealt:
-    """Every wanted rating that nobody is to give, dealt to those of these seats who may give it."""
+    """Deal every wanted rating that nobody is to give to those of these seats who may give it.
+
+    In a crossover all of them are left: they belong to cases that are read whole, one version in each session, so they wait
+    for a seat that gets both.
+    """
     free = free_slots(study)
+    if designs.is_crossover(study):
+        return Dealt(0, sum(map(len, free.values())))
     needs = [item._replace(needed=len(free[item.key])) for item in _items(study, free)]
     wanted = sum(item.needed for item in needs)
     rng = random.Random(f"deal/{study.draw}/{wanted}/{len(seats)}/{study.events.count()}")
@@ -67,7 +73,8 @@ def even_out(study: Study, newcomers: Sequence[Rater]) -> int:
 
 
 def lay_out(study: Study, seats: Iterable[int]) -> None:
-    """What these raters have not been served yet, in a new random order behind what they have; repeats planned anew."""
+    """Put what these raters have not been served yet in a new random order behind what they have, session 1 before session 2;
+    plan repeats anew."""
     chosen = list(study.raters.filter(pk__in=set(seats)))
     readable = readable_elsewhere.find_readable(study, chosen) if designs.protocol_of(study).repeats else {}
     for seat in chosen:
@@ -90,6 +97,8 @@ def _lay_out_one(study: Study, seat: Rater, readable: Collection[str] = ()) -> N
     order = planning.lay_out(
         answered, [sources[item.key] for item in own], again, protocol.repeats, protocol.repeat_distance, rng, never
     )
+    session = {str(row.item_id): row.session for row in rows.values()}
+    order.sort(key=lambda place: session.get(place[0], 1))  # repeats are of session 1: a crossover has none
     start = max((row.position for row in served), default=0) + 1
     _place(seat, {key: start + at for at, (key, occasion) in enumerate(order) if occasion == FIRST}, rows.values())
     _repeat(seat, {key: start + at for at, (key, occasion) in enumerate(order) if occasion == SECOND})

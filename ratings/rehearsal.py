@@ -8,6 +8,7 @@ from typing import NamedTuple
 from ratings import opening, studies
 from ratings.models import Assignment, Item, Study
 from ratings.models.answers import FIRST
+from ratings.planning import Alike
 
 _DRAWN = 40_000  # cells: beyond that the picture is a grey wall, and the table says more
 
@@ -49,7 +50,8 @@ class Picture(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """Readers and items. `groups` is empty once the study is open: who made what is sealed then."""
+    """Readers and items. `groups` is empty once the study is open: who made what is sealed then. `alike`: of a draft, the cases
+    that it leaves out because both sources gave the identical outcome."""
 
     items: int
     ratings: int
@@ -57,6 +59,7 @@ class Matrix(NamedTuple):
     lines: tuple[Line, ...]
     shared: tuple[int, int] | None  # fewest and most items that two readers have in common
     picture: Picture | None
+    alike: Alike = Alike()
 
 
 class _Cell(NamedTuple):
@@ -78,7 +81,7 @@ def rehearse(study: Study) -> Matrix:
         _Cell(labels[place.rater], place.key, place.occasion, place.layout, False, place.session)
         for place in plan.places
     ]
-    return _matrix(labels, order, cells, names)
+    return _matrix(labels, order, cells, names)._replace(alike=plan.alike)
 
 
 def planned(study: Study) -> Matrix:

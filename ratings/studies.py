@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import ProtectedError, Q
 from django.utils import timezone
 
-from ratings import designs, opening, pool, protocols, redealing, stopping, taking_back
+from ratings import crossover, designs, opening, pool, protocols, redealing, stopping, taking_back
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
@@ -131,6 +131,7 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     left_out = f"; {counted(filled.left_out, 'item')} of unblinded studies left out" if filled.left_out else ""
     shown = f"; {counted(filled.shown, 'item')} of episodes that stand in unblinded studies" if filled.shown else ""
     detail = f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}{left_out}{shown}"
+    detail += f"; {same}" if (same := crossover.say_alike(filled.alike)) else ""
     _move(study, "open", "opened", by, detail, opened_at=timezone.now())
 
 

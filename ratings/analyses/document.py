@@ -24,7 +24,7 @@ from ratings.analyses.form import made_with as made_with
 from ratings.analyses.form import silent as silent
 from ratings.analyses.reading import Reading, read
 from ratings.analyses.tables import FORMS, Json
-from ratings.crossover import find_conditions
+from ratings.crossover import describe_cases, find_conditions, find_names
 from ratings.declared_models import find_declared_models
 from ratings.models import Study
 from ratings.stats import panel
@@ -57,16 +57,18 @@ def written(
     words = {verdict: word.lower() for verdict, word in zip((1, 0), study.answers, strict=True)}
     seats = sections_raters.seats(study)
     declared = find_declared_models(study)
-    conditions = find_conditions(study)
+    conditions, names = find_conditions(study), find_names(study)
     tables = {
         **sections_rates.tables(found, study.kind, declared),
         **sections_detection.tables(found, results),
         **sections_raters.tables(found, seats, bool(filters), MIN_OVERLAP),
         **sections_agreement.tables(results, found.table, MIN_OVERLAP, words),
         **beside,
-        **sections_contrasts.tables(found, machines, conditions),
+        **sections_contrasts.tables(found, machines, conditions, names),
         **planned,
     }
+    if tables["contrasts"]["rows"] and (compared := describe_cases(study)):
+        tables["contrasts"]["notes"].append(compared)
     stop = stopping.look(study)
     made: Json = _plain(
         {

@@ -36,42 +36,49 @@ EXPERIMENTS, ARMS, CONDITIONS = "experiments", "display arms", "conditions"
 BY_DESIGN = (CONDITIONS, SOURCES, SIMULATORS, ERRORS, ARMS)  # the families of find_by_design
 VERDICTS = "first and final verdict"
 MOST_MACHINES = 12  # every two of them; each of more against the raters alone
+MOST_NAMED = 12  # machines in a note
 MOST_RATERS = 100  # each against the others; a contrast of each of more would say little after Holm's correction
+
+NUMBERED = ("condition 1", "condition 2")  # where nobody says what they are called
 
 _ERROR_NAMES = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
 
 
-def tables(read: Reading, machines: Sequence[Machine], conditions: Mapping[str, int]) -> dict[str, Json]:
-    """Return the table of contrasts. `conditions`: 1 or 2 by item code in a crossover study, empty in any other."""
+def tables(
+    read: Reading, machines: Sequence[Machine], conditions: Mapping[str, int], names: tuple[str, str] = NUMBERED
+) -> dict[str, Json]:
+    """Return the table of contrasts.
+
+    `conditions`: 1 or 2 by item code in a crossover study, empty in any other; `names`: what the two are called.
+    """
     if not len(read.table) or not read.table.binary:
         return {"contrasts": table("contrasts", ())}
     pool = gather_pool(read.table)
     rows = [
-        *find_by_design(pool, conditions),
+        *find_by_design(pool, conditions, names),
         *_verdicts(read, pool),
         *_machines(pool, machines),
         *_raters(pool),
         *_experiments(pool),
     ]
-    return {"contrasts": arrange(rows, read.table.reference_name)}
+    return {"contrasts": arrange(rows, read.table.reference_name, note_left_out(pool, machines))}
 
 
-def find_by_design(pool: Pool, conditions: Mapping[str, int]) -> Iterator[Contrast]:
+def find_by_design(pool: Pool, conditions: Mapping[str, int], names: tuple[str, str] = NUMBERED) -> Iterator[Contrast]:
     """Yield the contrasts that a plan foretells: of conditions, sources, simulators, error types and display arms."""
-    yield from _conditions(pool, conditions)
+    yield from _conditions(pool, conditions, names)
     yield from _sources(pool)
     yield from _simulators(pool)
     yield from _errors(pool)
     yield from _arms(pool)
 
 
-def _conditions(pool: Pool, conditions: Mapping[str, int]) -> Iterator[Contrast]:
+def _conditions(pool: Pool, conditions: Mapping[str, int], names: tuple[str, str]) -> Iterator[Contrast]:
     """Yield the contrasts of a crossover study's two conditions."""
     if not conditions:
         return
     of_item = np.array([conditions.get(code, 0) for code in pool.table.items], dtype=np.int64)
     masks = [of_item[pool.table.item] == number for number in (1, 2)]
-    names = ("condition 1", "condition 2")
     yield contrast_rates(CONDITIONS, names, pool, masks[0], masks[1])
     yield from contrast_known(CONDITIONS, names, pool, (masks[0], masks[1]))
     yield from contrast_detection(CONDITIONS, names, restrict(pool, masks[0]), restrict(pool, masks[1]))
@@ -187,8 +194,26 @@ def _raters(pool: Pool) -> Iterator[Contrast]:
             yield from contrast_rater(pool, int(at))
 
 
-def arrange(rows: Iterable[Contrast], reference_name: str) -> Json:
-    """Return the table of these contrasts with Holm's p-values of each family and quantity."""
+def note_left_out(pool: Pool, machines: Sequence[Machine]) -> list[str]:
+    """Return which contrasts of raters and machines are left out for their number, each as a note."""
+    raters, notes = len(np.unique(pool.table.rater)), []
+    if raters > MOST_RATERS:
+        notes.append(
+            f"No rater is compared with the others: {raters:,} raters are more than {MOST_RATERS}. Each one's numbers are in the "
+            "tables of raters."
+        )
+    if len(machines) > MOST_MACHINES:
+        rest = ", ".join(machine.name for machine in machines[MOST_MACHINES:][:MOST_NAMED])
+        more = len(machines) - MOST_MACHINES - MOST_NAMED
+        notes.append(
+            f"Every two of the first {MOST_MACHINES} of {len(machines):,} machines are compared; the others are compared with "
+            f"the raters alone: {rest}{f' and {more:,} more' if more > 0 else ''}."
+        )
+    return notes
+
+
+def arrange(rows: Iterable[Contrast], reference_name: str, more: Sequence[str] = ()) -> Json:
+    """Return the table of these contrasts with Holm's p-values of each family and quantity. `more`: notes on them."""
     every = list(rows)
     adjusted: dict[int, float | None] = {}
     for key in dict.fromkeys((row.family, row.quantity) for row in every):
@@ -202,7 +227,7 @@ def arrange(rows: Iterable[Contrast], reference_name: str) -> Json:
         notes.append(
             f"Reference of {CORRECT}, {SENSITIVITY}, {SPECIFICITY}, {AREA} and {D_PRIME}: {REFERENCES[reference_name]}."
         )
-    return table("contrasts", lines, summarise(every), notes if lines else ())
+    return table("contrasts", lines, summarise(every), [*notes, *more] if lines else ())
 
 
 def summarise(rows: Sequence[Contrast]) -> str:

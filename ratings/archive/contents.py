@@ -15,7 +15,7 @@ from django.conf import settings
 from ratings.archive import design, entries, fields, judged, methods, readme, results_files, study_files
 from ratings.archive.design import Spread
 from ratings.archive.entries import Entry
-from ratings.crossover import find_conditions
+from ratings.crossover import find_conditions, find_names
 from ratings.models import Analysis, Study
 
 LIBRARIES = ("Django", "numpy", "scipy", "scikit-learn", "altair", "vl-convert-python")
@@ -39,7 +39,7 @@ def unblinded(study: Study, analysis: Analysis) -> list[Entry]:
         *study_files.unblinded(study),
         *_documents(study, False),
         _made_with(study, analysis),
-        *results_files.of(made, table, find_conditions(study)),
+        *results_files.of(made, table, find_conditions(study), find_names(study)),
     ]
     written = methods.written(study, design.of(study), False, made, common)
     own.append(entries.text("methods.txt", _METHODS, written))

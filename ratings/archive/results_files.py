@@ -23,10 +23,10 @@ Json = Mapping[str, Any]
 _BESIDES: Mapping[str, tuple[str, ...]] = {"violins": ("confidence",), "roc": ("detection",)}
 
 
-def of(made: Json, judged: Ratings, conditions: Mapping[str, int]) -> Iterator[Entry]:
+def of(made: Json, judged: Ratings, conditions: Mapping[str, int], names: tuple[str, str]) -> Iterator[Entry]:
     """Everything by source: `made` is the analysis document, `judged` the ratings it is of.
 
-    `conditions`: of each item of a crossover study, 1 or 2; empty for other studies.
+    `conditions`: of each item of a crossover study, 1 or 2; empty for other studies. `names`: what the two are called.
     """
     says = "The whole analysis as one JSON document, byte for byte as the study's page has it."
     yield Entry("results.json", says, lambda: [form.canonical(made)])
@@ -36,7 +36,7 @@ def of(made: Json, judged: Ratings, conditions: Mapping[str, int]) -> Iterator[E
     for at, source in enumerate(judged.error_sources, 1):
         yield _reader_study(f"imrmc/{at:02}-{_slug(source)}.imrmc", judged, source)
     if conditions and (judged.reference == 0).any():
-        yield _two_conditions(judged, conditions)
+        yield _two_conditions(judged, conditions, names)
     for name, written in latex.tables(made).items():
         caption = (
             f"{made['tables'][latex.OF[name]]['title']}, as a LaTeX table; it needs \\usepackage{{booktabs}} alone."
@@ -80,10 +80,10 @@ def _reader_study(name: str, judged: Ratings, source: str) -> Entry:
     return Entry(name, says, lambda: imrmc.write(judged, source))
 
 
-def _two_conditions(judged: Ratings, conditions: Mapping[str, int]) -> Entry:
+def _two_conditions(judged: Ratings, conditions: Mapping[str, int], names: tuple[str, str]) -> Entry:
     says = (
-        "Signed ratings of both conditions, each a modality, after the file format of FDA's program iMRMC; read back by our own "
-        "reader, not run in that program."
+        f"Signed ratings of both conditions, each a modality (condition 1: {names[0]}; condition 2: {names[1]}), "
+        "after the file format of FDA's program iMRMC; read back by our own reader, not run in that program."
     )
     return Entry("imrmc/conditions.imrmc", says, lambda: imrmc.write_conditions(judged, conditions))
 

@@ -1,9 +1,9 @@
 """Coefficients of agreement, people beside machines (the paper's Table 1), what is missed, how often each says yes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ratings.figures import names, tables
-from ratings.figures.forest import Scale, forest, shares, spanning, stacked
+from ratings.figures.forest import Scale, forest, share_rows, shares, spanning, stacked
 from ratings.figures.placing import Row, Section
 from ratings.figures.tables import Document, Line, count, number, text, words
 from ratings.figures.theme import AnyChart, Profile
@@ -14,6 +14,7 @@ _MEASURES: Mapping[str, tuple[str, Say]] = {
     "kappa": ("Cohen's kappa", two),
     "difference": ("Difference in kappa from the raters' own", two),
 }
+LEVEL = 0.05  # of Holm's p: below it a contrast is orange and has a star
 _TOGETHER = ("people", "simulated", "people and simulated")  # kinds of all raters
 _TONES = dict.fromkeys(_TOGETHER, "blue") | {"machine": "orange", "classifier": "orange", "checker": "green"}
 
@@ -120,17 +121,35 @@ def say_human_model(document: Document) -> str:
 
 
 def contrasts(document: Document, profile: Profile) -> AnyChart:
-    """A section for each family; a row for each difference of shares or areas that has an interval. d' is in the table."""
-    lines = _drawn_contrasts(document)
-    every = tables.rows(document, "contrasts")
+    """A section for each family; a row for each difference of shares or areas that has an interval. d' is in the table.
+
+    Where there are more than a figure holds, each family has a share of the rows, and its heading says how many of how many.
+    """
+    every, drawn = tables.rows(document, "contrasts"), _drawn_contrasts(document)
+    families = tables.first_seen(drawn, "family")
+    own = [[line for line in drawn if text(line, "family") == family] for family in families]
+    kept = [_keep(lines, share) for lines, share in zip(own, share_rows([len(lines) for lines in own]), strict=True)]
     sections = [
-        Section(family.capitalize(), [_contrast(line) for line in lines if text(line, "family") == family])
-        for family in tables.first_seen(lines, "family")
+        Section(_family(family, len(lines), every), [_contrast(line) for line in lines])
+        for family, lines in zip(families, kept, strict=True)
     ]
     rows = [row for section in sections for row in section.rows]
     scale = spanning("First less second", rows, -0.2, 0.2)
-    undefined = sum(1 for line in every if number(line, "difference") is None)
-    return forest(sections, scale, profile, undefined=undefined)
+    said = f"{len(rows):,} of {len(every):,} contrasts are drawn; all of them are in the table and in the CSV."
+    return forest(sections, scale, profile, more=said if len(rows) < len(every) else "")
+
+
+def _keep(lines: Sequence[Line], share: int) -> list[Line]:
+    """Return so many contrasts of a family in their order: all of its first quantity before any of its second."""
+    order = tables.first_seen(lines, "quantity")
+    ranked = sorted(range(len(lines)), key=lambda at: order.index(text(lines[at], "quantity")))
+    return [lines[at] for at in sorted(ranked[:share])]
+
+
+def _family(family: str, drawn: int, every: Sequence[Line]) -> str:
+    """Return the heading of a family, with how many of its contrasts are drawn where that is not all of them."""
+    size = sum(text(line, "family") == family for line in every)
+    return f"{family.capitalize()}{f': {drawn} of {size}' if drawn < size else ''}"
 
 
 def contrasts_known(document: Document) -> bool:
@@ -138,9 +157,13 @@ def contrasts_known(document: Document) -> bool:
 
 
 def say_contrasts(document: Document) -> str:
+    lines = _drawn_contrasts(document)
+    seen = [text(line, "family") for line in lines]
+    # The first of each family, then the others.
+    order = sorted(range(len(lines)), key=lambda at: seen[at] in seen[:at])
     parts = [
         f"{_pair(line)}: {signed(number(line, 'difference'))}{_ends(number(line, 'low'), number(line, 'high'), signed)}"
-        for line in _drawn_contrasts(document)
+        for line in (lines[at] for at in order)
     ]
     return f"Differences: {listed(parts)}."
 
@@ -162,12 +185,13 @@ def _pair(line: Line) -> str:
 
 def _contrast(line: Line) -> Row:
     value, low, high, p = (number(line, name) for name in ("difference", "low", "high", "p_holm"))
-    tone = "blue" if low is not None and high is not None and low <= 0 <= high else "orange"
+    clear = p is not None and p < LEVEL
     title = f"{_pair(line)}: {signed(value)}, 95% interval: {interval(low, high, signed)}"
     title += f", {count(line, 'items')} items, {count(line, 'raters')} raters"
     title += f", Holm's p {p:.3f}" if p is not None else ""
     title += f" ({text(line, 'reason')})" if text(line, "reason") else ""
-    return Row(_pair(line), value, low, high, signed(value) + _ends(low, high, signed), title, tone)
+    said = signed(value) + _ends(low, high, signed) + (" *" if clear else "")
+    return Row(_pair(line), value, low, high, said, title, "orange" if clear else "blue")
 
 
 def misses(document: Document, profile: Profile) -> AnyChart:

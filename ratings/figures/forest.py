@@ -10,6 +10,7 @@ import altair as alt
 from ratings.figures.palette import AXIS, INK, MUTED, PAPER
 from ratings.figures.placing import Placed, Row, Section, columns, place, text
 from ratings.figures.theme import AnyChart, Profile, frame, layered, values
+from ratings.figures.wording import lines as wrap
 from ratings.figures.wording import width
 
 # Beyond this a figure is no help; the table has every row.
@@ -65,11 +66,12 @@ def forest(
     bars: bool = False,
     beside: Sequence[Row] = (),
     undefined: int = 0,
+    more: str = "",
 ) -> alt.LayerChart:
     """The rows of all sections in their order, at most MOST_ROWS; what is left out is said below.
 
     `beside`: rows of further plots of the figure, so that all have the same columns. `undefined`: how many more there are
-    without a value, which is said below too.
+    without a value, which is said below too. `more`: what else is said there.
     """
     kept = _cut(sections)
     rows = [row for section in kept for row in section.rows]
@@ -79,9 +81,9 @@ def forest(
     placed = place(kept, left, right, profile, bars)
     left_out = sum(len(section.rows) for section in sections) - len(rows)
     texts = list(placed.texts)
-    if left_out or undefined:
-        said = _left_out(left_out, undefined)
-        texts.append(text(said, -left, placed.height + profile.size * 4, MUTED.light))
+    if said := " ".join(filter(None, [more, _left_out(left_out, undefined)])):
+        for at, line in enumerate(wrap(said, profile.width - 4, profile.size, most=4)):
+            texts.append(text(line, -left, placed.height + profile.size * (4 + 1.3 * at), MUTED.light))
     layers = [
         frame(-left, profile.width - left),
         *_marks(placed, scale, profile, bars),
@@ -103,6 +105,16 @@ def stacked(plots: Sequence[tuple[Sequence[Section], Scale]], profile: Profile, 
     rows = [row for sections, _ in plots for section in sections for row in section.rows]
     made = [forest(sections, scale, profile, bars=bars, beside=rows) for sections, scale in plots]
     return alt.vconcat(*made, spacing=profile.size * (4.5 if plots[0][1].title else 3.2), bounds="flush")
+
+
+def share_rows(sizes: Sequence[int], room: int = MOST_ROWS) -> list[int]:
+    """Return how many rows each section gets of the room: all it has, or the same as every other that has more."""
+    given = [0] * len(sizes)
+    waiting = len(sizes)
+    for at in sorted(range(len(sizes)), key=lambda at: sizes[at]):
+        given[at] = min(sizes[at], (room - sum(given)) // waiting)
+        waiting -= 1
+    return given
 
 
 def _cut(sections: Sequence[Section]) -> list[Section]:

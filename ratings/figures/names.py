@@ -134,8 +134,9 @@ _ALL = (
         "Contrasts",
         "contrasts",
         _STUDY,
-        "Differences with 95% intervals; orange: the interval leaves out 0. Shares and areas are on one scale; d' and the "
-        "p-values are in the table.",
+        "Differences with 95% intervals. Orange with a star: Holm's p, adjusted for all contrasts of the family and quantity, is "
+        "below .05; blue: it is not, also where the interval, which is of one contrast alone, leaves out 0. Differences of d' are "
+        "on another scale and in the table alone.",
     ),
     Named("rates_by_experiment", "Rates by experiment", "rates_by_experiment", _STUDY, _GROUPED, (_ERRORS,)),
     Named("rates_by_action", "Rates by action", "rates_by_action", _STUDY, _GROUPED, (_ERRORS,)),

@@ -3,13 +3,14 @@
 from ratings.planning.arms import arm_of_seat, arms_by_item, every_arm
 from ratings.planning.assigning import assign, matrix
 from ratings.planning.choosing import choose, distinct
-from ratings.planning.crossover import assign_sessions, choose_cases
+from ratings.planning.crossover import assign_sessions, choose_cases, count_alike
 from ratings.planning.dealing import Hand, deal_more, raters_needed
 from ratings.planning.moving import Move, even_out
-from ratings.planning.nouns import Arm, Candidate, Matrix, Place, PlanError, Planned, Row, Source
+from ratings.planning.nouns import Alike, Arm, Candidate, Matrix, Place, PlanError, Planned, Row, Source
 from ratings.planning.ordering import lay_out
 
 __all__ = [
+    "Alike",
     "Arm",
     "Candidate",
     "Hand",
@@ -26,6 +27,7 @@ __all__ = [
     "assign_sessions",
     "choose",
     "choose_cases",
+    "count_alike",
     "deal_more",
     "distinct",
     "even_out",

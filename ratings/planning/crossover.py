@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ratings.planning.arms import arm_of_seat
 from ratings.planning.choosing import choose
-from ratings.planning.nouns import FIRST, Arm, Candidate, Place, PlanError, Planned, Source
+from ratings.planning.nouns import FIRST, Alike, Arm, Candidate, Place, PlanError, Planned, Source
 from ratings.planning.ordering import lay_out
 
 SESSIONS = (1, 2)
 _ORDERS = (Arm("first"), Arm("second"))  # which half of the square a seat has; drawn like an arm
+_Versions = tuple[Sequence[Candidate], Sequence[Candidate]]  # in condition 1, in condition 2
 
 
 def choose_cases(
@@ -25,21 +26,13 @@ def choose_cases(
 
     `first` maps the source of that version to the source of the version in condition 1. PlanError if there are too few.
     """
-    by_pair: dict[tuple[str, Source], list[Candidate]] = defaultdict(list)
-    seen: set[str] = set()
-    for candidate in sorted(pool, key=lambda c: c.key):
-        if candidate.content not in seen:  # nobody can tell two of the same content apart
-            seen.add(candidate.content)
-            by_pair[candidate.pair, candidate.source].append(candidate)
-    cases: dict[str, tuple[Candidate, Candidate]] = {}
-    for (pair, source), versions in sorted(by_pair.items()):
-        if source in first and (ones := by_pair.get((pair, first[source]))):
-            for one, two in zip(ones, versions, strict=False):
-                cases[two.key] = one, two
+    by_case = _group_cases(pool, first)
+    cases = {two.key: (one, two) for versions in by_case.values() for one, two in _differing(*versions)}
     for source, count in wanted.items():
         there = len({two.pair for _, two in cases.values() if two.source == source})
         if there < count:
-            raise PlanError(_too_few(first[source], source, count, there))
+            alike = _count_alike({case: versions for case, versions in by_case.items() if case[1] == source})
+            raise PlanError(_too_few(first[source], source, count, there, alike))
     try:
         chosen = choose([two for _, two in cases.values()], wanted, seed, versions=1)
     except PlanError as error:
@@ -48,6 +41,33 @@ def choose_cases(
             "ask for fewer, or simulate more steps"
         ) from error
     return [cases[two.key] for two in chosen]
+
+
+def count_alike(pool: Iterable[Candidate], first: Mapping[Source, Source]) -> Alike:
+    """Return how many cases are left out because both sources gave the identical outcome, of how many that both have."""
+    return _count_alike(_group_cases(pool, first))
+
+
+def _count_alike(by_case: Mapping[tuple[str, Source], _Versions]) -> Alike:
+    return Alike(sum(not _differing(*versions) for versions in by_case.values()), len(by_case))
+
+
+def _group_cases(pool: Iterable[Candidate], first: Mapping[Source, Source]) -> dict[tuple[str, Source], _Versions]:
+    """Return the versions in condition 1 and in condition 2 by pair and source of the latter, where there are both."""
+    by_pair: dict[tuple[str, Source], list[Candidate]] = defaultdict(list)
+    for candidate in sorted(pool, key=lambda c: c.key):
+        by_pair[candidate.pair, candidate.source].append(candidate)
+    return {
+        (pair, source): (ones, versions)
+        for (pair, source), versions in sorted(by_pair.items())
+        if source in first and (ones := by_pair.get((pair, first[source])))
+    }
+
+
+def _differing(ones: Sequence[Candidate], twos: Sequence[Candidate]) -> list[tuple[Candidate, Candidate]]:
+    """Return for each version in condition 2 the first in condition 1 that differs from it, where one does."""
+    found = ((next((one for one in ones if one.content != two.content), None), two) for two in twos)
+    return [(one, two) for one, two in found if one is not None]
 
 
 def assign_sessions(
@@ -96,11 +116,12 @@ def _starts_late(cases: Sequence[tuple[Planned, Planned]], seed: int) -> dict[st
     return {pair: at % 2 == 1 for at, pair in enumerate(order)}
 
 
-def _too_few(one: Source, two: Source, wanted: int, there: int) -> str:
+def _too_few(one: Source, two: Source, wanted: int, there: int, alike: Alike) -> str:
     versions = f"one by {_named(one)} and one by {_named(two)}"
+    same = f", and {alike.cases} more on which the two are identical, which compare nothing" if alike.cases else ""
     return (
-        f"needs {wanted} pairs with {versions}; the pool holds {there}: make more twins of the same steps, simulate the same "
-        "steps with both, or ask for fewer"
+        f"needs {wanted} pairs with {versions}; the pool holds {there}{same}: make more twins of the same steps, simulate the "
+        "same steps with both, or ask for fewer"
     )
 
 

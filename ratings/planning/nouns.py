@@ -32,6 +32,13 @@ class Planned(NamedTuple):
     condition: int = 0
 
 
+class Alike(NamedTuple):
+    """Of the cases that both sources of a crossover have, how many have one outcome alone: nobody can tell the two apart."""
+
+    cases: int = 0
+    of: int = 0
+
+
 class Arm(NamedTuple):
     """One way of showing an item."""
 

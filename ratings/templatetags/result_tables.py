@@ -10,6 +10,10 @@ from ratings.templatetags.study_numbers import seconds
 register = template.Library()
 
 MOST = 60  # rows on a page; the file has them all
+GROUPED_BY = "family"  # a first column of this name makes groups, which are folded and whole
+_SIDES = ("first", "second", "quantity")  # name a row together
+_TELLING = ("difference", "low", "p", "p_holm")  # stand next to its name: a phone has room for few
+ADJUSTED, LEVEL = "p_holm", 0.05
 _ENDS: Mapping[str, tuple[str, str]] = {
     "low": ("high", "95% interval"),
     "low_new": ("high_new", "Interval, new raters"),
@@ -34,14 +38,24 @@ class Cell(NamedTuple):
     long: bool = False
 
 
+class Group(NamedTuple):
+    """The rows of one group, whose name is not among their cells. `clear`: how many have an adjusted p below LEVEL, or None."""
+
+    name: str
+    heads: list[Head]
+    rows: list[list[Cell]]
+    clear: int | None
+
+
 class Grid(NamedTuple):
-    """A table for a page. Of `total` rows it shows the first `len(rows)`."""
+    """A table for a page. Of `total` rows it shows the first `len(rows)`; with `groups` all of them, there."""
 
     title: str
     heads: list[Head]
     rows: list[list[Cell]]
     total: int
     notes: list[str]
+    groups: list[Group]
 
 
 class _Part(NamedTuple):
@@ -79,13 +93,52 @@ _P_VALUES, _WHOLE, _SECONDS = ("p", "p_holm", "mcnemar_p"), ("threshold",), ("me
 @register.filter
 def grid(table: Mapping[str, Any]) -> Grid:
     """A table of an analysis document as a page shows it."""
-    rows = table["rows"]
-    parts = [part for part in _parts(table["columns"]) if any(part.filled(row) for row in rows)]
-    shown = [
+    rows, columns = table["rows"], table["columns"]
+    notes = list(table.get("notes", ()))
+    if columns and columns[0]["name"] == GROUPED_BY:
+        groups = _groups(rows, columns)
+        heads = list(dict.fromkeys(head for group in groups for head in group.heads))
+        return Grid(table["title"], heads, [], len(rows), notes, groups)
+    heads, shown = _shown(rows, _parts(columns), MOST)
+    return Grid(table["title"], heads, shown, len(rows), notes, [])
+
+
+def _groups(rows: Sequence[Sequence[Any]], columns: Sequence[Mapping[str, str]]) -> list[Group]:
+    """Return the rows by what the first column says, each group with the columns in which it has something to say."""
+    names = [column["name"] for column in columns]
+    adjusted = names.index(ADJUSTED) if ADJUSTED in names else None
+    parts = sorted(
+        _parts(columns)[1:], key=lambda part: (part.name not in _SIDES) + (part.name not in (*_SIDES, *_TELLING))
+    )
+    joined = [part for part in parts if part.name in _SIDES]
+    found = []
+    for name in dict.fromkeys(row[0] for row in rows):
+        own = [row for row in rows if row[0] == name]
+        clear = (
+            None if adjusted is None else sum(1 for row in own if row[adjusted] is not None and row[adjusted] < LEVEL)
+        )
+        heads, cells = _shown(own, parts, len(own))
+        if len(joined) == len(_SIDES) and heads[: len(_SIDES)] == [part.head for part in joined]:
+            told = f"the first side less the second, and of what; {joined[-1].head.meaning}"
+            heads = [Head("Contrast", told, False), *heads[len(_SIDES) :]]
+            cells = [[_name_contrast(line[: len(_SIDES)], heads[0].title), *line[len(_SIDES) :]] for line in cells]
+        found.append(Group(str(name), heads, cells, clear))
+    return found
+
+
+def _name_contrast(sides: Sequence[Cell], label: str) -> Cell:
+    """Return the name of a row in one cell, which stays in sight while the numbers beside it move."""
+    first, second, quantity = (cell.text for cell in sides)
+    return Cell(f"{first} less {second}, {quantity}", label, False)
+
+
+def _shown(rows: Sequence[Sequence[Any]], every: Sequence[_Part], most: int) -> tuple[list[Head], list[list[Cell]]]:
+    parts = [part for part in every if any(part.filled(row) for row in rows)]
+    cells = [
         [Cell(part.text(row), part.head.title, part.head.number, part.head.long) for part in parts]
-        for row in rows[:MOST]
+        for row in rows[:most]
     ]
-    return Grid(table["title"], [part.head for part in parts], shown, len(rows), list(table.get("notes", ())))
+    return [part.head for part in parts], cells
 
 
 def written(value: Any, kind: str) -> str:

@@ -71,6 +71,7 @@ def new_study(request: StaffRequest) -> HttpResponse:
         "stock": stock.lines if stock else None,
         "left_out": stock.left_out if stock else 0,
         "shown": stock.shown if stock else 0,
+        "alike": stock.alike if stock else None,
         "checked": checked,
     }
     return render(request, "ratings/study_new.html", context, status=422 if sent.errors else 200)

@@ -68,12 +68,12 @@ def stocked(study: Study) -> dict[str, Any]:
     needed = needs(study)
     if needed["problems"]:
         return {**needed, "stock": [], "short": False, "waiting": False, "unplannable": "", "left_out": 0, "shown": 0}
-    stock, left_out, shown = pool.take_stock(protocols.stored(study.protocol), study)
+    stock, left_out, shown, alike = pool.take_stock(protocols.stored(study.protocol), study)
     missing = [one for one in stock if not one.enough]
     waiting = any(one.unvetted or one.held for one in missing)
     unplannable = "" if missing or not needed["sizes"].items else _unplannable(study)
     told = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
-    return {**needed, **told, "left_out": left_out, "shown": shown}
+    return {**needed, **told, "left_out": left_out, "shown": shown, "alike": alike}
 
 
 def _unplannable(study: Study) -> str:

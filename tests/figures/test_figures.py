@@ -119,6 +119,51 @@ def test_rows_beyond_the_most_are_counted_below():
     assert f"row {forest.MOST_ROWS - 1}" in texts(root) and f"row {forest.MOST_ROWS}" not in texts(root)
 
 
+def test_each_section_gets_its_share_of_the_rows() -> None:
+    assert forest.share_rows([3, 100, 20, 50], 60) == [3, 19, 19, 19]
+    assert forest.share_rows([3, 4], 60) == [3, 4] and forest.share_rows([], 60) == []
+    assert sum(forest.share_rows([61, 1, 200, 7], 60)) == 60
+
+
+def contrast(
+    family: str, first: str, quantity: str = "rate", p_holm: float | None = 0.5, low: float | None = -0.1
+) -> list:
+    high = None if low is None else 0.3
+    return [family, first, "the others", quantity, 0.6, 0.5, 0.1, low, high, 0.04, p_holm, 60, 6, 360, 0, 6, "", "", ""]
+
+
+def test_every_family_of_contrasts_has_rows_in_the_figure_and_says_how_many_of_how_many() -> None:
+    rows = [contrast("experiments", f"E{at}", quantity) for at in range(40) for quantity in ("rate", "sensitivity")]
+    rows += [contrast("raters", f"R{at}", quantity) for at in range(6) for quantity in ("rate", "correct", "d'")]
+    rows += [contrast("sources", f"S{at}", low=None if at else -0.2) for at in range(2)]
+    figure = registry.FIGURES["contrasts"]
+    document = {"tables": {"contrasts": documents.table("contrasts", rows)}}
+    said = texts(ElementTree.fromstring(render.svg(figure.spec(document, "wide"))))
+    assert {"Experiments: 47 of 80", "Raters: 12 of 18", "Sources: 1 of 2"} <= set(said)
+    # All rates before any sensitivity.
+    assert "E39 less the others, rate" in said and "E6 less the others, sensitivity" in said
+    assert "E7 less the others, sensitivity" not in said
+    assert "60 of 100 contrasts are drawn; all of them are in the table and in the CSV." in said
+    summary = figure.summary(document)
+    assert [summary.index(f"{name}0 less the others") for name in "ERS"] == sorted(
+        summary.index(f"{name}0 less the others") for name in "ERS"
+    )
+    few = {"tables": {"contrasts": documents.table("contrasts", rows[:2])}}
+    assert "Experiments" in texts(ElementTree.fromstring(render.svg(figure.spec(few, "wide"))))
+
+
+def test_a_contrast_is_orange_by_its_adjusted_p_alone() -> None:
+    rows = [contrast("raters", "R1", p_holm=0.04), contrast("raters", "R2", p_holm=0.06, low=0.01)]
+    rows += [contrast("raters", "R3", p_holm=None)]
+    figure = registry.FIGURES["contrasts"]
+    spec = figure.spec({"tables": {"contrasts": documents.table("contrasts", rows)}}, "wide")
+    said = texts(ElementTree.fromstring(render.svg(spec)))
+    assert "+0.10 (−0.10 to +0.30) *" in said and "+0.10 (+0.01 to +0.30)" in said
+    solid = [row["solid"] for layer in spec["layer"] for row in layer["data"]["values"] if "solid" in row]
+    assert solid[:3] == [palette.TONES[tone].solid for tone in ("orange", "blue", "blue")]
+    assert "Holm's p" in figure.note and "d' are" in figure.note
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_figure_without_rows_is_not_drawn(name):
     empty = {"tables": {table: documents.table(table, []) for table in documents.COLUMNS}}

@@ -11,8 +11,10 @@ from playwright.sync_api import expect
 
 from ratings import answering, serving, studies
 from ratings.models import Study
+from simulation import casting
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+OTHER = next(cast for cast in casting.CASTS if cast != "offline")
 SOURCES = [
     {"cast": "offline", "perturbation": "none", "count": 6},
     {"cast": "offline", "perturbation": "subtle", "count": 6},
@@ -42,6 +44,33 @@ def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: 
     page.locator("#empty details summary").focus()
     page.keyboard.press("Enter")
     sound(page, BOTH)
+
+
+def test_a_plan_says_on_how_many_steps_two_sources_are_the_same(new_context: NewContext, site: str) -> None:
+    first, second = factories.episode("caffeine"), factories.episode("caffeine", OTHER)
+    for number in range(1, 11):
+        one, two = factories.transition(first, number), factories.transition(second, number)
+        if number <= 6:
+            two.step = one.step
+            two.save(update_fields=["step"])
+    page = ada_at(new_context(), site)
+    sources = [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
+    asked = factories.protocol(
+        sources=sources, ratings_per_item=3, practice=0, design="crossover", conditions="sources"
+    )
+    study = studies.create_study(studies.read_protocol(asked), User.objects.get(username="ada"))
+    for address in (
+        f"/studies/{study.slug}/",
+        f"/studies/{study.slug}/matrix/",
+        f"/studies/{study.slug}/build/items/?counted=1",
+    ):
+        page.goto(site + address)
+        expect(page.locator("main")).to_contain_text(
+            "6 of 10 cases left out: both sources gave the identical outcome there."
+        )
+        for size in BOTH:
+            page.set_viewport_size(size)
+            sound(page)
 
 
 def test_a_rater_is_told_when_their_second_session_opens(new_context: NewContext, site: str) -> None:

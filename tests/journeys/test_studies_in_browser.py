@@ -14,7 +14,8 @@ from playwright.sync_api import Page, expect
 from ratings import studies
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
-from ratings.models import Study
+from ratings.figures import registry
+from ratings.models import Analysis, Study
 from simulation import jobs
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -158,3 +159,72 @@ def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
     region.get_by_role("link").first.press("Enter")
     expect(page.get_by_role("heading", name="Where it came from")).to_be_visible()
     sound(page)
+
+
+def _contrasts(families: dict[str, int]) -> list[list[Any]]:
+    """So many contrasts of each family; every tenth is clear, the last of each has no interval."""
+    made = []
+    for family, size in families.items():
+        for at in range(size):
+            clear, last = at % 10 == 0, at == size - 1
+            ends = (
+                [None, None, None, None] if last else [-0.02 if not clear else 0.05, 0.2, 0.04, 0.01 if clear else 0.3]
+            )
+            numbers = [0.6, 0.5, 0.1, *ends, 60, 6, 360, 12, 6]
+            why = "only one rater has rated items of both" if last else ""
+            who = f"{family} number {at}"
+            made.append([family, who, "the others", ("rate", "correct")[at % 2], *numbers, "new raters", why, ""])
+    return made
+
+
+def test_every_contrast_can_be_reached_by_keyboard_on_a_phone_too(
+    new_context: NewContext, live_server: Any, complaints: list[str]
+) -> None:
+    factories.pool()
+    study = factories.open_study()
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    studies.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
+    study.refresh_from_db()
+    jobs.play_here(store.look(study, Filters()).job)
+    families = {
+        "sources": 9,
+        "simulators": 12,
+        "error types": 24,
+        "raters and machines": 84,
+        "raters": 24,
+        "experiments": 54,
+    }
+    analysis = Analysis.objects.get(study=study)
+    table = analysis.document["tables"]["contrasts"]
+    table["rows"] = _contrasts(families)
+    analysis.save()
+    for one in registry.draw({**analysis.document, "tables": {"contrasts": table}}):
+        analysis.drawings.update_or_create(
+            name=one.name, profile=one.profile, defaults={"svg": one.svg, "summary": one.summary}
+        )
+    page = ada_at(new_context(), live_server.url, "/")
+    study.members.create(user=User.objects.get(username="ada"), role="analyst")
+    page.goto(live_server.url + reverse("ratings:study", args=[study.slug]))
+    panel = page.locator("#panel-contrasts")
+    for size in BOTH:
+        page.set_viewport_size(size)
+        _unfold(page, panel.locator("details.fold > summary"))
+        expect(panel.locator(".figure svg:visible")).to_contain_text("Experiments: 11 of 54")
+        _unfold(page, panel.locator(".figure__table > summary"))
+        folds = panel.locator("details.family > summary")
+        expect(folds).to_have_count(len(families))
+        for place, (name, count) in enumerate(families.items()):
+            expect(folds.nth(place)).to_contain_text(f"{name.capitalize()} ({count};")
+            _unfold(page, folds.nth(place))
+            region = panel.get_by_role("region", name=f"Table: Contrasts, {name}", exact=True)
+            expect(region.locator("tbody tr")).to_have_count(count)
+            region.focus()
+            expect(region).to_be_focused()
+        in_browser.sound(page)
+        page.reload()
+
+
+def _unfold(page: Page, summary: Any) -> None:
+    summary.focus()
+    page.keyboard.press("Enter")

@@ -233,6 +233,28 @@ def test_the_conditions_of_a_crossover_are_compared_case_by_case() -> None:
     assert one(lines, "conditions", "condition 1", "condition 2", "AUC, U-statistic")["difference"] == 0
 
 
+def test_conditions_have_the_names_they_are_given() -> None:
+    rows = study()
+    conditions = {str(one.item): 1 if one.source == "gpt-5" else 2 for one in rows}
+    made = sections_contrasts.tables(reading.gather(rows), (), conditions, ("gpt-5", "qwen-3"))["contrasts"]
+    assert one(records(made), "conditions", "gpt-5", "qwen-3", "correct")["difference"] == -0.25
+
+
+def test_raters_and_machines_that_are_too_many_to_compare_are_said_so(monkeypatch) -> None:
+    verdicts = {str(one.item): int(one.verdict) for one in study()}
+    machines = [Machine(name, "machine", verdicts, 0) for name in ("one", "two", "three")]
+    few = sections_contrasts.tables(reading.gather(study()), machines, {})["contrasts"]
+    assert not [note for note in few["notes"] if "compared" in note]
+    monkeypatch.setattr(sections_contrasts, "MOST_RATERS", 3)
+    monkeypatch.setattr(sections_contrasts, "MOST_MACHINES", 2)
+    made = sections_contrasts.tables(reading.gather(study()), machines, {})["contrasts"]
+    assert [note for note in made["notes"] if "compared" in note] == [
+        "No rater is compared with the others: 4 raters are more than 3. Each one's numbers are in the tables of raters.",
+        "Every two of the first 2 of 3 machines are compared; the others are compared with the raters alone: three.",
+    ]
+    assert "raters" not in {line["family"] for line in records(made)}
+
+
 def test_without_a_reference_rates_are_compared_and_nothing_else() -> None:
     rows = [
         row(item, rater, item > 2, reference="", **(GPT if item < 5 else QWEN))

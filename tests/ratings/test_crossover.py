@@ -1,5 +1,6 @@
 """Crossover studies: two conditions, two sessions, a washout between; versions of one pair never in one session."""
 
+import json
 import uuid
 from collections import Counter, defaultdict
 from datetime import timedelta
@@ -10,6 +11,7 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -19,16 +21,24 @@ from ratings import (
     auditing,
     crossover,
     exports,
+    planning,
     rating_imports,
     recalling,
+    redealing,
     seating,
     serving,
     simulated,
     studies,
+    taking_back,
 )  # fmt: skip
+from ratings.analyses import document as results
+from ratings.analyses import reading
+from ratings.analyses.filters import Filters
+from ratings.analyses.tables import records
+from ratings.archive import results_files
 from ratings.audit import orders
 from ratings.models import Assignment, Rater, Rating, Study
-from ratings.planning import PlanError
+from ratings.planning import Candidate, PlanError
 from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
 from ratings.verifying import assignments as verifying
@@ -126,6 +136,91 @@ def test_a_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
     assert Counter(map(tuple, map(sorted, by_pair.values()))) == {("none", "obvious"): 4, ("none", "subtle"): 4}
 
 
+def steps_of_two_casts(transitions: int, alike: int) -> list[dict[str, Any]]:
+    """Steps of two casts on the same materials; on `alike` of them both have the identical outcome."""
+    first, second = factories.episode("caffeine"), factories.episode("caffeine", OTHER)
+    for number in range(1, transitions + 1):
+        one = factories.transition(first, number)
+        two = factories.transition(second, number)
+        two.step = one.step if number <= alike else two.step
+        two.save(update_fields=["step"])
+    return [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
+
+
+LEFT_OUT = "6 of 10 cases left out, on which both sources gave the identical outcome; what is compared are cases on which they differ"
+
+
+def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_before_and_at_opening(
+    tmp_path, capsys
+) -> None:
+    asked = factories.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
+    study = studies.create_study(studies.read_protocol(asked))
+    staff = Client()
+    staff.force_login(User.objects.create_superuser("chief"))
+    page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
+    assert "6 of 10 cases left out: both sources gave the identical outcome there." in page
+    assert "6 of 10 cases left out" in staff.get(reverse("ratings:matrix", args=[study.slug])).content.decode()
+    plan = staff.get(reverse("ratings:plan_json", args=[study.slug])).json()
+    assert (plan["items"], plan["identical_cases"], plan["cases"]) == (8, 6, 10)
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps({**asked, "name": "Another"}))
+    call_command("create_study", file)
+    assert LEFT_OUT in capsys.readouterr().out
+    studies.open_study(study)
+    assert study.events.get(kind="opened").detail.endswith(LEFT_OUT)
+
+
+def test_too_few_steps_on_which_two_sources_differ_says_how_many_are_identical() -> None:
+    sources = steps_of_two_casts(10, alike=8)
+    with pytest.raises(PlanError, match=r"the pool holds 2, and 8 more on which the two are identical, which compare"):
+        factories.open_study(**document("sources", sources=sources))
+
+
+def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -> None:
+    """A replicate that says what the other source says leaves the one that does not."""
+    same, other = (("a", "1"), ("b", "1")), (("b", "2"), ("c", "1"))
+    pool = [Candidate(f"{cast}{content}{pair}", (cast, "none"), pair, content, "e", "Mix")
+            for pair, kinds in (("p", same), ("q", (*same, *other))) for cast, content in kinds]  # fmt: skip
+    first = {("b", "none"): ("a", "none")}
+    [(one, two)] = planning.choose_cases(pool, first, {("b", "none"): 1}, 1)
+    assert (one.pair, one.content, two.content) == ("q", "1", "2")
+    assert planning.count_alike(pool, first) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "more", "names"),
+    [
+        ("sources", {"sources": [{"cast": c, "perturbation": "none", "count": 4} for c in ("offline", OTHER)]},
+         ("offline", OTHER)),
+        ("sources", {"sources": []}, ("m1", "m2")),
+        ("twins", {}, ("original", "twin")),
+        ("twins", {"sources": []}, ("original", "twin, subtle error")),
+        ("screens", {"display": {"layouts": ["plain", "balance"]}}, ("layout: plain", "layout: balance")),
+        ("screens", {"display": {"layouts": ["plain"], "context": [False, True]}},
+         ("goal and earlier steps: no", "goal and earlier steps: yes")),
+    ],
+)  # fmt: skip
+def test_the_two_conditions_have_names_that_tell_which_is_which(conditions, more, names) -> None:
+    protocol = studies.read_protocol(factories.protocol(**document(conditions, **more)))
+    asked = [(source.cast, source.perturbation) for source in protocol.sources]
+    imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
+    assert crossover.name_conditions(protocol, asked or imported) == names
+
+
+def test_results_and_archive_call_the_conditions_by_name() -> None:
+    study = crossed_over(washout_days=0)
+    assert crossover.find_names(study) == ("original", "twin")
+    simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
+    factories.unblinded(study, User.objects.create_superuser("chief"))
+    made = results.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=1, resamples=50)
+    rows = [row for row in records(made["tables"]["contrasts"]) if row["family"] == "conditions"]
+    assert rows and {(row["first"], row["second"]) for row in rows} == {("original", "twin")}
+    judged = reading.read(Study.objects.get(pk=study.pk), Filters()).table
+    entries = results_files.of(made, judged, crossover.find_conditions(study), crossover.find_names(study))
+    says = next(entry.says for entry in entries if entry.name == "imrmc/conditions.imrmc")
+    assert "(condition 1: original; condition 2: twin)" in says
+
+
 def test_a_pool_with_too_few_pairs_says_how_many_there_are() -> None:
     with pytest.raises(PlanError, match=r"needs 4 pairs .* the pool holds 3"):
         crossed_over(transitions=3)
@@ -217,6 +312,43 @@ def test_a_late_rater_gets_both_sessions_and_a_withdrawn_one_leaves_places_for_t
     slots = Assignment.objects.filter(rater=late).values_list("slot", flat=True)
     assert all(slot and slot <= study.ratings_per_item for slot in slots)
     assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.slots_of_items.find())
+
+
+def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> None:
+    """Cases are taken back from a rater who was made staff; when they are not, what others leave is not theirs by halves."""
+    study = crossed_over(allow_unblinded=True)
+    first, second, third = (factories.seat(study) for _ in range(3))
+    answer(first.assignments.order_by("position")[0])
+    User.objects.filter(pk=first.user_id).update(is_staff=True)
+    assert taking_back.take_back_readable(study).by_label == {"R01": 14}
+    User.objects.filter(pk=first.user_id).update(is_staff=False)
+    dealt = seating.withdraw(second)
+    assert dealt == redealing.Dealt(0, 14 + 16)
+    assert "0 places dealt to others; 30 places left until another seat is added" in study.events.last().detail
+    assert sorted(first.assignments.values_list("session", flat=True)) == [1, 2], (
+        "the case that was begun, and no other"
+    )
+    studies.close(study)
+    studies.reopen(study)
+    assert first.assignments.count() == 2 and third.assignments.count() == 16
+    assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.meetings.find())
+    late = seating.add_seats(study, 1)[0]
+    sessions = [sorted(own) for (rater, _), own in readings(study).items() if rater == late.label]
+    assert sessions == [[1, 2]] * 8
+
+
+def test_a_new_order_leaves_each_item_in_its_session() -> None:
+    study = crossed_over()
+    seat = factories.seat(study)
+    answer(seat.assignments.order_by("position")[0])
+    before = dict(seat.assignments.values_list("item_id", "session"))
+    old = list(seat.assignments.order_by("position").values_list("item_id", flat=True))
+    redealing.lay_out(study, [seat.pk])
+    order = list(seat.assignments.order_by("position").values_list("item_id", "session", "position"))
+    assert [item for item, _, _ in order] != old and order[0][0] == old[0]
+    assert [session for _, session, _ in order] == [1] * 8 + [2] * 8
+    assert {item: session for item, session, _ in order} == before
+    assert [position for _, _, position in order] == list(range(1, 17))
 
 
 def test_items_and_ratings_from_elsewhere_are_refused_with_what_to_do_instead() -> None:

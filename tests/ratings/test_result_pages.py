@@ -360,6 +360,40 @@ def test_a_table_says_small_p_values_and_our_own_names_as_people_do() -> None:
     ]  # fmt: skip
 
 
+def test_a_table_of_contrasts_is_whole_and_grouped_by_family() -> None:
+    kinds = {
+        "family": "text", "first": "text", "second": "text", "quantity": "text", "first_value": "number", "difference": "number",
+        "p_holm": "number", "shared_items": "count", "reason": "text",
+    }  # fmt: skip
+    columns = [
+        {"name": name, "title": name, "meaning": f"what {name} is", "kind": kind} for name, kind in kinds.items()
+    ]
+    rows = [["experiments", f"E{at}", "O", "rate", 0.5, 0.1, 0.01 if at < 2 else 0.4, None, ""] for at in range(70)]
+    rows += [["raters", "<b>R1</b>", "O", "rate", 0.5, 0.1, 0.05, 4, "few"]]
+    rows += [["experiments", "E70", "O", "rate", 0.5, None, None, None, ""]]
+    table = {"title": "T", "columns": columns, "rows": rows, "notes": ["a note"]}
+    shown = grid(table)
+    assert [(one.name, len(one.rows), one.clear) for one in shown.groups] == [("experiments", 71, 2), ("raters", 1, 0)]
+    assert shown.total == 72 and not shown.rows
+    # What a row is stands in one cell, the difference next to it; a column with nothing to say in a family is left out.
+    titles = ["Contrast", "difference", "p_holm", "first_value"]
+    assert [head.title for head in shown.groups[0].heads] == titles
+    assert [head.title for head in shown.groups[1].heads] == [*titles, "shared_items", "reason"]
+    assert [cell.text for cell in shown.groups[1].rows[0]] == [
+        "<b>R1</b> less O, rate",
+        "0.10",
+        "0.050",
+        "0.50",
+        "4",
+        "few",
+    ]
+    page = render_to_string("ratings/_result_table.html", {"table": table})
+    assert all(f"<bdi>E{at} less O, rate</bdi>" in page for at in range(71)) and "&lt;b&gt;R1&lt;/b&gt;" in page
+    assert re.search(r'Experiments <span class="muted">\(71; 2 with Holm.s p below .05\)</span>', page)
+    assert re.search(r'Raters <span class="muted">\(1\)</span>', page)
+    assert page.count("a note") == 1 and page.count("what reason is") == 1 and "rows; the CSV" not in page
+
+
 def test_sealed_the_planning_lines_say_what_they_are_of(staff: Client, ada: User) -> None:
     page = text(staff.get(at("study", rated(ada))))
     start = page.index("What more ratings would give")

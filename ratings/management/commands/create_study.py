@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import empty_cells, inviting, mailing, pool, protocols, studies
+from ratings import crossover, empty_cells, inviting, mailing, pool, protocols, studies
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
@@ -83,14 +83,12 @@ def _warnings(study: Study, raters: int | None) -> list[str]:
 
 
 def _tell_left_out(study: Study) -> list[str]:
-    """How many items cannot be drawn because people can read them in another study, and whose episode they can read."""
+    """Say how many items people can read in another study, and on how many steps two sources are the same."""
     stock = pool.take_stock(protocols.stored(study.protocol), study)
-    told = f"Left out: {counted(stock.left_out, 'item')} that stand in an unblinded study, themselves or in another version"
-    lines = [f"{told} (allow_unblinded)"] if stock.left_out else []
-    told = (
-        f"Not left out: {counted(stock.shown, 'item')} of episodes that stand in an unblinded study of the other kind"
-    )
-    return lines + ([told] if stock.shown else [])
+    left_out = f"Left out: {counted(stock.left_out, 'item')} that stand in an unblinded study, themselves or in another version"
+    shown = f"Not left out: {counted(stock.shown, 'item')} of episodes that stand in an unblinded study of the other kind"
+    told = [f"{left_out} (allow_unblinded)" if stock.left_out else "", shown if stock.shown else ""]
+    return [line for line in (*told, crossover.say_alike(stock.alike)) if line]
 
 
 def _said(line: empty_cells.Line) -> str:

@@ -123,7 +123,7 @@ _OZONE = re.compile(r"\b(?:ozone|oxygen) [(\[]$")
 
 _CLAUSE_END = re.compile(r"[.:;!?](?=\s|$)|[,()\[\]\n\"“”]")
 _WORD = re.compile(r"[^\W_]+")
-_UNITS = set(
+_UNITS = frozenset(
     [
         "ml",
         "ul",
@@ -150,7 +150,7 @@ _UNITS = set(
         "k",
     ]
 )
-_LOOSE = set(
+_LOOSE = frozenset(
     [
         "a",
         "an",

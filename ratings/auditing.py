@@ -2,7 +2,8 @@
 
 The report names the place and the kind of each leak, never an item and its source together: it may be read by those
 who do not know the sources yet, and goes into the export as the blinding certificate. An item whose text names a model,
-maker, cast or source is named by its code, without the name.
+maker, cast or source is named by its code, without the name. Names that a person declared things in the laboratory are
+listed without the items.
 """
 
 import hashlib
@@ -13,13 +14,15 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from ratings.audit.findings import OTHER_STUDIES, Check
+from ratings.audit.findings import DECLARED, OTHER_STUDIES, Check
 from ratings.audit.sealed import sealed
 from ratings.audit.visits import ChangedError
 from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
 
-VERSION = 4  # since 2 an undecided check has passed null; since 3 checks have their power; since 4 other studies count
+# Since 2 an undecided check has passed null; since 3 checks have their power; since 4 other studies count; since 5
+# names that were declared things in the laboratory are listed.
+VERSION = 5
 
 
 class AuditError(ValueError):
@@ -89,6 +92,7 @@ def report(study: Study, checks: list[Check]) -> dict[str, Any]:
         "assignments": Assignment.objects.filter(rater__study=study).count(),
         "leaks": [leak for one in told for leak in one["leaks"]],
         "other_studies": next((one["measured"] for one in told if one["name"] == OTHER_STUDIES), {}),
+        DECLARED: [row for one in told for row in one["measured"].get(DECLARED, [])],
         "known_tells": [tell for one in told for tell in one["measured"].get("known_tells", [])],
         "checks": told,
     }

@@ -28,6 +28,7 @@ class Secret(NamedTuple):
 
 
 NO_SECRET = Secret()
+MOST_SAID = 200  # characters about one thing
 KINDS = {
     "model": "the name of a model",
     "maker": "the name of a maker of models",
@@ -44,6 +45,7 @@ class Held(NamedTuple):
     digest: str
     reasons: list[Reason]
     decision: str
+    names: tuple[str, ...] = ()  # as the item spells them; each may be declared a thing in the laboratory
 
 
 class DecisionError(ValueError):
@@ -56,11 +58,13 @@ def sorted_out(every: Iterable[tuple[Found, Secret]], study: Study | None) -> tu
     names = lexicon(study)
     usable, held = [], []
     for found, secret in every:
-        why = [*reasons(found.payload, found.context, secret), *name_reasons(found.payload, found.context, names)]
+        named = list(names_in(found.payload, found.context, names))
+        why = [*reasons(found.payload, found.context, secret), *_said(named)]
         digest = found.candidate.content
         decision = decisions.get(digest, "")
         if decision == "dropped" or (why and decision != "released"):
-            held.append(Held(found, digest, why, decision))
+            texts_found = tuple(dict.fromkeys(finding.text for _, finding in named))
+            held.append(Held(found, digest, why, decision, texts_found))
         else:
             usable.append(found)
     return usable, held
@@ -93,7 +97,17 @@ def names_in(payload: Payload, context: Payload, names: Lexicon) -> Iterator[tup
 
 def name_reasons(payload: Payload, context: Payload, names: Lexicon) -> list[Reason]:
     """Return the names in an item as reasons to hold it."""
-    return [(place, f"{KINDS[finding.kind]}: “{finding.text}”") for place, finding in names_in(payload, context, names)]
+    return _said(names_in(payload, context, names))
+
+
+def _said(named: Iterable[tuple[str, Finding]]) -> list[Reason]:
+    return [(place, f"{KINDS[finding.kind]}: “{finding.text}”") for place, finding in named]
+
+
+def declared(study: Study) -> dict[str, dict[str, str]]:
+    """Return the names that people declared things in the laboratory: for each released item, name and what it is."""
+    rows = study.quarantine.filter(decision="released").values_list("payload_sha256", "things")
+    return {digest: dict(things) for digest, things in rows if things}
 
 
 def _shared(
@@ -122,19 +136,39 @@ def texts(shown: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 
 @transaction.atomic
-def decide(study: Study, held: Held, decision: str, by: User) -> Quarantine:
-    """Release an item that was held into this study, or drop it. Logged; may be changed until the study opens."""
+def decide(study: Study, held: Held, decision: str, by: User, things: Mapping[str, str] | None = None) -> Quarantine:
+    """Release an item that was held into this study, or drop it. Logged; may be changed until the study opens.
+
+    `things` says of names in a released item what they are in the laboratory: the audit then accepts them in this item.
+    """
     locked = Study.objects.select_for_update().get(pk=study.pk)
     if decision not in ("released", "dropped"):
         raise DecisionError("Release it or drop it")
     if not locked.is_draft:
         raise DecisionError("The study has been opened: its items are frozen")
+    known = _known_things(held, decision, things or {})
     row, _ = Quarantine.objects.update_or_create(
-        study=study, payload_sha256=held.digest, defaults={**_fields(held), "decision": decision, "by": by, "at": timezone.now()}
-    )  # fmt: skip
+        study=study,
+        payload_sha256=held.digest,
+        defaults={**_fields(held), "decision": decision, "things": known, "by": by, "at": timezone.now()},
+    )
     detail = f"{decision} {held.digest[:12]}: {held.reasons[0][1] if held.reasons else 'no reason left'}"
+    if known:
+        detail += f"; declared things in the laboratory: {'; '.join(f'“{name}”, {said}' for name, said in known)}"
     StudyEvent.objects.create(study=study, kind="quarantine", by=by, detail=detail[:300])
     return row
+
+
+def _known_things(held: Held, decision: str, things: Mapping[str, str]) -> list[list[str]]:
+    """Return what is said of each name, in order. DecisionError where it is said of no name of the item, or too much."""
+    said = {name: " ".join(text.split()) for name, text in things.items() if text.strip()}
+    if said and decision != "released":
+        raise DecisionError("Only in an item that is released can a name be declared a thing in the laboratory")
+    if strange := sorted(set(said) - set(held.names)):
+        raise DecisionError(f"“{strange[0][:60]}” is no name that was found in this item")
+    if long := [name for name, text in said.items() if len(text) > MOST_SAID]:
+        raise DecisionError(f"What “{long[0]}” is in the laboratory: at most {MOST_SAID} characters")
+    return [[name, said[name]] for name in held.names if name in said]
 
 
 def record(study: Study, held: Sequence[Held]) -> None:

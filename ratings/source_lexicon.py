@@ -1,6 +1,7 @@
 """The names that give a source away here: the data file's, and those of this site's models, casts and imports."""
 
 import json
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -8,12 +9,13 @@ from typing import Any
 from django.conf import settings
 
 from ratings import source_names
-from ratings.source_names import Lab, Lexicon, Name
+from ratings.source_names import Lab, Lexicon, Name, Written
 from simulation import roster
 from simulation.models import LanguageModel
 from simulation.queueing import PERSON_CAST
 
 FILE = "source_names.json"
+_WORD = re.compile(r"[a-z]+")
 
 
 class NamesFileError(ValueError):
@@ -34,18 +36,29 @@ def of_site(labels: Iterable[str] = ()) -> Lexicon:
 @lru_cache(maxsize=8)
 def built(models: frozenset[str], casts: frozenset[str], sources: frozenset[str]) -> Lexicon:
     """Return the lexicon of the data file and these names. What the file names keeps the file's kind."""
-    names, laboratory, other = data()
+    written = data()
     site = [(models, "name"), (casts, "cast"), (sources, "source")]
-    return Lexicon([*names, *(Name(text, kind) for texts, kind in site for text in sorted(texts))], laboratory, other)
+    names = [*written.names, *(Name(text, kind) for texts, kind in site for text in sorted(texts))]
+    return Lexicon(names, written.laboratory, written.other_words, ordinary())
+
+
+@lru_cache(maxsize=1)
+def ordinary() -> frozenset[str]:
+    """Return the words that an outcome may well say: of this laboratory's own actions and experiments, and the file's."""
+    words = {word.casefold() for word in data().ordinary_words}
+    for folder in ("actions", "experiments"):
+        for path in sorted((settings.FIXTURES_DIR / folder).glob("*.json")):
+            words |= set(_WORD.findall(path.read_text("utf-8").casefold()))
+    return frozenset(words)
 
 
 def allowed() -> list[Lab]:
     """Return the laboratory's own words that are names elsewhere, each with the reason, as pages show them."""
-    return data()[1]
+    return data().laboratory
 
 
 @lru_cache(maxsize=1)
-def data() -> tuple[list[Name], list[Lab], list[str]]:
+def data() -> Written:
     """Return what the data file holds. NamesFileError names the file and every problem."""
     path = settings.FIXTURES_DIR / FILE
     try:

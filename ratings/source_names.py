@@ -2,38 +2,31 @@
 
 A name of the list is found as one word, in parts joined by a space, hyphen, dot or underscore, in any case, with
 look-alike letters, digits for letters, or one letter wrong. A word that is also a thing in the laboratory is found only
-where it does not stand beside the laboratory's words, or only as the subject of a prediction ("as Phi predicted").
+where `source_grammar` reads it as somebody who tells something ("as Phi predicted") and not as the thing.
 """
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
-from functools import cache
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
+
+from ratings.source_grammar import Use, is_told
 
 LEAST_MISSPELT = 6  # letters: at one wrong letter, shorter names become ordinary words
 _TWO_WRONG = 9  # letters of a name in which two may be wrong
 _LEAST_JOINED = 6  # letters of a name that may be split anywhere: "g Pt" is platinum
-_NEAR = 3  # words on either side in which a laboratory word makes a name a thing of the laboratory
+_LEAST_SHORT = 4  # letters of a short name that is looked for misspelt where it tells something
+_LEAST_PART = 4  # letters of a word of a source's name that is looked for by itself
+_KEPT = 20_000  # texts and words whose findings are remembered
 _TOKEN = re.compile(r"[a-z]+|\d+")
 _RUN = re.compile(r"[a-z0-9]+")
 _CASES = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _JOINT = re.compile(r"[ \-._/‐‑–—]{0,2}\Z")
-_SIZE = re.compile(r"(?:[ \-]\d(?:\.\d)?)?[ \-]?\d{1,4}(?:\.\d)?b\b")
-_VERSION = re.compile(r"-[345](?:\.\d)?(?:o\b|\b)")  # joined by a hyphen: "GPT-4", and not "GPT 4 U/L"
-_VERB = (
-    r"predict(?:s|ed|ion|ions)?|says|said|think(?:s|ing)?|thought|guess(?:es|ed)?|believe[sd]?|reckon(?:s|ed)?"
-    r"|simulate[sd]|simulation|hallucinate[sd]?|answer(?:s|ed)?|claim(?:s|ed)|writes|wrote|reasoned|imagine[sd]?"
-    r"|suggest(?:s|ed)|expects|conclude[sd]|reply|replied|responds|responded|respons(?:e|es)|outcomes?"
-)
-_AFTER = re.compile(rf"(?:[ \-]?v?\d+(?:\.\d+)*)?(?:['’]s)?,? (?:had |has |would |might |model )?(?:{_VERB})\b")
-_BEFORE = re.compile(
-    r"(?:\baccording to|\bas told by|\b(?:predicted|simulated|answered|guessed|hallucinated|imagined|generated|written|drafted"
-    r"|authored|composed) (?:by|with)|\b(?:asked|prompted|ask|prompt)|\b(?:language |ai )?model ?[:=])(?: the)? ?$"
-)
-_MODEL = re.compile(r"[ \-]v?\d+(?:\.\d+)* (?:output|reply|model)\b|['’]s (?:language |ai )?model\b")
-_OUTPUT = re.compile(r" (?:output|reply)\b")
+_MAKES = re.compile(r"(?:['’]s)?[ \-]")
+_ADDED = re.compile(r"(?:pro|flash|ultra|nano|lite|large|mini|max|instruct|chat|llm|ai)\Z")
 _LOOKALIKES = str.maketrans(
     "авсԁеёһіїјкӏмнорԛѕтухѵԝαβεικνορτυχωɡıɑᴀʙᴄᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢꜰꜱ",
     "abcdeehiijklmhopqstyxvwabeiknoptuxwgiaabcdeghijklmnoprtuvwyzfs",
@@ -50,11 +43,15 @@ class Name(NamedTuple):
 
 
 class Lab(NamedTuple):
-    """A laboratory's own use of a word. Without `beside` any use but as a subject of a prediction is allowed."""
+    """A laboratory's own use of a word. Without `beside` any use is allowed in which the word tells nothing.
+
+    `also` are verbs that the thing has too: "GLM predicted means". A word that is no name is allowed in every use.
+    """
 
     word: str
     reason: str
     beside: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
 
 class Finding(NamedTuple):
@@ -73,28 +70,59 @@ class _Token(NamedTuple):
 class _Entry(NamedTuple):
     kind: str
     parts: tuple[str, ...]
-    weak: bool  # an ordinary word, or one of the laboratory's: needs a context
+    manner: str  # "" is found wherever it stands, "allowed" nowhere; else how `source_grammar` reads it
     beside: frozenset[str]
+    also: frozenset[str]
     tight: bool  # parts must not be apart: "phi-3" and not "phi 3"
     is_word: bool  # written as one word and well: only such names are looked for misspelt or inside other words
 
+    @property
+    def weak(self) -> bool:
+        return self.manner != ""
+
+
+class _Hit(NamedTuple):
+    entry: _Entry
+    start: int
+    end: int
+
 
 class Lexicon:
-    """Names to look for, prepared once; `find` remembers what it was asked."""
+    """Names to look for, prepared once; `find` remembers what it was asked last.
 
-    def __init__(self, names: Iterable[Name], laboratory: Iterable[Lab], other_words: Iterable[str]) -> None:
+    `ordinary` are words that a text of the laboratory may well say: a source, cast or model that is called by one of
+    them is found only where it tells something.
+    """
+
+    def __init__(
+        self,
+        names: Iterable[Name],
+        laboratory: Iterable[Lab],
+        other_words: Iterable[str],
+        ordinary: Collection[str] = frozenset(),
+    ) -> None:
         self.laboratory = tuple(laboratory)
         self._lab = {_compact(lab.word): lab for lab in self.laboratory}
         self._other = frozenset(other_words)
+        self._ordinary = ordinary
         self._entries: dict[str, _Entry] = {}
-        for name in names:
+        given = list(names)
+        for name in given:
             self._add(name)
+        for name in given:
+            if name.kind == "source":
+                self._add_parts(name)
+        for text, lab in self._lab.items():
+            self._entries.setdefault(text, _allowed(lab))
         self._prefixes = {text[:end] for text in self._entries for end in range(1, len(text) + 1)}
-        words = [t for t, entry in self._entries.items() if entry.is_word and len(t) >= LEAST_MISSPELT and t.isalpha()]
-        self._misspelt = [t for t in words if not self._entries[t].weak or self._entries[t].beside]
-        self._inside = [t for t in words if not self._entries[t].weak]
-        self._near = cache(self._nearest)
-        self._found = cache(self._find)
+        self._longest = max(map(len, self._entries), default=0)  # no name has more parts
+        words = [t for t, entry in self._entries.items() if entry.is_word and t.isalpha()]
+        long = [t for t in words if len(t) >= LEAST_MISSPELT]
+        self._misspelt = [t for t in long if self._entries[t].manner in ("", "beside")]
+        self._inside = [t for t in long if not self._entries[t].weak]
+        self._short = [t for t in words if _LEAST_SHORT <= len(t) < LEAST_MISSPELT and not self._entries[t].weak]
+        self._near = lru_cache(_KEPT)(self._nearest)
+        self._found = lru_cache(_KEPT)(self._find)
 
     def find(self, text: str) -> tuple[Finding, ...]:
         """Return every name in a text, each spelling once."""
@@ -106,37 +134,78 @@ class Lexicon:
         if not any(part.isalpha() for part in parts) or compact in self._entries:
             return
         lab = self._lab.get(compact)
-        plain = len(parts) == 1 and name.kind in ("cast", "source", "name")
+        of_site = name.kind in ("cast", "source", "name")
         first = self._lab.get(parts[0])
-        tight = (
-            len(parts) == 2 and (len(parts[1]) == 1 or parts[1].isdigit()) and first is not None and not first.beside
-        )
-        weak = lab is not None or plain or len(compact) < 3
-        beside = frozenset(lab.beside) if lab else frozenset()
+        tight = len(parts) == 2 and (len(parts[1]) == 1 or parts[1].isdigit())
+        tight = tight and (len(parts[0]) < 3 if of_site else first is not None and not first.beside)
+        manner = ""
+        if lab:
+            manner = "beside" if lab.beside else "thing"
+        elif len(compact) < 3 or (of_site and self._is_ordinary(name.text, parts)):
+            manner = "label"
         kind = "model" if name.kind == "name" else name.kind
-        self._entries[compact] = _Entry(kind, parts, weak, beside, tight, name.text.isalpha() and not name.misspelt)
+        self._entries[compact] = _Entry(
+            kind, parts, manner, frozenset(lab.beside if lab else ()), frozenset(lab.also if lab else ()), tight,
+            name.text.isalpha() and not name.misspelt,
+        )  # fmt: skip
+
+    def _is_ordinary(self, text: str, parts: tuple[str, ...]) -> bool:
+        """Whether a text may well say this name in passing: one word of the laboratory's own."""
+        word = text.strip().casefold()
+        return len(parts) == 1 and (word in self._ordinary or word.removesuffix("s") in self._ordinary)
+
+    def _add_parts(self, name: Name) -> None:
+        """Add the words of a source's name that nothing else is called by: "Kyoto" of "Kyoto simulator"."""
+        words = _RUN.findall(folded(name.text).casefold())
+        for word in words if len(words) > 1 else ():
+            if word.isalpha() and len(word) >= _LEAST_PART and word not in self._ordinary:
+                empty: frozenset[str] = frozenset()
+                self._entries.setdefault(word, _Entry("source", (word,), "part", empty, empty, False, False))
 
     def _find(self, text: str) -> tuple[Finding, ...]:
         plain = folded(text)
-        tokens = _tokens(plain)
         low = plain.casefold()
+        cased = plain if len(low) == len(plain) else low
+        tokens = _tokens(plain)
+        hits = self._hits(low, cased, tokens)
         found: dict[str, Finding] = {}
-        for at in range(len(tokens)):
-            if hit := self._name_at(low, tokens, at):
-                entry, start, end = hit
-                if self._is_told(low, entry, start, end):
-                    found.setdefault(low[start:end], Finding(entry.kind, low[start:end]))
+        for at, hit in enumerate(hits):
+            near = (hits[at - 1] if at else None, hits[at + 1] if at + 1 < len(hits) else None)
+            if self._is_found(low, cased, hit) or _is_made(low, hit, *near):
+                found.setdefault(low[hit.start : hit.end], Finding(hit.entry.kind, low[hit.start : hit.end]))
         for match in _RUN.finditer(low):
-            near = self._near(match[0])
-            if near and match[0] not in found and self._is_told(low, self._entries[near], match.start(), match.end()):
-                found[match[0]] = Finding(self._entries[near].kind, match[0])
+            near_name = self._near(match[0])
+            if near_name and match[0] not in found:
+                entry = self._entries[near_name[0]]._replace(manner=near_name[1])
+                if self._is_found(low, cased, _Hit(entry, match.start(), match.end())):
+                    found[match[0]] = Finding(entry.kind, match[0])
         return tuple(found.values())
 
-    def _name_at(self, low: str, tokens: list[_Token], at: int) -> tuple[_Entry, int, int] | None:
-        """Return the longest name that begins with this token. A weak one gives way to a longer one that is not."""
+    def _hits(self, low: str, cased: str, tokens: list[_Token]) -> list[_Hit]:
+        """Return every name that stands in the text, in order, the longest at each place; none inside an allowed phrase."""
+        hits: list[_Hit] = []
+        allowed = 0
+        for at, token in enumerate(tokens):
+            if token.start < allowed:
+                continue
+            if hit := self._name_at(low, cased, tokens, at):
+                if hit.entry.manner == "allowed":
+                    allowed = hit.end
+                else:
+                    hits.append(hit)
+        return hits
+
+    def _is_found(self, low: str, cased: str, hit: _Hit) -> bool:
+        entry = hit.entry
+        if not entry.weak:
+            return True
+        return is_told(Use(entry.manner, entry.kind, low, cased, hit.start, hit.end, entry.beside, entry.also))
+
+    def _name_at(self, low: str, cased: str, tokens: list[_Token], at: int) -> _Hit | None:
+        """Return the longest name that begins with this token."""
         joined, best = "", None
         gaps: list[int] = []
-        for token in tokens[at:]:
+        for token in tokens[at : at + self._longest]:
             if joined:
                 gap = low[tokens[at + len(gaps)].end : token.start]
                 if not _JOINT.match(gap):
@@ -146,33 +215,46 @@ class Lexicon:
             if joined not in self._prefixes:
                 break
             entry = self._entries.get(joined)
-            if entry and _may_be_split(joined, entry, tokens[at : at + len(gaps) + 1], low, gaps):
-                best = entry, tokens[at].start, token.end
-        return best
+            if entry and _may_be_split(joined, entry, tokens[at : at + len(gaps) + 1], low, cased, gaps):
+                best = _Hit(entry, tokens[at].start, token.end)
+        return best or self._plural_at(low, tokens[at])
 
-    def _is_told(self, low: str, entry: _Entry, start: int, end: int) -> bool:
-        if not entry.weak:
-            return True
-        before, after = low[max(0, start - 40) : start], low[end : end + 60]
-        if _AFTER.match(after) or _SIZE.match(after) or _BEFORE.search(before) or _MODEL.match(after):
-            return True
-        if not entry.beside:
-            return False
-        if _VERSION.match(after) or _OUTPUT.match(after):
-            return True
-        around = [*re.findall(r"[\w/-]+", before)[-_NEAR:], *re.findall(r"[\w/-]+", after)[:_NEAR]]
-        return not any(word in entry.beside for word in around)
+    def _plural_at(self, low: str, token: _Token) -> _Hit | None:
+        """Return a name in the plural, to be read as a thing: "the Falcons were inverted", "as GPTs predicted"."""
+        if not (token.text.endswith("s") and len(token.text) > _LEAST_SHORT - 1) or token.text in self._other:
+            return None
+        entry = self._entries.get(token.text[:-1])
+        if entry is None or entry.manner == "allowed" or not entry.is_word:
+            return None
+        if low[token.end : token.end + 1].isalnum() or (token.start and low[token.start - 1].isalnum()):
+            return None
+        return _Hit(entry._replace(manner="label"), token.start, token.end)
 
-    def _nearest(self, word: str) -> str | None:
-        """Return the name that one word misspells or holds; None for ordinary words."""
-        if word in self._other or word in self._entries or len(word) < LEAST_MISSPELT - 1 or word.isdigit():
+    def _nearest(self, word: str) -> tuple[str, str] | None:
+        """Return the name that one word misspells or holds, and the manner in which it is read; None for others."""
+        if word in self._other or word in self._entries or word.isdigit():
+            return None
+        if found := self._nearly(word):
+            return found, self._entries[found].manner
+        letters = word.rstrip("0123456789")
+        if (
+            len(letters) < (3 if letters != word else _LEAST_SHORT + 1)
+            or not letters.isalpha()
+            or letters in self._other
+        ):
+            return None
+        short = next((name for name in self._short if letters[0] == name[0] and _is_misspelt(letters, name)), None)
+        return (short, "part") if short else None
+
+    def _nearly(self, word: str) -> str | None:
+        if len(word) < LEAST_MISSPELT - 1:
             return None
         if word.endswith("gpt"):
             return "gpt" if "gpt" in self._entries else None
         if not word.isalpha():
             return self._with_digits(word)
         for name in self._misspelt:
-            if _is_misspelt(word, name):
+            if _is_misspelt(word, name) or (word.startswith(name) and _ADDED.match(word, len(name))):
                 return name
         return next((name for name in self._inside if name in word), None)
 
@@ -181,7 +263,7 @@ class Lexicon:
             return None
         for table in _DIGITS:
             entry = self._entries.get(spelt := word.translate(table))
-            if entry and entry.is_word and (entry.beside or not entry.weak):
+            if entry and entry.is_word and entry.manner in ("", "beside"):
                 return spelt
         return None
 
@@ -208,11 +290,11 @@ def _tokens(plain: str) -> list[_Token]:
     low = plain.casefold()
     if len(low) != len(plain):
         plain = low
-    cuts = {match.start() for match in _CASES.finditer(plain)}
+    cuts = [match.start() for match in _CASES.finditer(plain)]
     tokens = []
     for match in _TOKEN.finditer(low):
         start = match.start()
-        for cut in sorted(cut for cut in cuts if match.start() < cut < match.end()):
+        for cut in cuts[bisect_right(cuts, start) : bisect_left(cuts, match.end())]:
             tokens.append(_Token(low[start:cut], start, cut))
             start = cut
         tokens.append(_Token(low[start : match.end()], start, match.end()))
@@ -223,7 +305,21 @@ def _compact(text: str) -> str:
     return "".join(token.text for token in _tokens(folded(text)))
 
 
-def _may_be_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, gaps: list[int]) -> bool:
+def _allowed(lab: Lab) -> _Entry:
+    parts = tuple(token.text for token in _tokens(folded(lab.word)))
+    return _Entry("", parts, "allowed", frozenset(), frozenset(), False, False)
+
+
+def _is_made(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bool:
+    """Whether a maker stands directly before its model: "Amazon Titan" is neither a river nor a microscope."""
+    if hit.entry.kind == "maker" and after is not None and after.entry.kind == "model":
+        return bool(_MAKES.fullmatch(low, hit.end, after.start))
+    if hit.entry.kind == "model" and before is not None and before.entry.kind == "maker":
+        return bool(_MAKES.fullmatch(low, before.end, hit.start))
+    return False
+
+
+def _may_be_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, cased: str, gaps: list[int]) -> bool:
     """Whether the parts of a name may stand apart as they do, and it begins and ends with a word of the text."""
     start, end = tokens[0].start, tokens[-1].end
     if (start and low[start - 1].isalpha() and low[start].isalpha()) or (
@@ -231,10 +327,16 @@ def _may_be_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, ga
     ):
         return False
     if entry.tight and any(" " in low[one.end : other.start] for one, other in pairwise(tokens)):
-        return False
+        return _is_titled(cased, tokens)
     if not any(gaps) or len(joined) >= _LEAST_JOINED or tuple(token.text for token in tokens) == entry.parts:
         return True
     return all(len(token.text) == 1 for token in tokens)
+
+
+def _is_titled(cased: str, tokens: list[_Token]) -> bool:
+    """Whether two parts are written as one name, "Command R"; "Command A" may be the first of two commands."""
+    first, last = (cased[token.start] for token in (tokens[0], tokens[-1]))
+    return len(tokens) == 2 and first.isupper() and last.isupper() and last not in "AI"
 
 
 def _is_misspelt(word: str, name: str) -> bool:
@@ -259,8 +361,17 @@ def _distance(one: str, other: str) -> int:
     return row[-1]
 
 
-def read(data: Mapping[str, object]) -> tuple[list[Name], list[Lab], list[str]]:
-    """Return the names, the laboratory's words and other words of a data file; ValueError names what is wrong in it."""
+class Written(NamedTuple):
+    """What a data file of names holds."""
+
+    names: list[Name]
+    laboratory: list[Lab]
+    other_words: list[str]
+    ordinary_words: list[str]
+
+
+def read(data: Mapping[str, object]) -> Written:
+    """Return what a data file holds; ValueError names what is wrong in it."""
     kinds = {"makers": "maker", "models": "model", "misspelt": "model", "speech": "speech"}
     problems = [
         f"{key}: unknown key; allowed: {', '.join([*kinds, *_MORE])}" for key in data if key not in {*kinds, *_MORE}
@@ -270,22 +381,27 @@ def read(data: Mapping[str, object]) -> tuple[list[Name], list[Lab], list[str]]:
         names += [Name(text, kind, key == "misspelt") for text in _texts(data, key, problems)]
     laboratory = []
     for at, row in enumerate(_list(data, "laboratory", problems)):
-        word, reason, beside = (
-            (row.get(key) for key in ("word", "reason", "beside")) if isinstance(row, dict) else (None,) * 3
-        )
-        if not (isinstance(word, str) and word and isinstance(reason, str) and reason):
-            problems.append(f"laboratory[{at}]: a word and a reason are needed")
-        elif beside is not None and not (isinstance(beside, list) and all(isinstance(one, str) for one in beside)):
-            problems.append(f"laboratory[{at}].beside: {beside!r} is not a list of words")
-        else:
-            laboratory.append(Lab(word, reason, tuple(beside or ())))
-    other = _texts(data, "other_words", problems)
+        if lab := _lab_of(row, f"laboratory[{at}]", problems):
+            laboratory.append(lab)
+    other, ordinary = (_texts(data, key, problems) for key in ("other_words", "ordinary_words"))
     if problems:
         raise ValueError("\n".join(problems))
-    return names, laboratory, other
+    return Written(names, laboratory, other, ordinary)
 
 
-_MORE = ("laboratory", "other_words")
+def _lab_of(row: object, place: str, problems: list[str]) -> Lab | None:
+    found = row if isinstance(row, dict) else {}
+    word, reason = found.get("word"), found.get("reason")
+    if not (isinstance(word, str) and word and isinstance(reason, str) and reason):
+        problems.append(f"{place}: a word and a reason are needed")
+        return None
+    lists = {key: found.get(key, []) for key in ("beside", "also")}
+    wrong = [k for k, v in lists.items() if not (isinstance(v, list) and all(isinstance(one, str) for one in v))]
+    problems += [f"{place}.{key}: {lists[key]!r} is not a list of words" for key in wrong]
+    return None if wrong else Lab(word, reason, tuple(lists["beside"]), tuple(lists["also"]))
+
+
+_MORE = ("laboratory", "other_words", "ordinary_words")
 
 
 def _list(data: Mapping[str, object], key: str, problems: list[str]) -> list[object]:

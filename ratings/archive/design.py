@@ -145,7 +145,18 @@ _WITHHELD = (
     "the report as it stands here."
 )
 _LEAK = "it is named when the study is unblinded"
-_OF_REPORT = ("version", "study", "at", "passed", "not_decided", "items", "raters", "assignments", "other_studies")
+_OF_REPORT = (
+    "version",
+    "study",
+    "at",
+    "passed",
+    "not_decided",
+    "items",
+    "raters",
+    "assignments",
+    "other_studies",
+    "declared_things",
+)
 _OF_CHECK = ("name", "asks", "outcome", "passed", "looked_at", "skipped", "power", "leaks_in_all")
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 UNDECIDED = "not decided: too few"
 OTHER_STUDIES = "items of other studies"  # the check whose measures the certificate states
+DECLARED = "declared_things"  # names that people declared things in the laboratory, which the certificate lists
 MOST_TOLD = 20  # leaks that one check spells out; the rest are counted
 
 

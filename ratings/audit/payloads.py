@@ -1,18 +1,19 @@
 """What is stored for raters, looked at by itself: no key, word or order that an allow-list would not have made."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import combinations
 from typing import Any
 
 from ratings import quarantine
-from ratings.audit.findings import Check, Leak
+from ratings.audit.findings import DECLARED, Check, Leak
 from ratings.audit.sealed import Sealed
 from ratings.blinding import payload_digest
 from ratings.models import Item, ItemSource, Study
 from ratings.quarantine import Secret
-from ratings.source_names import Lexicon
+from ratings.source_names import Finding
 
 _MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 _ACTION = {"name", "parameters"}
@@ -49,9 +50,11 @@ def checks(study: Study, sealed: Sealed) -> list[Check]:
     words = Check("payload words", "Does a shown text tell a source, or repeat what was said of the planted error?")
     names = Check(
         "names of sources",
-        "Does a shown text name a model, a maker of models, a cast or a source, whether or not the item was released?",
+        "Does a shown text name a model, a maker of models, a cast or a source that nobody declared a thing in the laboratory "
+        "for this item?",
     )
-    lexicon = quarantine.lexicon(study)
+    lexicon, things = quarantine.lexicon(study), quarantine.declared(study)
+    used: Counter[tuple[str, str]] = Counter()
     lists = Check("payload order", "Are properties and parameters in one order for every source?")
     hashes = Check("payload digest", "Is every payload what was frozen?")
     orders = _Orders()
@@ -59,11 +62,17 @@ def checks(study: Study, sealed: Sealed) -> list[Check]:
     for item, secret, released in _items(study):
         keys.saw(_keys(item.payload, str(item.payload.get("kind")), item.context, item.created_at in newer))
         words.saw([] if released else _words(item, secret, sealed))
-        names.saw(_named(item, lexicon))
+        declared = things.get(item.payload_sha256, {})
+        named = list(quarantine.names_in(item.payload, item.context, lexicon))
+        used.update({(f.text, declared[f.text]) for _, f in named if f.text in declared})
+        names.saw(_named(item, [(place, finding) for place, finding in named if finding.text not in declared]))
         hashes.saw([] if payload_digest(item.payload) == item.payload_sha256 else [_CHANGED])
         lists.looked_at += 1
         orders.add(item.payload)
     lists.leaks = orders.leaks()
+    if used:
+        rows = [{"word": word, "reason": said, "items": n} for (word, said), n in sorted(used.items())]
+        names.measured[DECLARED] = rows
     return [keys, words, names, lists, hashes]
 
 
@@ -123,9 +132,9 @@ def _words(item: Item, secret: Secret, sealed: Sealed) -> Iterator[Leak]:
                 yield Leak(_generic(f"payload.{place}"), f"{what}: {told[:60]!r}")
 
 
-def _named(item: Item, lexicon: Lexicon) -> Iterator[Leak]:
+def _named(item: Item, named: Iterable[tuple[str, Finding]]) -> Iterator[Leak]:
     """Yield the places of an item that name a source, by the item's code and the kind of name, never the name."""
-    for place, finding in quarantine.names_in(item.payload, item.context, lexicon):
+    for place, finding in named:
         yield Leak(f"item {item.code}: {_generic(f'payload.{place}')}", quarantine.KINDS[finding.kind])
 
 

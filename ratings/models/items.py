@@ -132,6 +132,9 @@ class Quarantine(models.Model):
     payload = models.JSONField()
     reasons: "models.JSONField[Any, Any]" = models.JSONField(default=list, help_text="[[place, what was found]]")
     decision = models.CharField(max_length=8, blank=True, choices=DECISIONS)
+    things: "models.JSONField[Any, Any]" = models.JSONField(
+        default=list, blank=True, help_text="[[name found, what it is in the laboratory]], declared with the release"
+    )
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(null=True, blank=True)
 

@@ -82,7 +82,9 @@ def _decide(request: StudyRequest, study: Study, found: list[Held]) -> HttpRespo
     try:
         if one is None:
             raise DecisionError("This item is not held any more, or the study has been opened")
-        quarantine.decide(study, one, request.POST.get("decision", ""), request.user)
+        things = dict(zip(request.POST.getlist("name"), request.POST.getlist("thing"), strict=False))
+        decision = request.POST.get("decision", "")
+        quarantine.decide(study, one, decision, request.user, things if decision == "released" else {})
     except DecisionError as error:
         messages.error(request, str(error))
     else:

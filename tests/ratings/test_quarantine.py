@@ -138,3 +138,48 @@ def test_a_form_that_names_no_held_item_changes_nothing(study: Study, client: Cl
     client.force_login(User.objects.create_superuser("root"))
     client.post(reverse("ratings:quarantine", args=[study.slug]), sent)
     assert not Quarantine.objects.exists()
+
+
+@pytest.fixture
+def named(study: Study) -> Study:
+    """A draft in which one twin has a column of a name that is a model's as well."""
+    twin = Twin.objects.filter(perturbation="subtle").first()
+    assert twin
+    seen = [{"description": "Mounted Gemini, 3 um", "measurement_type": "visual", "value": ""}]
+    twin.outcome["new_observations"] = seen
+    twin.save()
+    return study
+
+
+def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named: Study, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    address = reverse("ratings:quarantine", args=[named.slug])
+    (one,) = held(named)
+    assert one.names == ("gemini",) and "“<bdi>gemini</bdi>” is a thing in the laboratory" in client.get(address).content.decode()  # fmt: skip
+    sent = {"item": one.digest, "decision": "released", "name": "gemini", "thing": " an HPLC  column "}
+    client.post(address, sent)
+    assert Quarantine.objects.get(study=named).things == [["gemini", "an HPLC column"]]
+    assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi>" in client.get(address).content.decode()
+    assert named.events.filter(kind="quarantine", detail__contains="“gemini”, an HPLC column").exists()
+    assert quarantine.declared(named) == {one.digest: {"gemini": "an HPLC column"}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "things", "told"),
+    [("dropped", {"gemini": "a column"}, "Only in an item that is released"),
+     ("released", {"claude": "a man"}, "“claude” is no name that was found"),
+     ("released", {"gemini": "x" * 201}, "at most 200 characters")],
+)  # fmt: skip
+def test_nothing_is_declared_of_what_is_not_there(
+    named: Study, decision: str, things: dict[str, str], told: str
+) -> None:
+    (one,) = held(named)
+    with pytest.raises(quarantine.DecisionError, match=told):
+        quarantine.decide(named, one, decision, User.objects.create_user("ada"), things)
+    assert not Quarantine.objects.exists()
+
+
+def test_a_reason_of_nothing_declares_nothing(named: Study) -> None:
+    (one,) = held(named)
+    row = quarantine.decide(named, one, "released", User.objects.create_user("ada"), {"gemini": "  "})
+    assert row.things == [] and quarantine.declared(named) == {}

@@ -55,6 +55,43 @@ def test_recall_holds_on_texts_by_somebody_who_had_not_seen_the_recogniser(lexic
     assert sum(bool(lexicon.find(text)) for text in clean) <= 0.15 * len(clean)
 
 
+def test_texts_of_a_reviewer_who_had_read_the_recogniser(lexicon: Lexicon) -> None:
+    # Before anything was changed after them: 72 of 101 and 52 of 144 found, 37 of 129 held. Now development texts.
+    texts = json.loads((HERE / "reviewer.json").read_text("utf-8"))
+    first, more = texts["first"], texts["more"]
+    assert sum(bool(lexicon.find(text)) for text in first["named"]) >= 85
+    assert sum(bool(lexicon.find(text)) for text in more["named"]) >= 128
+    assert sum(bool(lexicon.find(text)) for text in first["clean"]) <= 16
+
+
+@pytest.mark.parametrize("label", ["Biosimulant", "kyotosim", "Hydra"])
+@pytest.mark.parametrize("text", ["{} run 7: clear", "value from {}", "{} estimated 4 mL", "by {}"])
+def test_a_source_with_a_name_of_its_own_is_found_wherever_it_stands(label: str, text: str) -> None:
+    for kinds in ([(), (), (label,)], [(), (label,), ()], [(label,), (), ()]):
+        assert built(*map(frozenset, kinds)).find(text.format(label))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["As o3 estimated, 4 mL", "o3: 4 mL", "As Phi calculated, 4 mL", "Clear. Estimated by Google.", "4 mL (Command R)",
+     "as Command R predicted", "Reading supplied by Gemini. Column equilibrated", "GPT reports serum albumin",
+     "Mistral Large, rotor at 4000 rpm", "generated using o3", "o3-simulated", "prediction of o3", "source: R1",
+     "Meta's AI", "4o says", "OAI model", "Qwn3 output", "DS-R1", "Kimmi K2 says 4", "predicted by AI"],
+)  # fmt: skip
+def test_whoever_tells_something_is_found_with_any_verb_and_preposition(lexicon: Lexicon, text: str) -> None:
+    assert lexicon.find(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Gemini NX-C18, 3 um particles", "GPT levels rose to 90 IU/L", "Falcon was centrifuged at 300 g", "GPT/ALT ratio",
+     "GPT-1 isoform", "meta outcome", "O3 responded to UV lamp", "solar simulated light", "GLM predicted means",
+     "Jean-Claude prepared it", "GPT: 35 U/L", "Algal bloom predicted to recede", "Command: aspirate 200 uL"],
+)  # fmt: skip
+def test_things_of_the_laboratory_are_not_found(lexicon: Lexicon, text: str) -> None:
+    assert not lexicon.find(text)
+
+
 def test_every_model_of_the_data_file_is_found_by_each_of_its_names(lexicon: Lexicon) -> None:
     names = [text for row in MODELS for text in (row["name"], row["model_id"], *row.get("aliases", ()))]
     assert [name for name in names if not lexicon.find(f"Read by {name.upper()}.")] == []
@@ -75,10 +112,11 @@ def test_a_source_with_an_ordinary_word_for_a_name_is_found_where_it_predicts(le
 
 
 def test_each_word_of_the_laboratory_has_a_reason_and_names_a_model_or_maker() -> None:
-    names, laboratory, _ = data()
-    known = {source_names._compact(name.text) for name in names}
-    assert all(lab.reason for lab in laboratory)
-    assert [lab.word for lab in laboratory if source_names._compact(lab.word) not in known] == ["GTP"]  # of "GTP-4"
+    written = data()
+    known = {source_names._compact(name.text) for name in written.names}
+    assert all(lab.reason for lab in written.laboratory)
+    others = [lab.word for lab in written.laboratory if source_names._compact(lab.word) not in known]
+    assert others == ["GTP", "Jean-Claude", "magnum opus"]  # of "GTP-4"; and phrases that hold a name
 
 
 def test_a_file_of_names_says_everything_that_is_wrong_with_it(tmp_path: Path, settings: object) -> None:
@@ -96,9 +134,11 @@ def test_a_file_of_names_says_everything_that_is_wrong_with_it(tmp_path: Path, s
         assert told in str(refused.value)
 
 
-def test_a_long_text_of_nothing_but_names_is_read_in_a_moment(lexicon: Lexicon) -> None:
-
-    started = time.perf_counter()
-    lexicon.find("claude gpt o 3 " * 4000)
-    lexicon.find("a" * 200_000)
-    assert time.perf_counter() - started < 5
+@pytest.mark.parametrize(
+    "text",
+    ["claude gpt o 3 ", "a", "aB ", "o3 ", "as Gemini really ", "Gemini, a b c, ", "Gemini 1.1.1", "AI ", "source: "],
+)
+def test_the_time_of_a_hostile_text_grows_with_its_length_alone(lexicon: Lexicon, text: str) -> None:
+    started = time.process_time()
+    lexicon.find((text * 100_000)[:100_000])
+    assert time.process_time() - started < 10

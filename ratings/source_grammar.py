@@ -1,0 +1,319 @@
+"""Whether a name stands in a text as somebody who tells something or as a thing. No Django, no rows.
+
+Every rule reads a window of fixed length around the name, so a text takes time in proportion to its length.
+"""
+
+import re
+from typing import NamedTuple
+
+_AHEAD, _BEHIND = 80, 60  # signs that a rule may read behind and before a name
+_NEAR = 3  # words on either side, in one phrase, in which a companion makes a name a thing
+_BACK = 2
+
+
+class Use(NamedTuple):
+    """A name as it stands in a text, and what decides how it is read there.
+
+    `manner` is "beside" (a thing only beside its companions), "thing" (a thing unless it tells something), "label" (an
+    ordinary word by which a source, cast or model is called) or "part" (one word of such a name of several). `also` are
+    verbs that the thing has as well.
+    """
+
+    manner: str
+    kind: str
+    low: str
+    cased: str
+    start: int
+    end: int
+    beside: frozenset[str] = frozenset()
+    also: frozenset[str] = frozenset()
+
+
+_SUFFIX = (
+    r"(?:[ \-_]?v?\d{1,4}(?:\.\d{1,2})?[bo]?\b|[ \-_](?:mini|large|medium|small|pro|flash|lite|nano|max|ultra|turbo|instruct"
+    r"|chat|thinking|preview|plus|k\d|r|r\d|a)\b\+?){0,3}"
+)
+_HEDGE = (
+    r"(?:(?:[a-z]{2,12}ly|already|also|again|then|first|once|itself|had|has|have|would|will|might|may|can|could|should|did"
+    r"|does|was|model|ai|llm|assistant|simulator) ){0,3}"
+)
+_LINK = r"(?:['’]s)?(?: |-|, |, [^,.;:()\n]{2,30}, |\) ?| \([^()\n]{1,20}\) )"
+# What only somebody who tells something does.
+_TELLS = (
+    r"predict(?:s|ed|ing)?|says|said|think(?:s|ing)?|thought|guess(?:es|ed)?|believe[sd]?|reckon(?:s|ed)?|hallucinate[sd]?"
+    r"|answer(?:s|ed)?|claim(?:s|ed)|writes|wrote|written|reason(?:s|ed|ing)|imagine[sd]?|suggest(?:s|ed)|expect(?:s|ed)"
+    r"|conclude[sd]|repl(?:y|ies|ied)|estimate[sd]?|forecast(?:s|ed)?|infer(?:s|red)|assume[sd]|simulate[sd]|opine[sd]"
+    r"|state[sd]|describe[sd]|narrate[sd]?|tells|told|propose[sd]|remark(?:s|ed)|insist(?:s|ed)|comment(?:s|ed)"
+    r"|speculate[sd]|anticipate[sd]|hypothesi[sz]e[sd]|calculate[sd]|compute[sd]|summari[sz]e[sd]|would have it"
+)
+# What an instrument or a reagent does too: told by a proper name alone.
+_GIVES = (
+    r"report(?:s|ed)?|gives|gave|given|returns|returned|notes|noted|observe[sd]|generate[sd]|produce[sd]|puts|respond(?:s|ed)"
+    r"|lists|listed|fill(?:s|ed)|supplie[sd]|provide[sd]|model(?:s|led|ed)|determine[sd]|generat(?:es|ing)|extrapolate[sd]"
+)
+_SHOWS = r"show(?:s|ed|n)?|find(?:s)?|found|reads|yield(?:s|ed)?|indicate[sd]|recorded?|record(?:s|ed)|measure[sd]|made|makes"
+_LABEL_TELLS = (
+    r"predict(?:s|ed)|predictions?|says|said|think(?:s|ing)?|thought|guess(?:es|ed)?|believe[sd]?|reckon(?:s|ed)?|answered"
+    r"|hallucinate[sd]?|claims|claimed|writes|wrote|reasoned|imagine[sd]?|suggests|suggested|expects|concluded|replied"
+)
+_NOUNS = r"predictions?|guess(?:es)?|hallucinations?|simulations?|forecasts?|reasoning"
+_READS = r"outputs?|reply|replies|responses?|outcomes?|readings?|answers?|estimates?"
+_TOLD_BY = (
+    r"predicted|simulated|answered|guessed|hallucinated|imagined|generated|written|drafted|authored|composed|estimated"
+    r"|calculated|computed|returned|reported|produced|narrated|described|suggested|inferred|forecast|proposed|noted|filled"
+    r"|expected|assumed|claimed|concluded|modelled|modeled|created|invented|told|stated|anticipated|extrapolated"
+)
+_LABEL_TOLD_BY = r"predicted|simulated|answered|guessed|hallucinated|imagined|written|drafted|authored|composed"
+_TOLD_THING = (
+    r"predictions?|simulations?|guess(?:es)?|estimates?|answers?|repl(?:y|ies)|texts?|descriptions?|values?|numbers?"
+)
+_SPEAKER = r"ai|llm|language model|chatbot|assistant"
+_HANDLED = r"(?:was|were|is|are|had been|has been) (?:then |again |gently |briefly )?"
+_ASKED = r"asked|prompted|queried|instructed|tasked|trained|told|used|called|consulted|wrong|right|correct"
+
+_AGENT = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_TELLS}|{_NOUNS})\b(?! to\b)")
+_LABEL_AGENT = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}(?:{_LABEL_TELLS})\b(?! to\b)")
+_PROPER = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_GIVES})\b(?! to\b| by\b)")
+_ANY_VERB = re.compile(rf"{_SUFFIX}{_LINK}{_HEDGE}({_TELLS}|{_NOUNS}|{_GIVES}|{_SHOWS})\b")
+_MADE = re.compile(rf"{_SUFFIX}-(?:{_TELLS}|{_GIVES})\b")
+_NOUN = re.compile(rf"{_SUFFIX}(?:['’]s)? ({_READS})\b")
+_SIZE = re.compile(r"(?:[ \-]\d(?:\.\d)?)?[ \-]?\d{1,4}(?:\.\d)?b\b")
+_VERSION = re.compile(r"-[345](?:\.\d)?(?:o\b|\b)")  # joined by a hyphen: "GPT-4", and not "GPT 4 U/L"
+_VERSION_OUTPUT = re.compile(rf"[ \-]v?\d+(?:\.\d+)*{_SUFFIX} (?:outputs?|reply|model)\b")
+_ITS_MODEL = re.compile(rf"['’]s (?:own |new |latest )?(?:model|{_SPEAKER})\b")
+_AS_SPEAKER = re.compile(rf" (?:{_SPEAKER})\b")
+_MAKERS_MODEL = re.compile(rf"(?:['’]s)? (?:[a-z0-9.\-]{{1,12}} )?(?:model|api|{_SPEAKER})\b")
+_LARGER = re.compile(r"[ \-](?:Large|Pro|Flash|Lite|Ultra|Nano|Medium|Instruct|Turbo|Thinking|Preview)\b")
+_DECIMAL = re.compile(
+    r" \d{1,2}\.\d\b(?! ?(?:[µu]?[mlg]|ml|mm|mg|nm|kg|cm|kv|u|iu|x|%)\b)"
+)  # "Opus 4.1", and not "OPUS 7.5"
+_COLON = re.compile(rf"{_SUFFIX} ?[:=](?=\s)")
+_ENDS = re.compile(rf"{_SUFFIX}[\"'”’]?\s*(?:[.,;:!?()\[\]\n]|$)")
+
+_AS = re.compile(r"\b(?:as|like|than|what) (?:the )?$")
+_ACCORDING = re.compile(r"(?:\baccording to|\bas told by|\b(?:asked|prompted|ask|prompt|queried))(?: the)? ?$")
+_BY = re.compile(rf"\b(?:{_TOLD_BY})(?: [a-z]{{1,12}})? by:? (?:the |an? )?$")
+_LABEL_BY = re.compile(rf"\b(?:{_LABEL_TOLD_BY}) (?:by|with):? (?:the )?$")
+_WITH = re.compile(
+    rf"\b(?:{_TOLD_BY}|taken|obtained|simulation|prediction)(?: [a-z]{{1,12}})? (?:with|w/|using|via|from|through|per|in|by):? (?:the )?$"
+)
+_THING_OF = re.compile(
+    rf"\b(?:{_TOLD_THING})(?: (?:taken|supplied|given|made|generated|provided))?(?: is| was)? (?:by|from|via|per|using) (?:the )?$"
+)
+_OF = re.compile(
+    r"\b(?:predictions?|simulations?|guess(?:es)?|estimates?|hallucinations?|outputs?|answers?) of (?:the )?$"
+)
+_PREPOSITION = re.compile(r"\b(?:by|per|via|using|from|with) (?:the )?$")
+_PER = re.compile(r"(?:^|[ (\[])per (?:the )?$")
+_SOLD = re.compile(
+    r"\b(?:sold|bought|shipped|delivered|supplied|made|manufactured|distributed|built) (?:by|from|via) (?:the )?$"
+)
+_FIELD = re.compile(
+    r"\b(?:source|(?:language |ai )?model|engine|simulator|author|provider|origin|backend|generator|agent|writer|cast|llm|by|via)"
+    r"s? ?[:=] ?[\"'“(]?(?:the )?$"
+)
+_TOLD_FIELD = re.compile(
+    r"\b(?:(?:language |ai )?model|simulator|author|backend|agent|writer|cast|llm|by) ?[:=] ?[\"'“(]?(?:the )?$"
+)
+_BEGINS = re.compile(r"(?:^|[.;!?\n]\s*)[\"'“(\[]?$")
+_ALONE = re.compile(r"[(\[][\"'“]?$")
+_CAST = re.compile(r" (?:cast|simulat(?:or|ions?)|rules|lapses)\b")
+_PART = re.compile(r"(?:['’]s)?[ \-]?(?:sim|simulator|simulations?|model|output|run|cast|reading)\b")
+_OZONE = re.compile(r"\b(?:ozone|oxygen) [(\[]$")
+
+_CLAUSE_END = re.compile(r"[.:;!?](?=\s|$)|[,()\[\]\n\"“”]")
+_WORD = re.compile(r"[^\W_]+")
+_UNITS = frozenset(
+    [
+        "ml",
+        "ul",
+        "µl",
+        "l",
+        "um",
+        "µm",
+        "mm",
+        "cm",
+        "nm",
+        "m",
+        "g",
+        "mg",
+        "kg",
+        "a",
+        "kv",
+        "v",
+        "u",
+        "iu",
+        "x",
+        "h",
+        "min",
+        "s",
+        "k",
+    ]
+)
+_LOOSE = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "this",
+        "that",
+        "of",
+        "in",
+        "on",
+        "onto",
+        "into",
+        "for",
+        "at",
+        "to",
+        "from",
+        "with",
+        "by",
+        "via",
+        "and",
+        "or",
+        "but",
+        "as",
+        "is",
+        "was",
+        "were",
+        "are",
+        "be",
+        "been",
+        "has",
+        "had",
+        "have",
+        "did",
+        "does",
+        "will",
+        "would",
+        "then",
+        "than",
+        "which",
+        "who",
+        "it",
+        "its",
+        "after",
+        "before",
+        "per",
+        "using",
+        "because",
+        "that",
+    ]
+)
+
+
+def is_told(use: Use) -> bool:
+    """Whether the name tells something here, or names a source and not a thing."""
+    before, after = use.low[max(0, use.start - _BEHIND) : use.start], use.low[use.end : use.end + _AHEAD]
+    if use.manner in ("label", "part"):
+        return _label_tells(use, before, after)
+    if _SIZE.match(after) or _ACCORDING.search(before) or _BY.search(before) or _ITS_MODEL.match(after):
+        return True
+    if _VERSION_OUTPUT.match(after) or _AS_SPEAKER.match(after) or (_AS.search(before) and _ANY_VERB.match(after)):
+        return True
+    if (verb := _AGENT.match(after)) and verb[1] not in use.also:
+        return True
+    return _beside_tells(use, before, after) if use.manner == "beside" else _thing_tells(use, before, after)
+
+
+def _beside_tells(use: Use, before: str, after: str) -> bool:
+    if _VERSION.match(after) or _NOUN.match(after) or _PROPER.match(after) or _MADE.match(after):
+        return not (_NOUN.match(after) and _companion_ahead(use, after, 1))
+    if _LARGER.match(use.cased[use.end : use.end + _AHEAD]) or _FIELD.search(before) or _WITH.search(before):
+        return True
+    if _DECIMAL.match(after) and use.cased[use.start : use.end].istitle():
+        return True
+    if colon := _COLON.match(after):
+        return not _measured(use, after[colon.end() :])
+    if _companion_ahead(use, after) or _companion_behind(use, before):
+        return False
+    if re.search(r"\ban? $", before) and use.cased[use.start : use.end].islower():
+        return False
+    handled = re.match(rf"s? {_HANDLED}([a-z]{{3,}})", after)
+    return not (handled and not re.fullmatch(_ASKED, handled[1]))
+
+
+def _thing_tells(use: Use, before: str, after: str) -> bool:
+    if _TOLD_FIELD.search(before) or (_FIELD.search(before) and _ENDS.match(after)):
+        return True
+    maker = use.kind == "maker"
+    proper = _is_proper(use)
+    if not proper:
+        return False
+    if maker and (
+        _MAKERS_MODEL.match(after) or (_PREPOSITION.search(before) and _ENDS.match(after) and not _SOLD.search(before))
+    ):
+        return True
+    if _PROPER.match(after) or _MADE.match(after) or _WITH.search(before) or _THING_OF.search(before):
+        return True
+    if _PER.search(before) and _ENDS.match(after):
+        return True
+    small = use.cased[use.start : use.start + 1] in ("o", "4")
+    if (small or maker) and _BEGINS.search(before) and _COLON.match(after):
+        return True
+    if not small:
+        return False
+    alone = _ALONE.search(before) and re.match(r"[\"'”]?[)\]]", after) and not _OZONE.search(before)
+    return bool(
+        alone or _OF.search(before) or (_PREPOSITION.search(before) and _ENDS.match(after)) or _NOUN.match(after)
+    )
+
+
+def _label_tells(use: Use, before: str, after: str) -> bool:
+    if _LABEL_AGENT.match(after):
+        return True
+    if _ACCORDING.search(before) or _LABEL_BY.search(before) or _TOLD_FIELD.search(before):
+        return True
+    if _FIELD.search(before) and _ENDS.match(after):
+        return True
+    if use.kind in ("cast", "source") and (_CAST.match(after) or re.search(r"\bcast $", before)):
+        return True
+    return use.manner == "part" and bool(_PART.match(after))
+
+
+def _is_proper(use: Use) -> bool:
+    """Whether the text writes the name as the name of somebody: "o3" and not "O3", "Granite" and not "granite"."""
+    written = use.cased[use.start : use.end]
+    if any(sign.isdigit() for sign in written):
+        return written[0] in "o4"
+    return written[:1].isupper() and (len(written) < 4 or not written.isupper())
+
+
+def _companion_ahead(use: Use, after: str, near: int = _NEAR) -> bool:
+    """Whether a companion follows in the same phrase; numbers and units between do not count."""
+    words = 0
+    for match in _WORD.finditer(_clause(after)):
+        word = match[0]
+        if word in use.beside:
+            return True
+        if word in _LOOSE and word not in _UNITS:
+            return False
+        if not word[0].isdigit() and word not in _UNITS:
+            words += 1
+        if words == near:
+            return False
+    return False
+
+
+def _companion_behind(use: Use, before: str) -> bool:
+    ends = [match.end() for match in _CLAUSE_END.finditer(before)]
+    phrase = before[ends[-1] :] if ends else before
+    for word in reversed(_WORD.findall(phrase)[-_BACK:]):
+        if word in use.beside:
+            return True
+        if word in _LOOSE:
+            return False
+    return False
+
+
+def _measured(use: Use, after: str) -> bool:
+    """Whether a figure with a unit of the thing follows: "GPT: 35 U/L"."""
+    figure = re.match(r"\s*[\d.,]+\s*", after)
+    if figure is None:
+        return False
+    return any(word in use.beside for word in _WORD.findall(after[figure.end() : figure.end() + 8]))
+
+
+def _clause(after: str) -> str:
+    end = _CLAUSE_END.search(after)
+    return after[: end.start()] if end else after

@@ -86,7 +86,9 @@ def _tell_left_out(study: Study) -> list[str]:
     """Say how many items people can read in another study, and on how many steps two sources are the same."""
     stock = pool.take_stock(protocols.stored(study.protocol), study)
     left_out = f"Left out: {counted(stock.left_out, 'item')} that stand in an unblinded study, themselves or in another version"
-    shown = f"Not left out: {counted(stock.shown, 'item')} of episodes that stand in an unblinded study of the other kind"
+    shown = (
+        f"Not left out: {counted(stock.shown, 'item')} of episodes that stand in an unblinded study of the other kind"
+    )
     told = [f"{left_out} (allow_unblinded)" if stock.left_out else "", shown if stock.shown else ""]
     return [line for line in (*told, crossover.say_alike(stock.alike)) if line]
 

@@ -49,18 +49,18 @@ def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:
     strata: dict[tuple[str, str], list[Step]] = defaultdict(list)
     for step in every:
         strata[step.stratum].append(step)
-    shares = allocate({name: len(own) for name, own in strata.items()}, size)
+    shares = allocate({name: len(own) for name, own in strata.items()}, size, seed)
     drawn = [
         step for name, own in strata.items() for step in sorted(own, key=lambda step: _rank(step, seed))[: shares[name]]
     ]
     return [step.pk for step in sorted(drawn)]
 
 
-def allocate(sizes: Mapping[tuple[str, str], int], size: int) -> dict[tuple[str, str], int]:
+def allocate(sizes: Mapping[tuple[str, str], int], size: int, seed: int) -> dict[tuple[str, str], int]:
     """Return how many of each stratum to draw, `size` in all and of none more than it has.
 
-    One of each where `size` allows, the rest in proportion to what remains; parts of one go to the largest remainders, and
-    among equals to the first by name.
+    One of each where `size` allows, the rest in proportion to what remains. Parts of one are drawn by the seed with their
+    size as their chance (systematic sampling over strata in random order), so that every step can be drawn.
     """
     least = 1 if size >= len(sizes) else 0
     remaining = {name: n - least for name, n in sorted(sizes.items())}
@@ -68,12 +68,18 @@ def allocate(sizes: Mapping[tuple[str, str], int], size: int) -> dict[tuple[str,
     if not whole:
         return dict.fromkeys(remaining, least)
     shares = {name: least + rest * n // whole for name, n in remaining.items()}
-    order = sorted(remaining, key=lambda name: -(rest * remaining[name] % whole))
-    for name in order[: size - sum(shares.values())]:
-        shares[name] += 1
+    # In units of 1/whole the parts add up to a whole number: every `whole` units from a random start one stratum is met.
+    start, end = int.from_bytes(_digest(seed)) % whole, 0
+    for name in sorted(remaining, key=lambda name: _digest(seed, *name)):
+        begin, end = end, end + rest * remaining[name] % whole
+        shares[name] += (end - start + whole - 1) // whole - (begin - start + whole - 1) // whole
     return shares
+
+
+def _digest(*parts: object) -> bytes:
+    return sha256(repr(parts).encode()).digest()
 
 
 def _rank(step: Step, seed: int) -> bytes:
     """Return what orders the steps of a stratum: only the seed and the name of the step decide it."""
-    return sha256(repr((seed, *step[:-1])).encode()).digest()
+    return _digest(seed, *step[:-1])

@@ -30,11 +30,21 @@ def names(keys: list[int]) -> list[tuple[str, str, int, int]]:
 
 
 def test_shares_are_proportional_with_one_of_each_where_the_sample_allows() -> None:
-    # One of each of four leaves 6 for 9, 4, 3 and 0 of 16: 3.375, 1.5, 1.125 and 0; the half gets the last one.
-    assert list(allocate(SIZES, 10).values()) == [4, 3, 2, 1]
-    # Three for 10, 5, 4 and 1 of 20: 1.5, 0.75, 0.6 and 0.15. One whole, then 0.75 and 0.6.
-    assert list(allocate(SIZES, 3).values()) == [1, 1, 1, 0]
-    assert allocate(SIZES, 20) == SIZES
+    # One of each of four leaves 6 for 9, 4, 3 and 0 of 16: 3.375, 1.5, 1.125 and 0 more on average over seeds.
+    found = [allocate(SIZES, 10, seed) for seed in range(400)]
+    assert {sum(one.values()) for one in found} == {10}
+    means = [sum(one[name] for one in found) / len(found) for name in SIZES]
+    assert means == pytest.approx([4.375, 2.5, 2.125, 1], abs=0.1)
+    assert {one["a", "mix"] for one in found} == {4, 5} and {one["b", "read"] for one in found} == {1}
+    assert allocate(SIZES, 20, 1) == SIZES
+
+
+def test_a_sample_smaller_than_the_strata_can_hold_any_of_them() -> None:
+    # Three for 10, 5, 4 and 1 of 20: 1.5, 0.75, 0.6 and 0.15.
+    found = [allocate(SIZES, 3, seed) for seed in range(400)]
+    assert {sum(one.values()) for one in found} == {3}
+    means = [sum(one[name] for one in found) / len(found) for name in SIZES]
+    assert means == pytest.approx([1.5, 0.75, 0.6, 0.15], abs=0.08)
 
 
 def test_a_sample_is_the_same_for_the_same_seed_and_another_for_another(pool) -> None:
@@ -52,7 +62,7 @@ def test_a_sample_has_every_action_of_every_experiment(pool) -> None:
     drawn = Counter(Transition.objects.filter(pk__in=draw_steps(steps, len(strata), seed=1)).values_list(*columns))
     assert drawn == dict.fromkeys(strata, 1)
     more = Counter(Transition.objects.filter(pk__in=draw_steps(steps, 2 * len(strata), seed=1)).values_list(*columns))
-    assert more == allocate(dict(strata), 2 * len(strata))
+    assert more == allocate(dict(strata), 2 * len(strata), 1)
 
 
 def test_a_sample_larger_than_the_pool_is_refused_with_both_numbers(pool, capsys) -> None:

@@ -19,7 +19,7 @@ from ratings.audit.visits import ChangedError
 from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
 
-VERSION = 4  # since 2 an undecided check has passed null; since 3 checks have their power; since 4 other studies count
+VERSION = 5  # since 2 an undecided check has passed null; 3: checks have their power; 4: other studies count; 5: power is measured
 
 
 class AuditError(ValueError):

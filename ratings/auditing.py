@@ -21,7 +21,7 @@ from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
 
 # Since 2 an undecided check has passed null; since 3 checks have their power; since 4 other studies count; since 5
-# names that were declared things in the laboratory are listed.
+# names that were declared things in the laboratory are listed, and the power to find a style is measured.
 VERSION = 5
 
 

@@ -227,13 +227,13 @@ def arrange(rows: Iterable[Contrast], reference_name: str, more: Sequence[str] =
         notes.append(
             f"Reference of {CORRECT}, {SENSITIVITY}, {SPECIFICITY}, {AREA} and {D_PRIME}: {REFERENCES[reference_name]}."
         )
-    return table("contrasts", lines, summarise(every), [*notes, *more] if lines else ())
+    return table("contrasts", lines, summarise(every, adjusted), [*notes, *more] if lines else ())
 
 
-def summarise(rows: Sequence[Contrast]) -> str:
-    """Return how many contrasts there are and how many intervals leave 0 out."""
-    clear = sum(1 for row in rows if row.p is not None and row.p < 0.05)
+def summarise(rows: Sequence[Contrast], adjusted: Mapping[int, float | None]) -> str:
+    """Return how many contrasts there are, and how many have Holm's p below .05. `adjusted`: Holm's p by the row's number."""
+    clear = sum(1 for p in adjusted.values() if p is not None and p < 0.05)
     tested = sum(1 for row in rows if row.p is not None)
     if not rows:
         return ""
-    return f"{len(rows):,} contrasts, {tested:,} with an interval, of which {clear:,} leave out 0."
+    return f"{len(rows):,} contrasts, {tested:,} with an interval; Holm's p is below .05 in {clear:,}."

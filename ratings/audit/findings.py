@@ -29,7 +29,9 @@ class Check:
     looked_at: int = 0
     leaks: list[Leak] = field(default_factory=list)
     measured: dict[str, Any] = field(default_factory=dict)
-    power: dict[str, Any] = field(default_factory=dict)  # what the check could detect; made of counts alone
+    power: dict[str, Any] = field(
+        default_factory=dict
+    )  # what the check could detect; nothing in it depends on which item is of which kind
     skipped: str = ""  # why it could not be asked of this study
 
     @property

@@ -12,7 +12,7 @@ from functools import cache
 from ratings import quarantine, reference
 from ratings.audit import learning
 from ratings.audit.findings import Check, Leak
-from ratings.audit.learning import Example, Told
+from ratings.audit.learning import Example, Power, Told
 from ratings.models import ItemSource, Study
 
 PLANTED_MARGIN = (
@@ -21,6 +21,9 @@ PLANTED_MARGIN = (
 SOURCE_MARGIN = 0.80  # wider: two simulators never write alike, and a rater does not know which of them writes how
 PLANTED_WANTED, SOURCE_WANTED = 0.75, 0.90  # AUCs that a study should be able to detect
 SEED = 18
+NOT_COVERED = (
+    "A style that cannot be learned from single words and signs and two in a row, in so many outcomes, is not covered."
+)
 _PIECE = re.compile(r"[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?|[^\W\d_]+|[^\w\s]|\n")
 _FUNCTION_WORDS = frozenset(
     [
@@ -159,8 +162,8 @@ def _shape(piece: str) -> str:
 
 
 def words(text: str) -> str:
-    """Return the text in small letters with its numbers as 0."""
-    return re.sub(r"\d+(?:[.,]\d+)*", "0", text.lower())
+    """Return the text in small letters with its numbers as 0, parts apart by blanks."""
+    return " ".join("0" if piece[-1].isdigit() else piece for piece in _PIECE.findall(text.lower()))
 
 
 def _text(source: ItemSource) -> str:
@@ -174,8 +177,8 @@ def _planted(sources: Sequence[ItemSource]) -> Check:
     check = Check(
         "style of planted errors",
         "Does style alone, without numbers and words of content, tell planted from unperturbed outcomes of one action on "
-        f"held-out pairs? It fails where the 95 % interval of the AUC lies above {PLANTED_MARGIN:.2f}; what words tell is "
-        "information",
+        f"held-out pairs? It fails where the 95 % interval of the AUC lies above {PLANTED_MARGIN:.2f} and p is at most "
+        f"{learning.MOST_P}; what words tell is information",
     )
     known = [source for source in sources if source.reference in (reference.PLANTED, reference.UNPERTURBED)]
     kinds = [(source, int(source.reference == reference.PLANTED)) for source in known]
@@ -187,8 +190,8 @@ def _sources(sources: Sequence[ItemSource]) -> Check:
     check = Check(
         "style and sources",
         "Does style alone, without numbers and words of content, tell one source's outcomes of an action, without a known error, from "
-        f"those of the others on held-out pairs? It fails where the 95 % interval of the AUC lies above {SOURCE_MARGIN:.2f}; "
-        "what words tell is information",
+        f"those of the others on held-out pairs? It fails where the 95 % interval of the AUC lies above {SOURCE_MARGIN:.2f} and p is at "
+        f"most {learning.MOST_P}; what words tell is information",
     )
     plain = [source for source in sources if source.reference not in reference.WITH_ERROR]
     labels = sorted({source.label for source in plain})
@@ -209,42 +212,51 @@ def _ask(check: Check, contrasts: Sequence[Contrast], margin: float, wanted: flo
     needs = learning.needed(wanted, margin)
     found = []
     looked_at: set[int] = set()
-    smallest: list[float] = []
+    powers: list[Power] = []
     for name, kinds in contrasts:
         rows = [(s, Example(style(text := _text(s)), k, str(s.pair), s.action), words(text)) for s, k in kinds]
         by_style = learning.sampled(learning.comparable([example for _, example, _ in rows]), SEED)
         count = learning.counts(by_style)
-        detected = learning.smallest_auc(*count, margin)
-        if min(count) < learning.FEWEST or len({e.pair for e in by_style}) < learning.FEWEST_PAIRS or detected is None:
+        if min(count) < learning.FEWEST or len({e.pair for e in by_style}) < learning.FEWEST_PAIRS:
             continue
-        smallest.append(detected)
-        told = learning.judge(by_style, "word", (1, 3), SEED)
+        told = learning.judge(by_style, SEED)
         by_words = learning.sampled(learning.comparable([e._replace(text=text) for _, e, text in rows]), SEED)
-        said = learning.judge(by_words, "char_wb", (2, 4), SEED)
-        found.append({"between": name, "style": _json(told), "words": _json(said), "smallest_auc": round(detected, 3)})
-        looked_at |= {source.pk for source, _ in kinds}
-        if told.low > margin:
+        said = learning.judge(by_words, SEED)
+        power = learning.find_power(by_style, margin, told.chance, SEED)
+        smallest = {"smallest_auc": power.auc if power else None}
+        found.append({"between": name, "style": _json(told), "words": _json(said), **smallest})
+        if power:
+            powers.append(power)
+            looked_at |= {source.pk for source, _ in kinds}
+        if told.is_above(margin):
             check.saw([Leak(blind, f"style alone: {_said(told)}, above {margin:.2f}")], 0)
         for what, one in (("style", told), ("words", said)):
-            if one.low > 0.5:
+            if one.is_above(0.5):
                 check.measured.setdefault("known_tells", []).append(f"{name}, {what}: {_said(one)}")
     check.looked_at = len(looked_at)
+    weakest = max(powers, key=lambda power: (power.auc, -power.found), default=None)
     check.power = {
         "margin": margin,
-        "power": 0.8,
-        "smallest_auc": round(max(smallest), 2) if smallest else None,
+        "power": learning.POWER,
+        "smallest_auc": weakest.auc if weakest else None,
+        "found": weakest.found if weakest else None,
+        "trials": learning.TRIALS,
+        "planted": "a word that outcomes of one kind alone have, kinds exchanged by chance",
+        "contrasts": len(contrasts),
+        "contrasts_with_power": len(powers),
+        "not_covered": NOT_COVERED,
         "wanted": wanted,
         "items_of_each_kind_for_wanted": needs,
-        "reason": "" if smallest else "too few",
+        "reason": "" if weakest else "too few",
     }
     if found:
         check.measured["contrasts"] = found
-    else:
+    if not powers and not check.leaks:
         # Without counts: how many share an action with the other kind could tell the truth of a small study's items.
         check.skipped = (
-            f"too few outcomes share an action with one of the other kind; {learning.FEWEST} of each kind in "
-            f"{learning.FEWEST_PAIRS} pairs would do, and {needs} of each would detect an AUC of {wanted:.2f} with a power "
-            "of 80 %"
+            f"too few outcomes share an action with one of the other kind to find even a word that all of one kind have; "
+            f"at least {learning.FEWEST} of each kind in {learning.FEWEST_PAIRS} pairs are needed, and about {needs} of each "
+            f"to confirm scores with an AUC of {wanted:.2f} with a power of 80 %"
         )
 
 

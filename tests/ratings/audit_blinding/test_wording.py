@@ -1,10 +1,13 @@
 """The classifier of style: what it tells by hand, on held-out pairs, and how well it could."""
 
 import random
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from audited import opened
+from django.test import Client
 
 from ratings import auditing
 from ratings.archive import design
@@ -61,10 +64,89 @@ def _examples(seed: int, told: float) -> list[Example]:
 
 
 def test_a_style_of_twins_is_found_on_held_out_pairs_and_none_is_not() -> None:
-    told = learning.judge(_examples(1, 0.9), "word", (1, 2), 5)
-    assert told.low > 0.6 and told.p <= 0.02 and told.n == (40, 40) and told.pairs == 40
-    nothing = learning.judge(_examples(2, 0.0), "word", (1, 2), 5)
-    assert nothing.low < 0.6 and nothing.p > 0.02
+    told = learning.judge(_examples(1, 0.9), 5)
+    assert told.is_above(0.6) and told.n == (40, 40) and told.pairs == 40
+    nothing = learning.judge(_examples(2, 0.0), 5)
+    assert not nothing.is_above(0.5)
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    """Three hundred sentences of our handbook as it once was: prose, with hundreds of different pieces and two in a row."""
+    return (Path(__file__).parent / "prose.txt").read_text().splitlines()
+
+
+def _prose(sentences: list[str], seed: int, tell: Callable[[str], str], of_one: bool) -> list[Example]:
+    """Forty pairs of eight sentences; a twin has a tell in one of them. The content is that of its original, or another."""
+    rng = random.Random(seed)
+    rows = []
+    for pair in range(40):
+        text = rng.sample(sentences, 8)
+        for kind in (0, 1):
+            own = list(text) if of_one else rng.sample(sentences, 8)
+            own[rng.randrange(8)] = rng.choice(sentences)
+            at = rng.randrange(8)
+            own[at] = tell(own[at]) if kind else own[at]
+            rows.append(Example(wording.style(" ".join(own)), kind, pair, "ab"[pair % 2]))
+    return rows
+
+
+TELLS: dict[str, Callable[[str], str]] = {
+    "however": lambda text: f"However, {text[0].lower()}{text[1:]}",
+    "dashes": lambda text: f"{text} --",
+    "exclamation": lambda text: text.rstrip(".") + "!",
+    "two in a row": lambda text: f"{text} The, of it.",  # none of its pieces is rare, the comma after the article is
+}
+
+
+@pytest.mark.parametrize("tell", TELLS)
+@pytest.mark.parametrize("of_one", [True, False], ids=["content of the original", "content of its own"])
+def test_a_perfect_tell_in_prose_is_found_at_forty_pairs(sentences: list[str], tell: str, of_one: bool) -> None:
+    told = learning.judge(_prose(sentences, 1, TELLS[tell], of_one), 18)
+    assert told.auc > 0.9 and told.is_above(0.6)
+
+
+def test_prose_without_a_tell_gives_alarms_at_the_nominal_rate(sentences: list[str]) -> None:
+    """Of 24 at 2.5 %, more than 3 would come once in 300 runs; above the margin of planted errors none is to be."""
+    found = [learning.judge(_prose(sentences, seed, str, seed % 2 == 0), 18) for seed in range(24)]
+    assert sum(told.is_above(0.5) for told in found) <= 3
+    assert sum(told.p <= learning.MOST_P for told in found) <= 3
+    assert not any(told.is_above(wording.PLANTED_MARGIN) for told in found)
+
+
+def test_the_power_stated_is_that_of_a_word_in_other_texts_of_the_kind(sentences: list[str]) -> None:
+    """A sign that twins of other prose have, in the share that was stated, is found about as often as stated."""
+    rows = _prose(sentences, 5, str, False)
+    power = learning.find_power(rows, 0.6, learning.judge(rows, 18).chance, 18)
+    assert power and 0.7 <= power.auc <= 0.95 and power.found >= 0.8 * learning.TRIALS
+    rng = random.Random(6)
+
+    def tell(text: str) -> str:
+        return TELLS["exclamation"](text) if rng.random() < 2 * power.auc - 1 else text
+
+    told = [learning.judge(_prose(sentences, seed, tell, False), 18) for seed in range(100, 110)]
+    assert sum(one.is_above(0.6) for one in told) >= 6  # of 10 at 80 %, fewer than 6 come 3 times in 100 runs
+
+
+def test_texts_without_a_word_tell_nothing() -> None:
+    told = learning.judge([example._replace(text="") for example in _examples(1, 0.0)], 5)
+    assert told.auc == 0.5 and told.p == 1
+
+
+def test_no_power_is_stated_where_not_even_a_word_in_every_text_is_found(sentences: list[str]) -> None:
+    rows = _prose(sentences, 5, str, False)[:20]
+    assert learning.find_power(rows, 0.8, learning.judge(rows, 18).chance, 18) is None
+
+
+def test_kinds_are_exchanged_within_pairs_and_whole_pairs_with_their_like() -> None:
+    np = learning.np
+    kinds, pairs = np.array([0, 1, 1, 0, 1, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
+    strata = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
+    seen = {tuple(learning.permuted(kinds, pairs, strata, np.random.default_rng(at)).tolist()) for at in range(200)}
+    assert len(seen) == 16
+    for other in seen:
+        assert other[0] != other[1] and other[2] != other[3] and other[8] != other[9]
+        assert other[4] == other[5] != other[6] == other[7]
 
 
 def test_versions_of_one_pair_are_never_in_training_and_test_at_once() -> None:
@@ -72,18 +154,18 @@ def test_versions_of_one_pair_are_never_in_training_and_test_at_once() -> None:
     rng = random.Random(4)
     kinds = [rng.randint(0, 1) for _ in range(60)]
     rows = [Example(f"pair{at} " * 20, kind, at, "a") for at, kind in enumerate(kinds) for _ in range(2)]
-    assert learning.judge(rows, "word", (1, 1), 3).low < 0.6
+    assert learning.judge(rows, 3).low < 0.6
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:
-    assert learning.judge(_examples(3, 0.3), "word", (1, 2), 5) == learning.judge(_examples(3, 0.3), "word", (1, 2), 5)
+    assert learning.judge(_examples(3, 0.3), 5) == learning.judge(_examples(3, 0.3), 5)
 
 
 @pytest.mark.django_db
 def test_too_few_items_are_said_with_the_number_needed_and_without_counts(laboratory: None) -> None:
     planted, sources = wording.checks(opened())
     assert planted.is_undecided and sources.is_undecided
-    assert f"{learning.needed(0.75, 0.6)} of each would detect an AUC of 0.75" in planted.skipped
+    assert f"about {learning.needed(0.75, 0.6)} of each to confirm scores with an AUC of 0.75" in planted.skipped
     assert planted.power["smallest_auc"] is None and planted.power["reason"] == "too few"
 
 
@@ -108,7 +190,8 @@ def test_a_study_whose_twins_write_otherwise_fails_and_one_whose_do_not_holds() 
     assert leaks.failed and leaks.to_json()["leaks"][0]["where"] == "planted / unperturbed"
     holds, none = wording.checks_of(_sources(""))
     assert holds.passed and holds.looked_at == 1 and none.is_undecided
-    assert 0.6 < holds.power["smallest_auc"] < 0.9
+    assert 0.6 < holds.power["smallest_auc"] < 0.95
+    assert holds.power["found"] >= 0.8 * holds.power["trials"] and "not covered" in holds.power["not_covered"]
 
 
 def test_items_of_which_nothing_was_declared_are_not_taken_for_unperturbed() -> None:
@@ -154,3 +237,13 @@ def test_the_blinded_certificate_names_the_item_and_the_power_and_nothing_that_w
     whole = str(shown["report"])
     assert "item " in whole and "gemini" not in whole.lower() and "'measured': {}" in whole
     assert [check["power"]["margin"] for check in shown["report"]["checks"] if check["power"]] == [0.6, 0.8]
+
+
+@pytest.mark.django_db
+def test_the_page_says_what_the_power_is_of_and_what_is_not_covered(told: Study, admin_client: Client) -> None:
+    planted, _ = wording.checks_of(_sources(""))
+    auditing.store(told, auditing.report(told, [planted]))
+    page = " ".join(admin_client.get(f"/studies/{told.slug}/audit/").content.decode().split())
+    power = planted.power
+    assert f"an AUC of {power['smallest_auc']:.2f}, was found in {power['found']} of {power['trials']} trials" in page
+    assert power["not_covered"] in page

@@ -104,27 +104,42 @@ class Maker:
 
     def _play(self, run: Run, what: str) -> None:
         """Play a run to its end here. PaperError where rows are held for money, a key or a refused request."""
-        if not (now := queueing.progress(run)).finished:
+        now = queueing.progress(run)
+        if not now.finished or now.by_status.get("blocked"):
             self._go_on(run)
             now = workers.play_run(run, self.threads, self.watch(what))
         if held := now.by_status.get("blocked", 0):
-            reasons = "; ".join(sorted({trouble.error for trouble in queueing.troubles(run)})[:3])
-            raise PaperError(f"{what}: {held} of {now.total} are held ({reasons}). Mend it and run `make paper` again")
+            raise PaperError(f"{what}: {held} of {now.total} are held ({self._why_held(run)}")
+
+    def _why_held(self, run: Run) -> str:
+        """Return why rows of the run are held, and what to do about it."""
+        found = [trouble for trouble in queueing.troubles(run) if trouble.status == "blocked"]
+        reasons = "; ".join(sorted({trouble.error for trouble in found})[:3])
+        if self.max_cost is None or all(trouble.reason != "budget" for trouble in found):
+            return f"{reasons}). Mend it and run `make paper` again"
+        return (
+            f"{reasons}). MAX_COST={self.max_cost:f} is used up: ${self._used():,.2f} are spent or reserved for calls whose cost "
+            "nobody knows. The same command with a larger MAX_COST goes on"
+        )
 
     def _go_on(self, run: Run) -> None:
         """Release what an earlier start left held, under what is left of the money now."""
         if self.max_cost is not None:
-            left = self.max_cost - sum(
-                (spending.totals(one).cost for one in self._runs() if one.pk != run.pk), start=Decimal(0)
-            )
-            control.continue_run(run, max_cost=max(left, Decimal("0.01")))
+            control.continue_run(run, max_cost=self._left(besides=run))
         control.try_again(run)
 
     def _limits(self) -> queueing.Terms:
-        if self.max_cost is None:
-            return {}
-        spent = sum((spending.totals(run).cost for run in self._runs()), start=Decimal(0))
-        return {"max_cost": max(self.max_cost - spent, Decimal("0.01"))}
+        return {} if self.max_cost is None else {"max_cost": self._left()}
+
+    def _left(self, besides: Run | None = None) -> Decimal:
+        """Return the money that all runs, or all but one, leave of the limit."""
+        assert self.max_cost is not None
+        return max(self.max_cost - self._used(besides), Decimal(0))
+
+    def _used(self, besides: Run | None = None) -> Decimal:
+        """Return what the runs have cost, a call of unknown cost at its worst case, as budgets count it (docs/models.md)."""
+        runs = [run for run in self._runs() if besides is None or run.pk != besides.pk]
+        return sum((spending.verify(run).ledger_cost for run in runs), start=Decimal(0))
 
     def _runs(self) -> list[Run]:
         parts = [*self.plan.agents, *(f"twins-{error}" for error in PERTURBATIONS)]

@@ -16,7 +16,7 @@ from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan
-from simulation import control, queueing, roster, scripted_server, spending, vetting, workers
+from simulation import control, queueing, roster, scripted_server, setups, spending, vetting, workers
 from simulation.forms import accepted_steps
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
@@ -81,10 +81,12 @@ class Maker:
 
     def _episodes(self, agent: str) -> Run:
         cast = self.names.cast(agent)
-        run = queueing.queue_episodes(
-            self._experiments(), cast, self.plan.attempts, self.plan.seed, submission_id=self.names.submission(agent),
-            **self._limits(),
-        )  # fmt: skip
+        with transaction.atomic():
+            run = queueing.queue_episodes(
+                self._experiments(), cast, self.plan.attempts, self.plan.seed, submission_id=self.names.submission(agent),
+                **self._limits(),
+            )  # fmt: skip
+            self._leave(run)
         self._play(run, f"Playing {cast}")
         return run
 
@@ -95,10 +97,12 @@ class Maker:
         """
         maker = self.names.cast(self.plan.twin_maker)
         steps = accepted_steps(self._experiments()).filter(episode__run=run).exclude(twins__cast=maker)
-        made = queueing.queue_twins(
-            steps, [error], maker, 1, self.plan.seed, None, self.names.submission(f"twins-{error}"), self.plan.sample,
-            **self._limits(),
-        )  # fmt: skip
+        with transaction.atomic():
+            made = queueing.queue_twins(
+                steps, [error], maker, 1, self.plan.seed, None, self.names.submission(f"twins-{error}"), self.plan.sample,
+                **self._limits(),
+            )  # fmt: skip
+            self._leave(made)
         self._play(made, f"Making {'answers' if error == Perturbation.NONE else f'{error} twins'} by {maker}")
         return made
 
@@ -107,7 +111,10 @@ class Maker:
         now = queueing.progress(run)
         if not now.finished or now.by_status.get("blocked"):
             self._go_on(run)
-            now = workers.play_run(run, self.threads, self.watch(what))
+            try:
+                now = workers.play_run(run, self.threads, self.watch(what))
+            finally:
+                self._leave(run)
         if held := now.by_status.get("blocked", 0):
             raise PaperError(f"{what}: {held} of {now.total} are held ({self._why_held(run)}")
 
@@ -127,6 +134,12 @@ class Maker:
         if self.max_cost is not None:
             control.continue_run(run, max_cost=self._left(besides=run))
         control.try_again(run)
+        control.resume_run(run)
+
+    def _leave(self, run: Run) -> None:
+        """Pause what is not ended and only this command can play, so that no worker holds it."""
+        if self.names.scripted and not queueing.progress(run).finished:
+            control.pause_run(run)
 
     def _limits(self) -> queueing.Terms:
         return {} if self.max_cost is None else {"max_cost": self._left()}
@@ -212,7 +225,7 @@ class Maker:
 def scripted_replies(plan: Plan) -> Iterator[None]:
     """Start the scripted server, send every provider's calls of this process to it, and name casts after it.
 
-    PaperError while workers of other processes are alive: they would ask the real providers.
+    PaperError while workers of other processes are alive: they cannot play such runs (journal.dial) and would hold them.
     """
     if queueing.workers_alive():
         raise PaperError("Stop the workers first: they do not know the server with the scripted replies")
@@ -221,13 +234,14 @@ def scripted_replies(plan: Plan) -> Iterator[None]:
         row = CastDefinition.objects.filter(name=name).first()
         if row is None:
             raise PaperError(f"There is no cast {name!r}: run `python manage.py load_models fixtures/casts.json`")
-        told = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}"}
+        told = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}", "scripted": True}
         CastDefinition.objects.update_or_create(
             name=told["name"], defaults={"description": told["description"], "data": {**row.data, **told}}
         )
     with scripted_server.spawned() as server:
-        before = {name: os.environ.get(name) for name in server.environ()}
-        os.environ.update(server.environ())
+        own = {**server.environ(), setups.SCRIPTED_VARIABLE: server.url}
+        before = {name: os.environ.get(name) for name in own}
+        os.environ.update(own)
         try:
             yield
         finally:

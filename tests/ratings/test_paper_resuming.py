@@ -1,5 +1,6 @@
 """`make paper` held, stopped, killed and asked for again: it goes on, within its limit, with the plan it began with."""
 
+import threading
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from django.conf import settings as django_settings
 
 from ratings.paper import making
 from ratings.paper.plan import Plan, read_plan
-from simulation import fixtures, queueing, spending
+from simulation import control, fixtures, queueing, roster, spending, workers
 from simulation.models import ModelCall, Run, Twin
 from simulation.scripted_server import Server
+from simulation.setups import SCRIPTED_ALONE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
@@ -86,3 +88,42 @@ def test_a_call_of_unknown_cost_counts_at_its_worst_case_against_the_limit_of_al
     first, second, *_ = Run.objects.order_by("pk")
     assert spending.totals(first).cost < 1 and spending.verify(first).ledger_cost > 30
     assert second.max_cost == 40 - spending.verify(first).ledger_cost
+
+
+class StoppedError(Exception):
+    """Whoever started it pressed Ctrl-C."""
+
+
+def stop(_: Any) -> None:
+    raise StoppedError
+
+
+def test_no_worker_sends_a_scripted_run_to_the_providers(
+    plan: Plan, model_server: Server, without_studies: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server that the environment leads to stands for the real providers. It must never be asked."""
+    scripted = making.Maker(plan, True, print, lambda _: stop, 1, None)
+    with pytest.raises(StoppedError), making.scripted_replies(plan):
+        scripted.make()
+    [run] = Run.objects.all()
+    assert run.paused_at and run.setup["cast"]["scripted"]
+    assert not workers.play_next(threading.Event()), "a paused run is nobody's"
+    control.resume_run(run)  # as after kill -9, or by a person
+    while workers.play_next(threading.Event()):
+        pass
+    assert {(row.status, row.reason) for row in run.episodes.all()} == {("blocked", "credentials")}
+    assert {row.error for row in run.episodes.all()} == {SCRIPTED_ALONE}
+    assert not ModelCall.objects.exists() and not model_server.requests()
+    for order in (
+        lambda: roster.resolve(run.cast),
+        lambda: roster.rater(run.cast),
+        lambda: roster.with_person(run.cast),
+    ):
+        with pytest.raises(roster.NotReadyError, match=SCRIPTED_ALONE):
+            order()
+    assert {line.why_not for line in roster.casts() if line.name == run.cast} == {SCRIPTED_ALONE}
+    with making.scripted_replies(plan):
+        making.Maker(plan, True, print, lambda _: lambda _: None, 1, None).make()
+    assert Run.objects.count() == 4 and not Run.objects.filter(paused_at__isnull=False).exists()
+    assert Twin.objects.filter(status="done").count() == 3 * 2
+    assert not model_server.requests()

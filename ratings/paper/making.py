@@ -15,12 +15,12 @@ from ratings.analyses.filters import Filters
 from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
-from ratings.paper.plan import Names, Plan, StudyPlan
+from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from simulation import control, queueing, roster, scripted_server, setups, spending, vetting, workers
 from simulation.forms import accepted_steps
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
-from simulation.models import CastDefinition, Experiment, Run
+from simulation.models import CastDefinition, Experiment, Replication, Run
 from simulation.providers.base import PROVIDERS
 from simulation.vetting import Answers
 
@@ -55,12 +55,49 @@ class Maker:
 
     def make(self) -> None:
         """Play, plant errors, rate, unblind and analyse. PaperError where it cannot go on."""
-        runs = [self._episodes(agent) for agent in self.plan.agents]
+        self.check()
+        runs = [self._episodes(self.plan.agents[0])]
+        self._check_samples(runs[0])  # before the others cost anything
+        runs += [self._episodes(agent) for agent in self.plan.agents[1:]]
         for error in PERTURBATIONS:
             self._accept(self._twins(runs[0], error))
         self._benchmark(runs)
         self._study(self.names.transitions, self._transitions)
         self._study(self.names.evidence, self._evidence)
+
+    def check(self) -> None:
+        """Refuse a plan that cannot be made here, or differs from what was made already. PaperError says in what."""
+        problems = list(find_problems(self.plan, len(list(self._experiments()))))
+        problems += [problem for name in dict.fromkeys(self.plan.agents) for problem in _check_cast("agents", name)]
+        problems += _check_cast("twin_maker", self.plan.twin_maker)
+        if problems:
+            raise PaperError("The plan cannot be made:\n" + "\n".join(problems))
+        before = Replication.objects.filter(name=self.names.replication).first()
+        if before and (changes := find_changes(before.plan, self.plan, self._fixed())):
+            raise PaperError(
+                f"This replication was begun with another plan: {'; '.join(changes)}. Go on with the plan that it was begun "
+                "with; for another replication start with an empty data folder (WETBENCH_VAR_DIR)"
+            )
+        Replication.objects.update_or_create(name=self.names.replication, defaults={"plan": self.plan.model_dump()})
+
+    def _fixed(self) -> list[str]:
+        """Return the parts of the plan that something has been made of."""
+        made = {run.kind for run in self._runs()}
+        fixed = ["agents", "experiments", "attempts", "seed"] if made else []
+        fixed += ["twin_maker", "sample"] if "twins" in made else []
+        for part, slug in (("transitions", self.names.transitions), ("evidence", self.names.evidence)):
+            fixed += [part, "simulated_raters"] if Study.objects.filter(slug=slug).exists() else []
+        return list(dict.fromkeys(fixed))
+
+    def _check_samples(self, run: Run) -> None:
+        """Raise PaperError where the steps of the run are too few for the samples, which do not overlap."""
+        have = accepted_steps(self._experiments()).filter(episode__run=run).count()
+        samples, sample = len(PERTURBATIONS), self.plan.sample
+        if have < samples * sample:
+            raise PaperError(
+                f"sample: {samples} samples of {sample} steps that do not overlap need {samples * sample} accepted steps, and "
+                f"{run.cast} took {have}. Make sample smaller (and transitions.items); the same command goes on"
+            )
 
     def costs(self) -> list[Cost]:
         """Return the worst case of every run, before any is ordered."""
@@ -155,8 +192,7 @@ class Maker:
         return sum((spending.verify(run).ledger_cost for run in runs), start=Decimal(0))
 
     def _runs(self) -> list[Run]:
-        parts = [*self.plan.agents, *(f"twins-{error}" for error in PERTURBATIONS)]
-        return list(Run.objects.filter(submission_id__in=[self.names.submission(part) for part in parts]))
+        return list(Run.objects.filter(submission_id__startswith=self.names.submission("")))
 
     def _accept(self, run: Run) -> None:
         """Accept the twins that nobody has looked at, on record as accepted unread."""
@@ -221,6 +257,14 @@ class Maker:
         }  # fmt: skip
 
 
+def _check_cast(place: str, name: str) -> Iterator[str]:
+    row = CastDefinition.objects.filter(name=name).first()
+    if row is None:
+        yield f"{place}: there is no cast {name!r} with language models"
+    elif "model" not in row.data["transition_model"]:
+        yield f"{place}: the transition model of {name!r} is no language model"
+
+
 @contextmanager
 def scripted_replies(plan: Plan) -> Iterator[None]:
     """Start the scripted server, send every provider's calls of this process to it, and name casts after it.
@@ -233,7 +277,9 @@ def scripted_replies(plan: Plan) -> Iterator[None]:
     for name in [*plan.agents, plan.twin_maker]:
         row = CastDefinition.objects.filter(name=name).first()
         if row is None:
-            raise PaperError(f"There is no cast {name!r}: run `python manage.py load_models fixtures/casts.json`")
+            raise PaperError(
+                f"There is no cast {name!r} with language models: run `python manage.py load_models fixtures/casts.json`"
+            )
         told = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}", "scripted": True}
         CastDefinition.objects.update_or_create(
             name=told["name"], defaults={"description": told["description"], "data": {**row.data, **told}}

@@ -1,5 +1,6 @@
 """`make paper` held, stopped, killed and asked for again: it goes on, within its limit, with the plan it began with."""
 
+import json
 import threading
 from decimal import Decimal
 from pathlib import Path
@@ -7,11 +8,15 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
+from django.core.management import CommandError, call_command
 
+from ratings.models import TRANSITION, Study
 from ratings.paper import making
-from ratings.paper.plan import Plan, read_plan
+from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
+from ratings.paper_values import PaperValuesError
+from ratings.protocols import ProtocolError
 from simulation import control, fixtures, queueing, roster, spending, workers
-from simulation.models import ModelCall, Run, Twin
+from simulation.models import ModelCall, Replication, Run, Twin
 from simulation.scripted_server import Server
 from simulation.setups import SCRIPTED_ALONE
 
@@ -127,3 +132,80 @@ def test_no_worker_sends_a_scripted_run_to_the_providers(
     assert Run.objects.count() == 4 and not Run.objects.filter(paused_at__isnull=False).exists()
     assert Twin.objects.filter(status="done").count() == 3 * 2
     assert not model_server.requests()
+
+
+def test_a_plan_that_cannot_be_made_is_refused_with_every_reason_before_anything_is_ordered(tmp_path: Path) -> None:
+    path, wrong = tmp_path / "wrong.json", read_plan().model_dump() | TINY
+    wrong |= {"agents": ["paper-gpt-4o", "paper-gpt-4o"], "twin_maker": "paper-gpt-4o"}
+    wrong |= {"transitions": {"items": 3, "ratings_per_item": 2, "raters": 1}}
+    wrong |= {"evidence": {"items": 3, "ratings_per_item": 1, "raters": 1}}
+    path.write_text(json.dumps(wrong))
+    with pytest.raises(PlanFileError) as caught:
+        read_plan(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}: agents: paper-gpt-4o more than once",
+        f"{path}: twin_maker: paper-gpt-4o is the first of agents too: its answers and its steps would be one source",
+        f"{path}: transitions: ratings_per_item is 2, more than raters, which is 1",
+        f"{path}: transitions.items: 3 is more than sample, which is 2",
+        f"{path}: evidence.items: 3 is more than the 2 attempts of each agent (experiments 1, attempts 2)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"experiments": ["cafeine"]}, "There is no experiment cafeine"),
+        ({"experiments": "all", "attempts": 1, "evidence": {"items": 99, "ratings_per_item": 1, "raters": 1}}, "items: 99 is"),
+        ({"agents": ["paper-gpt-6"]}, "agents: there is no cast 'paper-gpt-6' with language models"),
+        ({"twin_maker": "offline"}, "twin_maker: there is no cast 'offline' with language models"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_does_not_fit_this_laboratory_is_refused_before_anything_is_ordered(
+    plan: Plan, change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(making.PaperError, match=said):
+        make(changed(plan, **change), "100")
+    assert not Run.objects.exists() and not Replication.objects.exists()
+
+
+def changed(plan: Plan, **changes: Any) -> Plan:
+    return Plan.model_validate(plan.model_dump() | changes)
+
+
+def test_what_was_made_is_not_mixed_with_another_plan_and_what_was_not_may_change(
+    plan: Plan, model_server: Server, without_studies: None
+) -> None:
+    too_many = changed(plan, sample=50)
+    with pytest.raises(
+        making.PaperError, match=r"3 samples of 50 steps .* need 150 accepted steps, and paper-gpt-4o took"
+    ):
+        make(too_many, "100")
+    assert Run.objects.count() == 1, "neither another agent nor twins were ordered"
+    for other in (changed(plan, attempts=3), changed(plan, agents=["paper-deepseek-r1"])):
+        with pytest.raises(
+            making.PaperError,
+            match=r"begun with another plan: (attempts was 2 and is 3|agents was paper-gpt-4o and is)",
+        ):
+            make(other, "100")
+    make(plan, "100")
+    with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is 3\. Go on with the plan"):
+        make(changed(plan, sample=3), "100")
+    make(changed(plan, transitions={"items": 1, "ratings_per_item": 1, "raters": 1}), "100")
+    Study.objects.create(slug="paper-transitions", name="As opened", kind=TRANSITION)
+    with pytest.raises(making.PaperError, match=r"another plan: transitions.items was 1 and is 2; transitions.ratings"):
+        make(plan, "100")
+    assert Run.objects.count() == 4
+
+
+@pytest.mark.parametrize("error", [ProtocolError(["items: too many"]), PaperValuesError(["a.json:1: items: too many"])])
+def test_what_a_study_or_the_papers_values_refuse_is_said_in_words(
+    plan: Plan, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_plan(plan, tmp_path / "plan.json")
+
+    def refuse(_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(making.Maker, "make", refuse)
+    with pytest.raises(CommandError, match="items: too many"):
+        call_command("paper", plan=tmp_path / "plan.json", scripted=True, threads=1)

@@ -15,7 +15,9 @@ from ratings import mailing
 from ratings.benchmarks.freezing import BenchmarkError
 from ratings.paper import cells, making
 from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
+from ratings.paper_values import PaperValuesError, load_paper_values
 from ratings.planning import PlanError
+from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
 from simulation import fixtures
 from simulation.lab.errors import LabError
@@ -23,6 +25,8 @@ from simulation.management import supervising
 from simulation.management.arguments import between
 from simulation.management.ordering import money
 from simulation.management.progress import ProgressLine
+
+REFUSED = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
 
 
 class Command(BaseCommand):
@@ -46,6 +50,7 @@ class Command(BaseCommand):
         began = time.monotonic()
         try:
             plan = read_plan(options["plan"])
+            load_paper_values()  # what is wrong with the file is said before anything costs time or money
             call_command("migrate", verbosity=0)
             fixtures.load_lab(settings.FIXTURES_DIR)
             scripted = self._is_scripted(plan, options["scripted"])
@@ -54,12 +59,13 @@ class Command(BaseCommand):
                     plan, scripted, self.stdout.write, ProgressLine, options["threads"],
                     None if scripted else options["max_cost"],
                 )  # fmt: skip
+                maker.check()
                 if not scripted:
                     self._show_costs(maker, options["max_cost"])
                 maker.make()
-        except (LabError, StudyError, PlanError, BenchmarkError, PlanFileError) as error:
+            lines = cells.build_lines(cells.find_parts(Names(scripted)))
+        except REFUSED as error:
             raise CommandError(str(error), returncode=2) from error
-        lines = cells.build_lines(cells.find_parts(Names(scripted)))
         path = settings.VAR_DIR / "paper.json"
         cells.write_json(lines, path)
         page = mailing.address_of(site="http://127.0.0.1:8000")(reverse("ratings:paper"))

@@ -22,7 +22,6 @@ from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.models import CastDefinition, Experiment, Replication, Run
 from simulation.providers.base import PROVIDERS
-from simulation.vetting import Answers
 
 Say = Callable[[str], None]
 Watch = Callable[[str], Callable[[queueing.RunProgress], None]]
@@ -196,13 +195,10 @@ class Maker:
 
     def _accept(self, run: Run) -> None:
         """Accept the twins that nobody has looked at, on record as accepted unread."""
-        waiting = list(vetting.undecided(run.twins.all()))
-        for twin in waiting:
-            vetting.decide(
-                twin, Answers("accepted", twin.perturbation, wrong=True, note=UNREAD), demonstration.administrator()
+        if accepted := vetting.accept_unread(run.twins.all(), UNREAD):
+            self.say(
+                f"Accepted {accepted} twins unread; that is on record with each, and they wait in the vetting queue"
             )
-        if waiting:
-            self.say(f"Accepted {len(waiting)} twins unread; that is on record with each")
 
     def _benchmark(self, runs: list[Run]) -> None:
         name = self.names.benchmark

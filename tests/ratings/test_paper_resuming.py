@@ -191,7 +191,7 @@ def test_what_was_made_is_not_mixed_with_another_plan_and_what_was_not_may_chang
     with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is 3\. Go on with the plan"):
         make(changed(plan, sample=3), "100")
     make(changed(plan, transitions={"items": 1, "ratings_per_item": 1, "raters": 1}), "100")
-    Study.objects.create(slug="paper-transitions", name="As opened", kind=TRANSITION)
+    Study.objects.create(slug="paper-transitions", name="As opened", kind=TRANSITION, protocol={})
     with pytest.raises(making.PaperError, match=r"another plan: transitions.items was 1 and is 2; transitions.ratings"):
         make(plan, "100")
     assert Run.objects.count() == 4

@@ -10,8 +10,8 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
-from ratings.models import TRANSITION, Study
-from ratings.paper import making
+from ratings.models import TRANSITION, Analysis, Study
+from ratings.paper import cells, making
 from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import PaperValuesError
 from ratings.protocols import ProtocolError
@@ -191,7 +191,9 @@ def test_what_was_made_is_not_mixed_with_another_plan_and_what_was_not_may_chang
     with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is 3\. Go on with the plan"):
         make(changed(plan, sample=3), "100")
     make(changed(plan, transitions={"items": 1, "ratings_per_item": 1, "raters": 1}), "100")
-    Study.objects.create(slug="paper-transitions", name="As opened", kind=TRANSITION, protocol={})
+    Study.objects.create(
+        slug="paper-transitions", name="As opened", kind=TRANSITION, protocol={}, seed=1, ratings_per_item=1
+    )
     with pytest.raises(making.PaperError, match=r"another plan: transitions.items was 1 and is 2; transitions.ratings"):
         make(plan, "100")
     assert Run.objects.count() == 4
@@ -209,3 +211,26 @@ def test_what_a_study_or_the_papers_values_refuse_is_said_in_words(
     monkeypatch.setattr(making.Maker, "make", refuse)
     with pytest.raises(CommandError, match="items: too many"):
         call_command("paper", plan=tmp_path / "plan.json", scripted=True, threads=1)
+
+
+def test_scripted_replies_leave_the_file_of_a_replication_by_models_alone(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(plan, tmp_path / "plan.json")
+    monkeypatch.setattr(making.Maker, "make", lambda _: None)
+    folder, found = Path(django_settings.VAR_DIR), cells.find_parts
+    call_command("paper", plan=tmp_path / "plan.json", scripted=True)
+    call_command("paper", plan=tmp_path / "plan.json", scripted=True)
+    assert [path.name for path in folder.glob("*.json")] == ["paper.json"]
+    assert "/paper/?replies=scripted\n" in capsys.readouterr().out
+    (folder / "paper.json").write_text("by models")
+    made = Analysis(key="made by models")
+    monkeypatch.setattr(
+        cells, "find_parts", lambda names: found(names) if names.scripted else found(names)._replace(benchmark=made)
+    )
+    call_command("paper", plan=tmp_path / "plan.json", scripted=True)
+    assert (folder / "paper.json").read_text() == "by models"
+    assert all(cell["reason"] for cell in json.loads((folder / "scripted-paper.json").read_text()))
+    said = capsys.readouterr().out
+    assert "paper.json is of the replication by models and stays as it is" in said
+    assert f"Wrote {folder / 'scripted-paper.json'}" in said

@@ -66,13 +66,22 @@ class Command(BaseCommand):
             lines = cells.build_lines(cells.find_parts(Names(scripted)))
         except REFUSED as error:
             raise CommandError(str(error), returncode=2) from error
-        path = settings.VAR_DIR / "paper.json"
+        path = self._choose_file(scripted)
         cells.write_json(lines, path)
         page = mailing.address_of(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
         self.stdout.write(
-            f"Wrote {path} ({time.monotonic() - began:.0f} s). The page “Paper and ours” shows the same: {page}"
+            f"Wrote {path} ({time.monotonic() - began:.0f} s). The page “Paper and ours” shows the same: "
+            f"{page}{'?replies=scripted' if scripted else ''}"
         )
         self.stdout.write(cells.summarise(lines))
+
+    def _choose_file(self, scripted: bool) -> Path:
+        """Return where to write: scripted replies leave the file of a replication by models alone."""
+        path = Path(settings.VAR_DIR) / "paper.json"
+        if not scripted or not path.exists() or cells.find_parts(Names(False)).is_empty:
+            return path
+        self.stdout.write(f"{path} is of the replication by models and stays as it is")
+        return path.with_name("scripted-paper.json")
 
     def _is_scripted(self, plan: Plan, asked: bool) -> bool:
         """Return whether replies are scripted: where no key is set, or where it is asked for."""

@@ -16,6 +16,8 @@ from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
+from ratings.planning import PlanError
+from ratings.studies import StudyError
 from simulation import control, queueing, roster, scripted_server, setups, spending, vetting, workers
 from simulation.forms import accepted_steps
 from simulation.lab.errors import LabError
@@ -230,8 +232,13 @@ class Maker:
     @staticmethod
     @transaction.atomic
     def _open(protocol: Mapping[str, Any], admin: User) -> Study:
+        """Open a study. PaperError where the pool holds too little for it."""
         study = studies.create_study(studies.read_protocol(protocol), by=admin)
-        studies.open_study(study, by=admin)
+        try:
+            studies.open_study(study, by=admin)
+        except (PlanError, StudyError) as error:
+            told = f"{study.slug}: {error}. With fewer items in the plan the same command goes on"
+            raise PaperError(told) from error
         study.refresh_from_db()
         return study
 

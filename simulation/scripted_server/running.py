@@ -132,10 +132,14 @@ def running(
 
 @contextmanager
 def spawned(*arguments: str) -> Iterator[Server]:
-    """The server as a process of its own, with its command's options: its work is then not this process's."""
-    command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", *arguments]
-    process = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
+    """The server as a process of its own, with its command's options: its work is then not this process's.
+
+    It ends with this process, however that ends. Ctrl-C reaches this process alone, which stops it at the end of the block.
+    """
+    command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", "--with-parent", *arguments]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=_ROOT, stdin=pipe, stdout=pipe, text=True, start_new_session=True)
+    assert process.stdin is not None and process.stdout is not None
     try:
         url = process.stdout.readline().strip()
         if not url:
@@ -144,4 +148,5 @@ def spawned(*arguments: str) -> Iterator[Server]:
     finally:
         process.terminate()
         process.wait()
+        process.stdin.close()
         process.stdout.close()

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -585,6 +586,23 @@ def test_the_server_stops_with_requests_hanging_in_it():
             time.sleep(0.01)
     thread.join(5)
     assert not thread.is_alive()
+
+
+def test_a_server_of_its_own_process_ends_with_its_parent_even_after_kill_9():
+    code = "import time\nfrom simulation.scripted_server import spawned\nwith spawned() as s: print(s.url, flush=True); time.sleep(99)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        port = int(parent.stdout.readline().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port)):
+            parent.kill()
+    until = time.monotonic() + 10
+    while answers(port):
+        assert time.monotonic() < until, "it serves on without its parent"
+        time.sleep(0.05)
+
+
+def answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_port_that_is_taken_is_an_error_and_not_a_silence(server):

@@ -234,3 +234,27 @@ def test_scripted_replies_leave_the_file_of_a_replication_by_models_alone(
     said = capsys.readouterr().out
     assert "paper.json is of the replication by models and stays as it is" in said
     assert f"Wrote {folder / 'scripted-paper.json'}" in said
+
+
+def test_ctrl_c_says_in_one_line_that_the_same_command_goes_on(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(plan, tmp_path / "plan.json")
+
+    def interrupt(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(making.Maker, "make", interrupt)
+    with pytest.raises(SystemExit) as caught:
+        call_command("paper", plan=tmp_path / "plan.json", scripted=True)
+    assert caught.value.code == 130
+    assert capsys.readouterr().err == "Stopped. The same command goes on.\n"
+
+
+def test_a_pool_that_is_too_small_for_a_study_says_that_fewer_items_will_do(plan: Plan) -> None:
+    maker = making.Maker(plan, False, print, lambda _: stop, 1, None)
+    with pytest.raises(
+        making.PaperError, match=r"paper-transitions: .*With fewer items in the plan the same command goes on"
+    ):
+        maker._study(maker.names.transitions, maker._transitions)
+    assert not Study.objects.exists()

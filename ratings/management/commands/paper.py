@@ -27,6 +27,7 @@ from simulation.management.ordering import money
 from simulation.management.progress import ProgressLine
 
 REFUSED = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
+INTERRUPTED = 130  # as a shell reports the end by Ctrl-C
 
 
 class Command(BaseCommand):
@@ -47,6 +48,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         supervising.speak_line_by_line()
+        try:
+            self._replicate(options)
+        except KeyboardInterrupt:
+            below = "\n" if self.stderr.isatty() else ""  # the line of progress
+            self.stderr.write(f"{below}Stopped. The same command goes on.")
+            raise SystemExit(INTERRUPTED) from None
+
+    def _replicate(self, options: dict[str, Any]) -> None:
         began = time.monotonic()
         try:
             plan = read_plan(options["plan"])
@@ -72,6 +81,9 @@ class Command(BaseCommand):
         self.stdout.write(
             f"Wrote {path} ({time.monotonic() - began:.0f} s). The page “Paper and ours” shows the same: "
             f"{page}{'?replies=scripted' if scripted else ''}"
+        )
+        self.stdout.write(
+            "To look at it: `make serve`, and `.venv/bin/python manage.py sign_in_link admin` for a link to sign in"
         )
         self.stdout.write(cells.summarise(lines))
 

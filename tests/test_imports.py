@@ -84,6 +84,7 @@ ALLOWED = {
         "wetbench_site",
     ),
     "ratings/archive": (
+        "ratings.accepted_unread",
         "ratings.analyses",
         "ratings.archive",
         "ratings.choices",

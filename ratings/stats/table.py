@@ -39,6 +39,20 @@ WITHOUT_ERROR: Mapping[str, str] = {
     MIXED: "unperturbed or declared right",
     UNKNOWN: "unperturbed",
 }
+# Why there is no number on errors where no item has a reference, and which column would give one.
+NOT_STATED: Mapping[str, str] = {UNKNOWN: "no item states its perturbation: import a column `perturbation` or `truth`"}
+_MISSING: Mapping[str, tuple[str, str]] = {
+    PLANTED: ("an item with a planted error", "an unperturbed item"),
+    DECLARED: ("a declared wrong item", "a declared right item"),
+    MIXED: ("a planted or declared wrong item", "an unperturbed or declared right item"),
+}
+
+
+def explain_missing(reference_name: str, reference: int) -> str:
+    """Return why no rating is of an item with this reference: 0 with an error, 1 without; -1: of one with either."""
+    if reference_name in NOT_STATED:
+        return NOT_STATED[reference_name]
+    return "no rating has a known reference" if reference < 0 else f"no rating is of {_MISSING[reference_name][reference]}"
 
 
 class Row(NamedTuple):

@@ -12,6 +12,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from ratings import exports, simulated
 from ratings.analyses import store
@@ -19,12 +20,14 @@ from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
 from ratings.models import ItemSource, Study
 from ratings.stats import imrmc, long_csv
+from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.table import DECLARED, MIXED, PLANTED, REFERENCES, UNKNOWN
 from simulation.models import Run
 
 pytestmark = pytest.mark.django_db
 DOCS = Path(__file__).parents[2] / "docs"
 SENTENCE = REFERENCES[PLANTED]
+COLUMN = "no item states its perturbation: import a column `perturbation` or `truth`"
 
 
 @pytest.fixture
@@ -180,3 +183,52 @@ def test_what_errors_are_told_from_is_named_by_what_the_items_state(
         row["stat"]: row["value"] for row in document["results"] if row["stat"] in ("plausibility_rate", "specificity")
     }
     assert known["plausibility_rate"] is not None and (known["specificity"] is None) == (name == UNKNOWN)
+
+
+def read_reasons(document: dict[str, Any]) -> dict[str, str]:
+    """Return the reason of each number of the headline that has no value."""
+    return {entry["key"]: entry["reason"] for entry in document["headline"] if entry["value"] is None}
+
+
+def test_where_no_item_states_its_perturbation_every_number_on_errors_names_the_column(study: Study) -> None:
+    ItemSource.objects.update(reference="", perturbation="none", truth=None)
+    document = analysis(study)
+    assert read_reasons(document) == {"plausible_unperturbed": COLUMN, "subtle_caught": COLUMN, "auc": COLUMN}
+    missing = {row["reason"] for row in document["results"] if row["reference"] and row["value"] is None}
+    assert missing == {COLUMN}
+
+
+@pytest.mark.parametrize(
+    ("kept", "references", "reasons"),
+    [
+        ("unperturbed", {}, ("", "no subtle error was planted", "no rating is of an item with a planted error")),
+        ("planted", {}, ("no rating is of an unperturbed item", "", "no rating is of an unperturbed item")),
+        (
+            "unperturbed", {"unperturbed": "declared right"},
+            ("", "no item states its perturbation: import a column `perturbation`", "no rating is of a declared wrong item"),
+        ),
+        (
+            "planted", {"planted": "declared wrong"},
+            (
+                "no rating is of a declared right item", "no item states its perturbation: import a column `perturbation`",
+                "no rating is of a declared right item",
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_a_class_without_ratings_is_named_as_the_reference_names_it(
+    study: Study, kept: str, references: dict[str, str], reasons: tuple[str, str, str]
+) -> None:
+    ItemSource.objects.exclude(reference=kept).update(reference="", perturbation="none", truth=None)
+    for old, new in references.items():
+        ItemSource.objects.filter(reference=old).update(reference=new, perturbation="none")
+    document = analysis(study)
+    found = read_reasons(document)
+    d_prime = next(row for row in document["results"] if row["stat"] == "dprime")
+    assert (found.get("plausible_unperturbed", ""), found.get("subtle_caught", ""), d_prime["reason"]) == reasons
+
+
+def test_without_a_rating_the_numbers_say_that_there_is_none(study: Study) -> None:
+    study.raters.update(dropped=True, withdrawn_at=timezone.now())
+    document = analysis(study)
+    assert {read_reasons(document)[key] for key in ("plausible_unperturbed", "subtle_caught", "auc")} == {NO_RATINGS}

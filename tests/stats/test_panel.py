@@ -154,7 +154,7 @@ def test_resamples_that_were_never_drawn_are_not_called_undefined(rows) -> None:
 def test_what_is_undefined_throughout_for_one_reason_is_one_line() -> None:
     own = build([Row(str(i), who, i % 2) for i in range(3) for who in "abcde"])
     text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), []))
-    assert "    all 6 undefined: no rating has a known reference" in text
+    assert "    all 6 undefined: no item states its perturbation: import a column `perturbation` or `truth`" in text
 
 
 def test_repeats_and_a_latent_truth_join_the_panel() -> None:

@@ -18,6 +18,7 @@ from ratings.analyses import reading, sections_contrasts, sections_detection
 from ratings.analyses.document import MIN_OVERLAP
 from ratings.analyses.tables import records
 from ratings.empty_cells_advice import Facts, advise
+from ratings.marking import MISSING
 from ratings.models import EVIDENCE, TRANSITION, Study
 from ratings.opening import Preview
 from ratings.planning import Place, Planned
@@ -278,20 +279,23 @@ def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, co
     label = f"R{place.rater + 1:02}"
     look = label if (place.occasion, place.session) == (FIRST, 1) else f"{label} {place.occasion} {place.session}"
     origin = plan.origins.get(item.key, {})
+    target, reference = origin.get("target", []), origin.get("reference", "")
     if protocol.kind == EVIDENCE:
         verdict, confidence = simulated.judge_evidence(_says(origin), item.key, label, SKILL, seed, look)
     else:
         verdict, confidence = simulated.judge_transition(item.source[1], item.key, label, SKILL, seed, look)
+    called = not verdict and place.marks != "off"
+    marked = simulated.mark_rows(target, [MISSING], item.key, SKILL, seed, look) if called else ()
     return RatingRow(
         item=code, rater=label, number=place.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
         opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=place.position, occasion=place.occasion,
         session=place.session, released_at=None, surplus=False, layout=place.layout, layout_shown=place.layout,
-        context=place.with_context, marks=place.marks, marked=[], first_verdict=None, first_confidence=None, revision=1,
+        context=place.with_context, marks=place.marks, marked=list(marked), first_verdict=None, first_confidence=None, revision=1,
         active_seconds=60.0, first_verdict_seconds=None, changes=0, hand="", viewport="", guide_version=1,
         interface_version="", imported=False, note="", pair=uuid.uuid5(uuid.NAMESPACE_OID, item.pair),
         source=item.source[0], perturbation=item.source[1], truth=origin.get("truth"),
-        reference=origin.get("reference", ""), experiment="", action="", verdicts=origin.get("verdicts", {}),
-        target=origin.get("target", []), error_kind=None,
+        reference=reference, experiment="", action="", verdicts=origin.get("verdicts", {}),
+        target=target, error_kind=None,
     )  # fmt: skip
 
 

@@ -283,7 +283,8 @@ def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, co
     if protocol.kind == EVIDENCE:
         verdict, confidence = simulated.judge_evidence(_says(origin), item.key, label, SKILL, seed, look)
     else:
-        verdict, confidence = simulated.judge_transition(item.source[1], item.key, label, SKILL, seed, look)
+        error = simulated.find_error(item.source[1], reference)
+        verdict, confidence = simulated.judge_transition(error, item.key, label, SKILL, seed, look)
     called = not verdict and place.marks != "off"
     marked = simulated.mark_rows(target, [MISSING], item.key, SKILL, seed, look) if called else ()
     return RatingRow(

@@ -4,6 +4,7 @@ Signal detection with unequal raters. An item's trace of error is x = d + shared
 around d; a rater calls it an error if x passes their threshold t + (rater's shift). d and t are set so that over
 all raters the wanted shares come out. Confidence is the distance from the threshold, so it is higher when right.
 Where rows can be marked, they mark one row of what they call an error: in a stated share of the errors the planted one.
+An item that is declared wrong counts as a subtle error: what is wrong with it is not known.
 """
 
 import random
@@ -23,6 +24,7 @@ from ratings.answering import RateResult
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST
+from ratings.reference import DECLARED_WRONG
 from ratings.studies import StudyError
 
 SPECIFICITY = 0.93
@@ -179,7 +181,13 @@ def _rate(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> RateR
 
 
 def _transition_judge(source: ItemSource, label: str, skill: Skill, seed: int, look: str = "") -> tuple[bool, int]:
-    return judge_transition(source.perturbation, source.item.payload_sha256, label, skill, seed, look or label)
+    kind = find_error(source.perturbation, source.reference)
+    return judge_transition(kind, source.item.payload_sha256, label, skill, seed, look or label)
+
+
+def find_error(perturbation: str, reference: str) -> str:
+    """Return the perturbation that they take an item to have: that of a subtle error where it is only declared wrong."""
+    return "subtle" if reference == DECLARED_WRONG else perturbation
 
 
 def judge_transition(

@@ -1,6 +1,8 @@
 """Warnings before opening: which results a design will not have, against the results of the same study once rated."""
 
+import io
 import json
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -10,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
 
-from ratings import empty_cells, opening, simulated, studies
+from ratings import empty_cells, imports, opening, simulated, studies
 from ratings.analyses import document
 from ratings.analyses.filters import Filters
 from ratings.empty_cells import Forecast, Key, forecast
@@ -42,6 +44,37 @@ DESIGNS: dict[str, dict[str, Any]] = {
 
 def draft(**changes: Any) -> Study:
     return studies.create_study(studies.read_protocol(factories.protocol(**{"practice": 0, **changes})))
+
+
+SAMPLE = {
+    "barcode": "MAT-AAAAAAAA", "name": "Cells", "properties": {"volume": "10 mL"},
+    "available_for_use": "available_for_further_use", "environmental_condition": "room_temp",
+}  # fmt: skip
+
+
+def import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
+    """Return a draft of imported transitions alone, each with what its line states of where it came from."""
+    lines = []
+    for number, origin in enumerate(origins, 1):
+        after = {**{name: SAMPLE[name] for name in SAMPLE if name != "barcode"}, "replaces": SAMPLE["barcode"]}
+        outcome = {"new_materials": [{**after, "properties": {"volume": f"{number} mL"}}], "new_observations": []}
+        line = {
+            "id": f"item-{number}", "source": "elsewhere", "pair": f"p{number}", "input_materials": [SAMPLE],
+            "action": {"name": "Transfer", "parameters": {"volume": "1 mL"}},
+            "outcome": {**outcome, "success": True, "failure_reason": ""}, **origin,
+        }  # fmt: skip
+        lines.append(json.dumps(line).encode())
+    study = draft(**{"sources": [], "ratings_per_item": 4, "raters": 4, "design": "crossed", **changes})
+    imports.take(study, io.BytesIO(b"\n".join(lines)))
+    return study
+
+
+def rehearse(study: Study) -> dict[str, float | None]:
+    """Return the pooled numbers of one rehearsal."""
+    protocol = studies.read_protocol(study.protocol)
+    plan = opening.preview(protocol, study)
+    results = empty_cells._results(protocol, plan, plan.places, 1)
+    return {row.stat: row.value for row in results if not row.args}
 
 
 @cache
@@ -220,3 +253,10 @@ def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> 
     assert {one.change for one in found} == {"ask for at least 3 raters who rate both sides"}
     three = draft(**{**DESIGNS["two raters, no repeats"], "ratings_per_item": 3, "raters": 3, "name": "Three"})
     assert not [one for one in forecast(three).warnings if one.sure and one.key.stat == "contrast"]
+
+
+def test_items_that_are_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
+    """Planning values: six in ten of them are called, as of subtle errors, and seven in a hundred of the others."""
+    found = rehearse(import_draft({"truth": number % 2 == 0} for number in range(60)))
+    assert found["sensitivity"] == pytest.approx(0.6, abs=0.2)
+    assert found["specificity"] == pytest.approx(0.93, abs=0.1)

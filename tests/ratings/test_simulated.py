@@ -136,6 +136,21 @@ def test_over_many_raters_and_items_the_stated_shares_come_out(perturbation, cal
     assert 1 - sum(verdicts) / len(verdicts) == pytest.approx(called_error, abs=0.04)
 
 
+def test_what_is_only_declared_wrong_is_called_an_error_as_often_as_a_subtle_one() -> None:
+    """An import that states the truth alone has the perturbation "none" and the reference "declared wrong"."""
+    called = {}
+    for reference in ("declared wrong", "declared right", "unperturbed"):
+        verdicts = [
+            _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), seed)[0]
+            for seed in range(10)
+            for source in sources("none", 100, reference=reference)
+            for rater in range(20)
+        ]
+        called[reference] = 1 - sum(verdicts) / len(verdicts)
+    assert called["declared wrong"] == pytest.approx(0.3, abs=0.04)
+    assert called["declared right"] == called["unperturbed"] == pytest.approx(0.07, abs=0.04)
+
+
 def test_marks_hit_the_planted_row_in_the_stated_share_and_another_row_else() -> None:
     keys = ["A:Volume", "A/name", "B:Volume", "missing"]
     marks = [

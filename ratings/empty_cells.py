@@ -27,7 +27,7 @@ from ratings.protocols import StudyProtocol
 from ratings.reference import read_label
 from ratings.rows import RatingRow
 from ratings.simulated import Skill
-from ratings.stats import panel, panel_words
+from ratings.stats import dawid_skene, panel, panel_words
 from ratings.stats.contrasts import gather_pool
 from ratings.stats.estimates import Estimate, estimate
 
@@ -42,6 +42,7 @@ _BY_CONSTRUCTION = (
     "ratings of one item and of one rater go together",
     "unweighted mean of",
     "items have a known",
+    dawid_skene.LABEL,
 )
 # Reasons that follow from what raters answered, not from the design alone.
 _BY_ANSWERS = (
@@ -315,13 +316,16 @@ def _as_if_dealt(protocol: StudyProtocol, plan: Preview) -> tuple[Place, ...]:
 
 
 def _facts(protocol: StudyProtocol, plan: Preview, places: Sequence[Place]) -> Facts:
-    references = [plan.origins.get(item.key, {}).get("reference", "") for item in plan.planned]
+    origins = [plan.origins.get(item.key, {}) for item in plan.planned]
+    references = [origin.get("reference", "") for origin in origins]
     return Facts(
         kind="transition" if protocol.kind == TRANSITION else "evidence",
         design=protocol.design,
         items=len(plan.planned),
         unperturbed=sum(read_label(reference) == 1 for reference in references),
         planted=sum(read_label(reference) == 0 for reference in references),
+        unstated=sum("imported_id" in origin and not origin["reference"] for origin in origins),
+        located=sum(bool(origin.get("target")) for origin in origins),
         raters=len({place.rater for place in places}),
         per_item=protocol.ratings_per_item,
         shared=plan.matrix.shared,

@@ -16,6 +16,7 @@ from ratings import empty_cells, imports, opening, simulated, studies
 from ratings.analyses import document
 from ratings.analyses.filters import Filters
 from ratings.empty_cells import Forecast, Key, forecast
+from ratings.empty_cells_advice import Facts, advise
 from ratings.models import Study
 from ratings.stats.estimates import Estimate
 
@@ -260,3 +261,49 @@ def test_items_that_are_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
     found = rehearse(import_draft({"truth": number % 2 == 0} for number in range(60)))
     assert found["sensitivity"] == pytest.approx(0.6, abs=0.2)
     assert found["specificity"] == pytest.approx(0.93, abs=0.1)
+
+
+def changes(study: Study) -> dict[tuple[str, str], str]:
+    """Return what to change for what is surely missing, by statistic and kind."""
+    return {(one.key.stat, one.missing): one.change for one in forecast(study).warnings if one.sure}
+
+
+def test_items_that_state_nothing_are_asked_for_their_perturbation_or_truth() -> None:
+    found = changes(import_draft([{}] * 24, display={"marks": ["if_not_plausible"]}))
+    for stat in ("auc_confidence_correct", "sensitivity", "specificity", "dprime", "mrmc_mean_auc"):
+        assert found[stat, "number"] == (
+            "state the perturbation of the imported items (column `perturbation`) or their truth (column `truth`)"
+        )
+
+
+def test_the_model_of_a_latent_truth_never_has_an_interval_and_no_design_is_asked_for_it() -> None:
+    stats = {one.key.stat for one in forecast(import_draft([{}] * 24)).warnings}
+    assert not {stat for stat in stats if stat.startswith("dawid_skene")}
+
+
+def test_imported_errors_without_a_place_are_asked_for_it() -> None:
+    kinds = [{"perturbation": kind} for kind in ("none", "obvious", "subtle") * 8]
+    study = import_draft(kinds, display={"marks": ["if_not_plausible"]})
+    assert changes(study)["localisation", "number"] == (
+        "state the place of the errors: when twins are vetted, or of imported items in the column `field`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stat", "facts", "change"),
+    [
+        ("dprime", {"kind": "evidence", "unstated": 9}, "state whether the evidence of the imported records is sufficient (column `truth`)"),
+        ("dprime", {"kind": "evidence"}, "nothing: records of evidence carry no planted errors; import items whose reference is known"),
+        ("dprime", {"kind": "evidence", "unperturbed": 9}, "import records that are declared insufficient, too"),
+        ("specificity", {"kind": "evidence", "planted": 9}, "import records that are declared sufficient, too"),
+        ("dprime", {"planted": 9}, "include unperturbed items"),
+        ("dprime", {"unperturbed": 9}, "include items with planted errors"),
+        ("specificity", {"unperturbed": 9, "unstated": 9}, "ask for more items or more ratings per item"),
+    ],
+)  # fmt: skip
+def test_what_a_missing_class_needs_depends_on_what_there_is(stat, facts, change) -> None:
+    none = Facts(
+        kind="transition", design="crossed", items=9, unperturbed=0, planted=0, unstated=0, located=0, raters=4, per_item=4,
+        shared=(9, 9), repeats=0.1, marks=False,
+    )  # fmt: skip
+    assert advise(stat, {}, "number", "", none._replace(**facts)) == change

@@ -72,7 +72,7 @@ class Cells(NamedTuple):
 class Warning(NamedTuple):
     """A result that will be empty by the design (`sure`), or was in `times` of the rehearsals, by the answers given there.
 
-    `missing` is "number" or "interval", `change` what would give it.
+    Of results of each rater or pair it may be some; `where` says so. `missing` is "number" or "interval", `change` what would give it.
     """
 
     key: Key
@@ -85,11 +85,16 @@ class Warning(NamedTuple):
     reason: str
     change: str
 
+    @property
+    def expected(self) -> bool:
+        """Whether it was empty in every rehearsal, by the answers expected and not by the design alone."""
+        return not self.sure and self.times == self.of_times
+
     def to_json(self) -> dict[str, Any]:
         """The warning as the plan's JSON has it."""
         return {
             "result": self.key.stat, "name": self.name, "of": self.where, "missing": self.missing,
-            "by": "design" if self.sure else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
+            "by": "design" if self.sure else "expected answers" if self.expected else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
             "reason": self.reason, "change": self.change,
         }  # fmt: skip
 
@@ -118,9 +123,14 @@ class Forecast(NamedTuple):
         return _lines(one for one in self.warnings if one.sure)
 
     @property
+    def by_expected(self) -> list[Line]:
+        """What was empty in all of the rehearsals, by the answers expected."""
+        return _lines(one for one in self.warnings if one.expected)
+
+    @property
     def by_answers(self) -> list[Line]:
         """What was empty in some of the rehearsals."""
-        return _lines(one for one in self.warnings if not one.sure)
+        return _lines(one for one in self.warnings if not one.sure and not one.expected)
 
     def to_json(self) -> dict[str, Any]:
         """All warnings, one by one."""
@@ -225,7 +235,13 @@ def _warnings(key: Key, times: int, seen: Sequence[Cells], facts: Facts) -> Iter
         sure = bool(designed) and never and len(seen) == times
         reason = next(said[0] for said in [*designed, *reasons] if said)
         change = advise(key.stat, dict(key.scope), missing, reason, facts)
-        yield Warning(key, seen[0].name, seen[0].where, missing, sure, sum(map(bool, reasons)), times, reason, change)
+        where = seen[0].where if never else _some(seen[0].where)
+        yield Warning(key, seen[0].name, where, missing, sure, sum(map(bool, reasons)), times, reason, change)
+
+
+def _some(where: str) -> str:
+    """Return what results are of where not all of each rater or pair are missing."""
+    return where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
 
 
 def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> list[Estimate]:

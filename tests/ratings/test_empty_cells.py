@@ -307,3 +307,40 @@ def test_what_a_missing_class_needs_depends_on_what_there_is(stat, facts, change
         shared=(9, 9), repeats=0.1, marks=False,
     )  # fmt: skip
     assert advise(stat, {}, "number", "", none._replace(**facts)) == change
+
+
+def test_what_is_missing_in_every_rehearsal_is_listed_openly_by_the_answers_expected(client, tmp_path, capsys) -> None:
+    """Of 24 unperturbed items, seven in a hundred are called wrong: too few for the interval of a kappa, each time."""
+    found = forecast_of("no planted errors")
+    expected = [one for one in found.warnings if one.expected]
+    assert ("fleiss_kappa", "interval") in {(one.key.stat, one.missing) for one in expected}
+    assert all(one.times == empty_cells.REHEARSALS and not one.sure for one in expected)
+    assert {one.to_json()["by"] for one in expected} == {"expected answers"}
+    assert found.by_expected and all(
+        not line.often.startswith(f"{empty_cells.REHEARSALS} of") for line in found.by_answers
+    )
+    factories.pool(60)
+    study = draft(**DESIGNS["no planted errors"])
+    client.force_login(User.objects.create_superuser("chief"))
+    page = client.get(f"/studies/{study.slug}/empty/").content.decode()
+    shown, _, folded = page.partition("<details")
+    assert "Empty by the answers expected" in shown and "Fleiss" in shown.partition("by the answers expected")[2]
+    assert "20 of 20" not in folded
+    file = tmp_path / "study.json"
+    file.write_text(
+        json.dumps(factories.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
+    )
+    call_command("create_study", file)
+    printed = capsys.readouterr().out.partition("by the answers expected")[2]
+    assert "no interval of" in printed and "Fleiss" in printed
+
+
+def test_results_of_which_only_some_raters_lack_something_say_so() -> None:
+    """Of each rater's own numbers, none of which is always missing of all raters."""
+    where = {
+        one.where
+        for name in ("four raters of six", "crossed, with repeats")
+        for one in forecast_of(name).warnings
+        if not one.sure
+    }
+    assert any(text.startswith("some raters") or text.startswith("some pairs of raters") for text in where)

@@ -173,7 +173,7 @@ def _rate(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> RateR
     look = seat.label if assignment.occasion == FIRST else f"{seat.label} again"
     look = look if assignment.session == 1 else f"{look} in session 2"
     verdict, confidence = judge(source, seat.label, skill, seed, look)
-    marks = ()
+    marks: tuple[str, ...] = ()
     if not verdict and assignment.marks != "off":
         content = source.item.payload_sha256
         marks = mark_rows(source.target, mark_keys(source.item.payload), content, skill, seed, look)

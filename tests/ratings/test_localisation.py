@@ -1,4 +1,4 @@
-"""Right for the right reason, from the planted place to the results: twins of language models, raters who mark, a terminal."""
+"""Right for the right reason, from the planted place to the results: twins of language models, and raters who mark."""
 
 import re
 import uuid

@@ -134,9 +134,8 @@ class Maker:
         """Accept the twins that nobody has looked at, on record as accepted unread."""
         waiting = list(vetting.undecided(run.twins.all()))
         for twin in waiting:
-            vetting.decide(
-                twin, Answers("accepted", twin.perturbation, wrong=True, note=UNREAD), demonstration.administrator()
-            )
+            answers = Answers("accepted", twin.perturbation, wrong=True, field=twin.field, note=UNREAD)
+            vetting.decide(twin, answers, demonstration.administrator())
         if waiting:
             self.say(f"Accepted {len(waiting)} twins unread; that is on record with each")
 
@@ -157,7 +156,7 @@ class Maker:
             own = self.plan.simulated_raters
             simulated.simulate_raters(
                 study, plan.raters, own.sensitivity_obvious, own.sensitivity_subtle, own.specificity,
-                agreement=own.agreement, seed=self.plan.seed,
+                agreement=own.agreement, located=own.located, seed=self.plan.seed,
             )  # fmt: skip
         studies.close_and_unblind(study, by=admin)
         study.refresh_from_db()

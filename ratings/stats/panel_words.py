@@ -39,6 +39,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc",
     ),
     "Errors as signals": ("sensitivity", "specificity", "dprime", "criterion_c"),
+    "Right for the right reason": ("localisation",),
     "People and models": (
         "model_agreement", "model_kappa", "model_difference", "leave_one_out_agreement", "leave_one_out_kappa",
     ),
@@ -74,6 +75,7 @@ _NAMES: Mapping[str, str] = {
     "specificity": "Specificity: {without} items called plausible",
     "dprime": "d', sensitivity in standard deviations",
     "criterion_c": "Criterion c, above 0: reluctant to call errors",
+    "localisation": "Localisation: called errors whose mark hits the planted row",
     "model_agreement": "Agreement of a model with raters, mean over raters",
     "model_kappa": "Cohen's kappa of a model with raters, mean over raters",
     "model_difference": "Kappa of a model less that of people, mean over raters",
@@ -100,6 +102,7 @@ _COUNTS: Mapping[str, str] = {
     "negatives": "of items with an error",
     "false_alarms": "false alarms",
     "correct_rejections": "correct rejections",
+    "untold": "without marks or a known place",
     "starts": "starts",
     "starts_alike": "starts that ended alike",
 }

@@ -229,34 +229,43 @@ def find_paper_value(
 _OF_ENSEMBLES = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
 
 
-def find_published_fraction(who: str, kind: str, models: Collection[str] = ()) -> PaperValue | None:
+def find_published_fraction(who: str, kind: str, models: Collection[str] = ()) -> "PaperValue | str | None":
     """Return the paper's entry of the share of records called sufficient (Fig. 4) by this classifier or ensemble.
 
-    The ensembles of the paper are of certain classifiers: there is one for an ensemble of exactly these `models` alone.
+    The ensembles of the paper are of certain classifiers; for one of other `models` the reason why it is none of them.
     """
     if kind == "classifier":
         return find_paper_value("sufficient_rate", "evidence_sufficiency", model=who, role="evidence_classifier")
-    if kind != "ensemble" or who not in _OF_ENSEMBLES:
-        return None
-    entry = find_paper_value(_OF_ENSEMBLES[who], "evidence_sufficiency", role="evidence_classifier")
-    return entry if entry and set(entry.models or ()) == set(models) else None
+    entry = find_ensemble(who) if kind == "ensemble" else None
+    if entry is None or set(entry.models or ()) == set(models):
+        return entry
+    return f"the paper's is of {', '.join(entry.models or ())}"
+
+
+def find_ensemble(who: str) -> PaperValue | None:
+    """Return the paper's entry of what most of its classifiers, or all of them, call sufficient."""
+    quantity = _OF_ENSEMBLES.get(who)
+    return find_paper_value(quantity, "evidence_sufficiency", role="evidence_classifier") if quantity else None
 
 
 NO_ENTRY = "the paper has no such number"
 
 
-def pair_with_reasons(entries: Iterable[PaperValue | None]) -> list[tuple[float | None, str]]:
-    """Return value and reason for the rows of a table: the value, or why the paper gives none.
+def pair_with_reasons(found: Iterable[PaperValue | str | None]) -> list[tuple[float | None, str]]:
+    """Return value and reason for the rows of a table: the paper's value, or why it has none.
 
-    Where the paper has nothing to say to any of the rows, there is no reason either, and the column stays empty.
+    Where the paper is about none of the rows, there are no reasons either, and the column stays empty.
     """
-    every = list(entries)
-    if not any(every):
+    every = list(found)
+    if not any(isinstance(one, PaperValue) for one in every):
         return [(None, "")] * len(every)
-    return [
-        (entry.value, "" if entry.value is not None else entry.reason or "") if entry else (None, NO_ENTRY)
-        for entry in every
-    ]
+    return [_pair(one) for one in every]
+
+
+def _pair(one: PaperValue | str | None) -> tuple[float | None, str]:
+    if isinstance(one, PaperValue):
+        return one.value, "" if one.value is not None else one.reason or NO_ENTRY
+    return None, one or NO_ENTRY
 
 
 def _identify(entry: PaperValue) -> tuple[Any, ...]:

@@ -226,6 +226,8 @@ def find_paper_value(
     return next((entry for entry in load_paper_values() if _identify(entry) == asked), None)
 
 
+# What ensembles of the paper's classifiers alone are called, where others judged too.
+ENSEMBLES = {MAJORITY: "majority of the paper's models", CONSENSUS: "all of the paper's models"}
 _OF_ENSEMBLES = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
 
 

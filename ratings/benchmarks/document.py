@@ -11,6 +11,7 @@ from ratings.benchmarks import FORM, RESAMPLES, SEED
 from ratings.benchmarks.reading import Reading
 from ratings.models import Benchmark
 from ratings.paper_values import (
+    ENSEMBLES,
     NOT_REPORTED,
     PaperValue,
     each_value,
@@ -32,11 +33,6 @@ CAUSES = {
     **{key: f"ended by {words}" for key, words in causes.CAUSES.items()},
 }
 
-# What ensembles of the paper's classifiers alone are called, where others judged too.
-ENSEMBLES = {
-    human_model.MAJORITY: "majority of the paper's models",
-    human_model.CONSENSUS: "all of the paper's models",
-}
 _AGENT = Column("Agent", "the cast that played; its simulator and classifier are part of it", "text")
 _TASKS = Column("Experiments", "experiments the agent played", "count")
 _LOW = Column("Low", "lower end of the 95% interval, new experiments", "share")

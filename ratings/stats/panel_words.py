@@ -47,12 +47,13 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 FURTHER = "Further"
 
+MEAN_CONFIDENCE, POOLED = "Mean confidence, 1 to 5", "all together"
 _NAMES: Mapping[str, str] = {
     "plausibility_rate": "Share of verdict 1",
     "plausibility_rate_item_weighted": "Share of verdict 1, every item alike",
     "plausibility_rate_rater_weighted": "Share of verdict 1, every rater alike",
     "prevalence": "Prevalence",
-    "mean_confidence": "Mean confidence, 1 to 5",
+    "mean_confidence": MEAN_CONFIDENCE,
     "avg_pairwise_agreement": "Agreement, mean over pairs of raters",
     "avg_pairwise_kappa": "Cohen's kappa, mean over pairs of raters",
     "avg_pairwise_kappa_weighted": "Cohen's kappa, mean over pairs weighted by items in common",
@@ -182,7 +183,7 @@ def _of(args: Mapping[str, Any]) -> str:
             case _:
                 words.append(f"{key} {value}")
     placed = {"source", "rater", "raters", "model", "category", "sides"} & args.keys()
-    return ", ".join(words if placed else ["all together", *words])
+    return ", ".join(words if placed else [POOLED, *words])
 
 
 def counted(name: str, count: int) -> str:

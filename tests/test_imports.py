@@ -75,6 +75,7 @@ ALLOWED = {
         "ratings.archive.fields",
         "ratings.exports",
         "ratings.models",
+        "ratings.reference",
         "ratings.study_pairs",
         "ratings.rows",
         "ratings.stopping",
@@ -84,6 +85,7 @@ ALLOWED = {
         "wetbench_site",
     ),
     "ratings/archive": (
+        "ratings.accepted_unread",
         "ratings.analyses",
         "ratings.archive",
         "ratings.choices",

@@ -42,7 +42,9 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
     imported = f"{design.imported_items:,} were imported" if design.imported_items else ""
     wanted = _listed([part for part in (f"the protocol asks for {asked}" if asked else "", imported) if part])
     yield f"There were {_many(design.items, 'item')}{'; ' if wanted else ''}{wanted}."
-    if made and (share := made["composition"]["planted_share"]) is not None:
+    if made and (counts := made["composition"]["references_said"]):
+        yield f"By what was done to them or declared, the rated items are: {counts}."
+    elif made and (share := made["composition"]["planted_share"]) is not None:
         yield f"An error was planted in {share:.1%} of the items that were rated."
     elif design.protocol.prevalence:
         yield f"By the protocol an error is planted in {design.protocol.prevalence:.1%} of the items from the pool."

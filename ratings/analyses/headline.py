@@ -158,7 +158,16 @@ def _share_of(key: str, name: str, own: Ratings, paper: Published | None, missin
     sources = len(np.unique(own.source))
     pooled = f"; {sources:,} sources together" if sources > 1 else ""
     said = f"{main.n.get('yes', 0):,} of {counted(main.n['ratings'], 'rating')}, {counted(main.n['items'], 'item')}{pooled}"
-    return _entry(key, name, "share", main.value, said, interval=(main.low, main.high), paper=paper, reason=main.reason if len(own) else missing)
+    return _entry(
+        key,
+        name,
+        "share",
+        main.value,
+        said,
+        interval=(main.low, main.high),
+        paper=paper,
+        reason=main.reason if len(own) else missing,
+    )
 
 
 def _agreement(study: Study, results: Sequence[Estimate]) -> Json:

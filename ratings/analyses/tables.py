@@ -28,7 +28,9 @@ _SOURCE = Column("Source", "who made the items, and the planted error", "text")
 
 COLUMNS: Mapping[str, Column] = {
     "source": _SOURCE,
-    "error": Column("Error", "the planted error: none, obvious or subtle", "text"),
+    "error": Column(
+        "Error", "the planted error: none, obvious or subtle; or declared right, declared wrong, not known", "text"
+    ),
     "group": Column("Group", "which part of the ratings the row is of", "text"),
     "k": Column("Yes", "ratings that say yes: plausible, or sufficient", "count"),
     "n": Column("Ratings", "ratings that count", "count"),
@@ -55,26 +57,26 @@ COLUMNS: Mapping[str, Column] = {
     "lower": Column("Lower quartile", "a quarter of the confidences are at or below it", "number"),
     "upper": Column("Upper quartile", "a quarter of the confidences are at or above it", "number"),
     "threshold": Column("Threshold", "signed ratings at or below it are called errors", "number"),
-    "false_alarm_rate": Column("False alarms", "share of unperturbed items called errors", "share"),
+    "false_alarm_rate": Column("False alarms", "share of items without an error called errors", "share"),
     "hit_rate": Column("Hits", "share of error items called errors", "share"),
     "n_error": Column("Error ratings", "ratings of error items", "count"),
-    "n_genuine": Column("Unperturbed ratings", "ratings of unperturbed items", "count"),
+    "n_genuine": Column("Ratings without an error", "ratings of items without an error", "count"),
     "who": Column("Who", "a rater, a machine, or all raters together", "text"),
     "hits": Column("Hits", "ratings of items with an error that say no", "count"),
     "misses": Column("Misses", "ratings of items with an error that say yes", "count"),
-    "false_alarms": Column("False alarms", "ratings of unperturbed items that say no", "count"),
-    "correct_rejections": Column("Correct rejections", "ratings of unperturbed items that say yes", "count"),
+    "false_alarms": Column("False alarms", "ratings of items without an error that say no", "count"),
+    "correct_rejections": Column("Correct rejections", "ratings of items without an error that say yes", "count"),
     "sensitivity": Column("Sensitivity", "share of ratings of items with an error that say no", "share"),
     "sensitivity_low": Column("Sensitivity low", _LOW, "share"),
     "sensitivity_high": Column("Sensitivity high", _HIGH, "share"),
-    "specificity": Column("Specificity", "share of ratings of unperturbed items that say yes", "share"),
+    "specificity": Column("Specificity", "share of ratings of items without an error that say yes", "share"),
     "d_prime": Column(
         "d'", "sensitivity in standard deviations, log-linear correction; of all raters the mean", "number"
     ),
     "d_prime_low": Column("d' low", _LOW, "number"),
     "d_prime_high": Column("d' high", _HIGH, "number"),
     "criterion": Column("Criterion c", "above 0: reluctant to call an error; of all raters the mean", "number"),
-    "auc": Column("AUC", "area of the signed rating: planted against unperturbed", "number"),
+    "auc": Column("AUC", "area of the signed rating: items with an error against those without", "number"),
     "auc_low": Column("AUC low", _LOW, "number"),
     "auc_high": Column("AUC high", _HIGH, "number"),
     "localised": Column("Located", "called errors with a mark on the planted row", "count"),
@@ -229,10 +231,10 @@ FORMS: Mapping[str, Form] = {
     "misses": Form("What is caught and what is missed", (
         "who", "kind", "error", "error_kind", "caught", "n", "recall", "low", "high", "reference_name",
     ), {
-        "error": Column("Error", "the planted error; none: unperturbed items, where what is called is a false alarm", "text"),
+        "error": Column("Error", "the error: planted, or other where only a truth is declared; none: items without one, where what is called is a false alarm", "text"),
         "caught": Column("Called", "ratings, or items, called an error", "count"),
         "n": Column("of", "ratings, or items, judged", "count"),
-        "recall": Column("Share", "of errors caught; of unperturbed items, of false alarms", "share"),
+        "recall": Column("Share", "of errors caught; of items without one, of false alarms", "share"),
     }),
     "contrasts": Form("Contrasts", (
         "family", "first", "second", "quantity", "first_value", "second_value", "difference", "low", "high", "p", "p_holm",

@@ -39,7 +39,7 @@ def _where(there: Callable[[Document], bool], said: str) -> Extra:
 
 
 def _has_errors(document: Document) -> bool:
-    return any(tables.text(line, "error") not in ("", "none") for line in tables.rows(document, "rates"))
+    return any(tables.text(line, "error") in tables.PLANTED for line in tables.rows(document, "rates"))
 
 
 def _has_published_passes(document: Document) -> bool:
@@ -99,7 +99,7 @@ _ALL = (
     ),
     Named(
         "roc",
-        "Planted against unperturbed steps (ROC)",
+        "Outcomes with an error against those without (ROC)",
         "roc",
         _STUDY,
         "A point for each level of the signed rating; the error is the signal. Dashed: chance. Curves "

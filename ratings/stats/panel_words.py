@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ratings.stats.estimates import METHODS, Estimate
+from ratings.stats.table import PLANTED, WITH_ERROR, WITHOUT_ERROR
 
 
 class Line(NamedTuple):
@@ -66,11 +67,11 @@ _NAMES: Mapping[str, str] = {
     "retest_kappa": "Cohen's kappa with oneself",
     "auc_confidence_correct": "AUC of confidence for a correct verdict, ratings pooled",
     "type2_auc": "AUC of confidence for a correct verdict, within a rater (type 2)",
-    "auc_unsigned_truth": "AUC of confidence, whatever the verdict: planted against unperturbed",
-    "auc_signed": "AUC of the signed rating: planted against unperturbed, ratings pooled",
-    "mrmc_mean_auc": "AUC of the signed rating: planted against unperturbed, mean over raters",
-    "sensitivity": "Sensitivity: planted errors called implausible",
-    "specificity": "Specificity: unperturbed items called plausible",
+    "auc_unsigned_truth": "AUC of confidence, whatever the verdict: {with_error} against {without}",
+    "auc_signed": "AUC of the signed rating: {with_error} against {without}, ratings pooled",
+    "mrmc_mean_auc": "AUC of the signed rating: {with_error} against {without}, mean over raters",
+    "sensitivity": "Sensitivity: {with_error} items called implausible",
+    "specificity": "Specificity: {without} items called plausible",
     "dprime": "d', sensitivity in standard deviations",
     "criterion_c": "Criterion c, above 0: reluctant to call errors",
     "model_agreement": "Agreement of a model with raters, mean over raters",
@@ -82,6 +83,7 @@ _NAMES: Mapping[str, str] = {
     "dawid_skene_prevalence": "Prevalence by Dawid and Skene's model",
     "dawid_skene_errors": "What a rater says of an item of each true class, by Dawid and Skene's model",
 }
+_OF_REFERENCE = ("auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "sensitivity", "specificity")
 _IN_NAME = ("min_overlap", "level", "of", "weights", "family", "quantity")
 _COUNTS: Mapping[str, str] = {
     "pairs_used": "pairs used",
@@ -94,7 +96,7 @@ _COUNTS: Mapping[str, str] = {
     "undefined_resamples": "resamples undefined",
     "yes": "verdicts 1",
     "k": "of these",
-    "positives": "of unperturbed items",
+    "positives": "of items without an error",
     "negatives": "of items with an error",
     "false_alarms": "false alarms",
     "correct_rejections": "correct rejections",
@@ -137,7 +139,10 @@ def said_of(text: str) -> str:
 
 
 def _name(row: Estimate) -> str:
-    name = _NAMES.get(row.stat, row.stat.replace("_", " "))
+    name = _NAMES.get(row.stat) or row.stat.replace("_", " ")
+    if row.stat in _OF_REFERENCE:
+        reference = row.reference or PLANTED
+        name = name.format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
     about = [_option(key, row.args[key]) for key in _IN_NAME if key in row.args]
     return f"{name} ({', '.join(about)})" if about else name
 

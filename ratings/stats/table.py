@@ -52,7 +52,9 @@ def explain_missing(reference_name: str, reference: int) -> str:
     """Return why no rating is of an item with this reference: 0 with an error, 1 without; -1: of one with either."""
     if reference_name in NOT_STATED:
         return NOT_STATED[reference_name]
-    return "no rating has a known reference" if reference < 0 else f"no rating is of {_MISSING[reference_name][reference]}"
+    return (
+        "no rating has a known reference" if reference < 0 else f"no rating is of {_MISSING[reference_name][reference]}"
+    )
 
 
 class Row(NamedTuple):

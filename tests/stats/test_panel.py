@@ -140,7 +140,7 @@ def test_one_of_a_kind_is_counted_in_the_singular() -> None:
     }
     line = panel.sections([estimate("dprime", 0.5, n)])[0].lines[0]
     assert line.n == (
-        "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of unperturbed items, 2 verdicts 1"
+        "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of items without an error, 2 verdicts 1"
     )
     assert panel.about(build([Row("i", "a", 1, 3, 1)]), {"surplus": 1})[0] == "1 rating of 1 item by 1 rater."
 

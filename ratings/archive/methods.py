@@ -9,6 +9,7 @@ from ratings.archive.people import ELSEWHERE, WHO
 from ratings.choices import WORDS
 from ratings.models import TRANSITION, Study
 from ratings.stats.estimates import METHODS
+from ratings.stats.table import NO_TRUTH
 
 Json = Mapping[str, Any]
 
@@ -50,7 +51,7 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
         yield f"By the protocol an error is planted in {design.protocol.prevalence:.1%} of the items from the pool."
     if design.protocol.prevalence:
         yield f"Planted errors were checked by: {_lower(WORDS['vetting'][design.protocol.vetting].name)}."
-    if made:
+    if made and made["reference"]["name"] != NO_TRUTH:
         yield f"Every number on errors has this reference: {made['reference']['description']}."
 
 

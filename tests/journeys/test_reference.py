@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import exports, simulated
+from ratings import exports, simulated, studies
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import COLUMNS, FORMS, records
@@ -25,7 +25,7 @@ from ratings.stats import imrmc, long_csv
 from ratings.stats.estimates import Estimate
 from ratings.stats.panel import sections
 from ratings.stats.proportions import NO_RATINGS
-from ratings.stats.table import DECLARED, MIXED, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR
+from ratings.stats.table import DECLARED, MIXED, NO_TRUTH, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR
 from simulation.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -298,3 +298,28 @@ def test_every_file_and_the_api_leave_a_perturbation_that_nobody_stated_empty(st
     assert (rates["offline"], rates["offline, subtle error"]) == ("none", "subtle")
     table = {row["source"]: row["error"] for row in exported.rows(files["tables/rates.csv"])}
     assert table == rates
+
+
+def test_records_of_evidence_without_a_truth_have_no_note_on_planted_errors(boss: User) -> None:
+    factories.evidence_pool(6)
+    study = studies.create_study(
+        studies.read_protocol(factories.evidence_protocol(6, slug="records", ratings_per_item=3))
+    )
+    studies.open_study(study, 3)
+    simulated.simulate_raters(study, 3, 0.9, 0.4, 0.9, seed=3)
+    study = factories.unblinded(study, boss)
+    document = analysis(study)
+    assert document["reference"] == {"name": NO_TRUTH, "description": REFERENCES[NO_TRUTH], "items": 0}
+    told = [*document["notes"], *(note for table in document["tables"].values() for note in table["notes"])]
+    told += [row["reason"] for row in document["results"]]
+    told.append(exported.unzipped(exported.zipped(study, blinded=False))["methods.txt"].decode())
+    assert not [text for text in told if "perturbation" in text or "Reference" in text or "reference" in text]
+    d_prime = next(row for row in document["results"] if row["stat"] == "dprime")
+    assert d_prime["reason"] == "no record states its truth: import a column `truth`"
+
+
+def test_a_latent_truth_is_estimated_only_where_no_reference_is_known(study: Study) -> None:
+    found = [row for row in analysis(study)["results"] if row["stat"].startswith("dawid_skene")]
+    assert [row["reason"] for row in found] == ["items have a known reference; nothing needs estimating"]
+    docs = " ".join((DOCS / "statistics.md").read_text().split())
+    assert "Undefined below three raters and where a reference is known." in docs

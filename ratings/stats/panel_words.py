@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ratings.stats.estimates import METHODS, Estimate
+from ratings.stats.estimates import FEW_ITEMS, METHODS, Estimate
 from ratings.stats.table import PLANTED, WITH_ERROR, WITHOUT_ERROR
 
 
@@ -143,7 +143,8 @@ def _name(row: Estimate) -> str:
     if row.stat in _OF_REFERENCE:
         reference = row.reference or PLANTED
         name = name.format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
-    about = [_option(key, row.args[key]) for key in _IN_NAME if key in row.args]
+    few = row.reason.startswith(FEW_ITEMS)  # then the mean is over pairs that do not have so many items in common
+    about = [_option(key, row.args[key]) for key in _IN_NAME if key in row.args and not (few and key == "min_overlap")]
     return f"{name} ({', '.join(about)})" if about else name
 
 

@@ -151,6 +151,17 @@ def test_resamples_that_were_never_drawn_are_not_called_undefined(rows) -> None:
     assert "below" in few.reason and "undefined_resamples" not in few.n
 
 
+def test_a_mean_over_pairs_with_few_items_does_not_claim_twenty_in_its_name() -> None:
+    args = {"min_overlap": 20}
+    few = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="few items: no pair shares 20 items, the most is 6")
+    whole = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="no interval was asked for")
+    names = [line.name for section in panel.sections([few, whole]) for line in section.lines]
+    assert names == [
+        "Cohen's kappa, mean over pairs of raters",
+        "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)",
+    ]
+
+
 def test_what_is_undefined_throughout_for_one_reason_is_one_line() -> None:
     own = build([Row(str(i), who, i % 2) for i in range(3) for who in "abcde"])
     text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), []))

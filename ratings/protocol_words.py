@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ratings import protocols
+from ratings import accepted_unread, protocols
 from ratings.choices import WORDS
 from ratings.models import TRANSITION, Study
 from ratings.protocols import StudyProtocol
@@ -36,17 +36,18 @@ def _items(study: Study, protocol: StudyProtocol, imported: int) -> list[Fact]:
         Fact("items", "Items", tuple(sources) or ("none yet",)),
         *([Fact("items", "Planted errors", (f"{planted:.0%} of those from the pool",))] if planted is not None else []),
         Fact("items", "Experiments", (", ".join(protocol.experiments) or "all",)),
-        *(_only_of_steps(protocol) if study.kind == TRANSITION else []),
+        *(_only_of_steps(study, protocol) if study.kind == TRANSITION else []),
         Fact("items", "Items of unblinded studies", ("allowed" if protocol.allow_unblinded else "left out",)),
         Fact("items", "Seed", (str(protocol.seed),)),
     ]
 
 
-def _only_of_steps(protocol: StudyProtocol) -> list[Fact]:
+def _only_of_steps(study: Study, protocol: StudyProtocol) -> list[Fact]:
     """A record of evidence is shown whole, and carries no planted error."""
+    unread = (f"some {accepted_unread.SAID}",) if accepted_unread.says_unread(study) else ()
     return [
         Fact("items", "Actions", (", ".join(protocol.actions) or "all",)),
-        Fact("items", "Errors checked by", (WORDS["vetting"][protocol.vetting].name,)),
+        Fact("items", "Errors checked by", (WORDS["vetting"][protocol.vetting].name, *unread)),
     ]
 
 

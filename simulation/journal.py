@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from simulation import gates, idle, ledger, pace, pricing, shelf, spending
+from simulation import gates, idle, ledger, pace, pricing, setups, shelf, spending
 from simulation.interruptions import Fenced, GaveUp, Held, UnitSpent, Wait
 from simulation.leases import Lease
 from simulation.ledger import Opened, Said
@@ -48,7 +48,10 @@ Dial = Callable[[Setup, Player], Line]
 
 
 def dial(setup: Setup, player: Player) -> Line:
-    """The real thing: over the wire, with the keys of this process's environment."""
+    """The real thing: over the wire, with the keys of this process's environment. MissingKey where the setup is scripted and
+    this environment leads to the providers."""
+    if setup.scripted and not setups.leads_to_scripted_server(setup.models[player.model]["provider"]):
+        raise MissingKey(setups.SCRIPTED_ALONE)
     endpoint = setup.endpoint(player)
     return Line(endpoint, connections.connect(endpoint))
 

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from simulation import casting
+from simulation import casting, setups
 from simulation.cast_files import ROLES, player_name, players
 from simulation.lab.errors import LabError
 from simulation.models import CastDefinition, LanguageModel
 from simulation.providers import connections
 from simulation.providers.base import PROVIDERS, WireOptions
-from simulation.setups import PERSON
+from simulation.setups import PERSON, SCRIPTED_ALONE
 
 _REACHED = ("provider", "model_id", "aliases", "options", "context_limit")
 RATER_TOKENS = 16_000  # thinking included, of a model that rates by itself and not as part of a cast
@@ -71,9 +71,14 @@ def raters(environ: Environment = os.environ) -> list[RaterLine]:
     casts_ = {row.name: row.data for row in CastDefinition.objects.all()}
     judges = {name: data["evidence_classifier"].get("model") for name, data in casts_.items()}
     of_casts = [
-        _rating(name, model, f"Its classifier, {model}. {casts_[name]['description']}", models, environ)._replace(
-            of_cast=True
-        )
+        _rating(
+            name,
+            model,
+            f"Its classifier, {model}. {casts_[name]['description']}",
+            models,
+            environ,
+            bool(casts_[name].get("scripted")),
+        )._replace(of_cast=True)
         for name, model in judges.items()
         if model
     ]
@@ -103,11 +108,14 @@ def rater(name: str, environ: Environment = os.environ) -> dict[str, Any]:
 
     A cast goes before a model of the same name. UnknownCastError, or NotReadyError with what is missing.
     """
-    player = _rater(name)
+    player, row = _rater(name), CastDefinition.objects.filter(name=name).first()
+    scripted = {"scripted": True} if row and row.data.get("scripted") else {}
     models = reached([player["model"]])
     if not models:
         raise NotReadyError(f"{name!r} cannot rate: {_lost([player['model']])}")
-    return _with_keys({"cast": {"name": name, "description": "", "rater": player}, "models": models}, environ)
+    return _with_keys(
+        {"cast": {"name": name, "description": "", **scripted, "rater": player}, "models": models}, environ
+    )
 
 
 def setup(name: str) -> dict[str, Any]:
@@ -127,6 +135,40 @@ def ended(model: LanguageModel, today: date) -> bool:
     return model.lifecycle == "retired" or bool(
         model.lifecycle == "retiring" and model.retires_on and model.retires_on <= today
     )
+
+
+class Retired(NamedTuple):
+    """A model that its provider has switched off, and the casts that ask it. `variable`: its base URL may lead elsewhere."""
+
+    model: str
+    model_id: str
+    retires_on: date | None
+    casts: tuple[str, ...]
+    variable: str
+
+    @property
+    def said(self) -> str:
+        when = f" on {self.retires_on}" if self.retires_on else ""
+        return (
+            f"{self.model_id} was switched off{when}: it answers only where {self.variable} leads elsewhere "
+            f"(asked by {', '.join(self.casts)})."
+        )
+
+
+def find_retired(casts: Iterable[str], today: date | None = None) -> list[Retired]:
+    """Return the models of these casts that are switched off by now, by name. UnknownCastError for a cast that is none."""
+    asked: dict[str, list[str]] = {}
+    for cast in dict.fromkeys(casts):
+        for name in {player["model"] for player in players(_cast(cast)) if "model" in player}:
+            asked.setdefault(name, []).append(cast)
+    rows = LanguageModel.objects.filter(name__in=asked).order_by("name")
+    return [
+        Retired(
+            row.name, row.model_id, row.retires_on, tuple(asked[row.name]), PROVIDERS[row.provider].base_url_variable
+        )
+        for row in rows
+        if ended(row, today or timezone.localdate())
+    ]
 
 
 def _cast(name: str) -> dict[str, Any]:
@@ -180,8 +222,8 @@ def _models(cast: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_keys(made: dict[str, Any], environ: Environment) -> dict[str, Any]:
-    models = made.get("models", {})
-    if missing := _unreached((model["provider"] for model in models.values()), environ):
+    providers = [model["provider"] for model in made.get("models", {}).values()]
+    if missing := _unreached(providers, environ, bool(made.get("cast", {}).get("scripted"))):
         raise NotReadyError(f"The cast {made['cast']['name']!r} cannot play: {missing}")
     return made
 
@@ -194,8 +236,8 @@ def _spoken(row: CastDefinition, models: Mapping[str, LanguageModel], environ: E
     speakers = dict.fromkeys(player["model"] for player in players(row.data) if "model" in player)
     lost = sorted(set(speakers) - set(models))
     known = [models[name] for name in speakers if name in models]
-    reasons = [_lost(lost)] if lost else []
-    reasons += [missing] if (missing := _unreached((model.provider for model in known), environ)) else []
+    reasons, scripted = [_lost(lost)] if lost else [], bool(row.data.get("scripted"))
+    reasons += [missing] if (missing := _unreached((model.provider for model in known), environ, scripted)) else []
     agent, transition_model, classifier = (player_name(row.data[role]) for role in ROLES)
     return CastLine(
         row.name,
@@ -212,7 +254,12 @@ def _spoken(row: CastDefinition, models: Mapping[str, LanguageModel], environ: E
 
 
 def _rating(
-    name: str, model: str, description: str, models: Mapping[str, LanguageModel], environ: Environment
+    name: str,
+    model: str,
+    description: str,
+    models: Mapping[str, LanguageModel],
+    environ: Environment,
+    scripted: bool = False,
 ) -> RaterLine:
     row = models.get(model)
     if row is None:
@@ -221,7 +268,7 @@ def _rating(
     return RaterLine(
         name,
         description,
-        why_not=_unreached([row.provider], environ),
+        why_not=_unreached([row.provider], environ, scripted),
         warnings=tuple(_warnings([row], timezone.localdate())),
     )
 
@@ -230,9 +277,11 @@ def _lost(models: list[str]) -> str:
     return f"not loaded: {', '.join(models)} (python manage.py load_models)"
 
 
-def _unreached(providers: Iterable[str], environ: Environment) -> str:
-    """What the environment lacks, naming each variable; "" where every provider can be reached."""
+def _unreached(providers: Iterable[str], environ: Environment, scripted: bool = False) -> str:
+    """What the environment lacks, naming each variable; "" where every provider can be reached. A scripted cast asks none."""
     wanted, reasons = set(providers), []
+    if scripted and not all(setups.leads_to_scripted_server(name, environ) for name in wanted):
+        return SCRIPTED_ALONE
     for name in PROVIDERS:
         if name in wanted:
             try:

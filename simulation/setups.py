@@ -9,9 +9,11 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.providers import connections
-from simulation.providers.base import Endpoint, Params, WireOptions
+from simulation.providers.base import PROVIDERS, Endpoint, Params, WireOptions
 
 PERSON = "person"
+SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # where the scripted server of this process answers; `make paper` sets it
+SCRIPTED_ALONE = "this run is answered by the scripted server of `make paper` alone"
 
 
 @dataclass(frozen=True)
@@ -53,19 +55,24 @@ class Setup:
     models: Mapping[str, Mapping[str, Any]]
     prompt_sha256: str
     rater: Player | None = None  # who rates a study's items; nobody else is in such a setup
+    scripted: bool = False  # a scripted server answers in place of the models: no provider is ever asked
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setup":
         cast = data["cast"]
+        scripted = bool(cast.get("scripted"))
         if "rater" in cast:
             rater = Player.from_json(cast["rater"])
-            return cls(Player(), Player(), (), data["models"], data.get("prompt_set", {}).get("sha256", ""), rater)
+            return cls(
+                Player(), Player(), (), data["models"], data.get("prompt_set", {}).get("sha256", ""), rater, scripted
+            )
         return cls(
             Player.from_json(cast["agent"]),
             Player.from_json(cast["transition_model"]),
             tuple(Player.from_json(one) for one in (cast["evidence_classifier"], *cast.get("panel", ()))),
             data["models"],
             data.get("prompt_set", {}).get("sha256", ""),
+            scripted=scripted,
         )
 
     def endpoint(self, player: Player, environ: Mapping[str, str] = os.environ) -> Endpoint:
@@ -79,6 +86,12 @@ class Setup:
     def context_limit(self, player: Player) -> int | None:
         limit = self.models[player.model].get("context_limit")
         return int(limit) if limit else None
+
+
+def leads_to_scripted_server(provider: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Return whether this environment sends what is asked of the provider to the scripted server of its own process."""
+    url = environ.get(SCRIPTED_VARIABLE, "")
+    return bool(url) and environ.get(PROVIDERS[provider].base_url_variable, "").startswith(url)
 
 
 def players(setup: Mapping[str, Any]) -> list[tuple[str, Player]]:

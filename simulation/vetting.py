@@ -62,6 +62,11 @@ def accepted(twins: QuerySet[Twin], by_person: bool) -> QuerySet[Twin]:
     return twins.filter(Q(vetting="accepted") | Q(vetting="") & ~_needs_a_person())
 
 
+def accepted_unread(twins: QuerySet[Twin]) -> QuerySet[Twin]:
+    """Return those by models that may enter studies although nobody has looked at them (`accept_unread`)."""
+    return twins.filter(_needs_a_person(), vetting="accepted", vetted_at__isnull=True)
+
+
 def undecided(twins: QuerySet[Twin], by_person: bool = False) -> QuerySet[Twin]:
     """Those that wait for a person: what models planted, and with `by_person` everything nobody has looked at."""
     open_ones = twins.filter(status="done", vetted_at__isnull=True).exclude(vetting="rejected")
@@ -94,6 +99,15 @@ def problems(twin: Twin, answers: Answers) -> list[str]:
     if answers.decision == "accepted" and answers.tell:
         found.append("A twin whose form gives it away cannot enter a study: reject it")
     return found
+
+
+def find_place(twin: Twin) -> str:
+    """Return the one place where the error of a twin stands before a person has looked: what its maker states, or else the
+    only place that differs; "" where that is not known."""
+    paths = [str(difference["path"]) for difference in twin.diff]
+    if twin.field in paths:
+        return twin.field
+    return paths[0] if len(paths) == 1 else ""
 
 
 def is_named_by_person(twin: Twin) -> bool:
@@ -131,6 +145,26 @@ def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
     )
 
 
+@transaction.atomic
+def accept_unread(twins: QuerySet[Twin], note: str) -> int:
+    """Let those by models that wait into studies, on record as read by nobody; return how many.
+
+    They still wait for a person, and enter no study that wants one. The place stays that which their maker stated.
+    """
+    waiting = list(undecided(twins).select_for_update(of=("self",)))
+    for twin in waiting:
+        twin.vetting = "accepted"
+        twin.field = twin.field if twin.field in [str(difference["path"]) for difference in twin.diff] else ""
+    Twin.objects.bulk_update(waiting, ["vetting", "field"], batch_size=200)
+    TwinDecision.objects.bulk_create(
+        TwinDecision(
+            twin=twin, decision="unread", wrong=True, perturbation=twin.perturbation, field=twin.field, kind=twin.kind, note=note
+        )
+        for twin in waiting
+    )  # fmt: skip
+    return len(waiting)
+
+
 def accept_by_rule(twins: QuerySet[Twin]) -> int:
     """Log that rules vouch for what they planted, once per twin; how many were new. Part of a transaction."""
     mine = twins.filter(status="done", vetting="").exclude(rule="").exclude(perturbation="none")
@@ -153,8 +187,10 @@ def _rules_decision(twin: int, perturbation: str, field: str) -> TwinDecision:
 
 
 def queue(everything: bool = False) -> QuerySet[Twin]:
-    """Twins that wait for a person, oldest first; with `everything`, also those that only rules vouch for."""
-    return undecided(Twin.objects.all(), by_person=everything).order_by("pk")
+    """Twins that wait for a person, oldest first, those accepted unread among them; with `everything`, also those that only
+    rules vouch for."""
+    waiting = undecided(Twin.objects.all(), by_person=True).order_by("pk")
+    return waiting if everything else waiting.filter(_needs_a_person())
 
 
 def history(twin: Twin) -> QuerySet[TwinDecision]:

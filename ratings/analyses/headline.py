@@ -56,14 +56,25 @@ def five(
     is None where it would be of another model, or of several) or None, reason (why a number or an interval is missing)."""
     first = _collected(read, stop)
     if study.kind == TRANSITION:
-        return [
+        every = [
             first,
             _plausible(read, study.kind, declared),
             _caught(read),
             _agreement(study, results),
             _auc(read, results),
         ]
-    return [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
+    else:
+        every = [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
+    return [_tell_simulated(read, one) for one in every]
+
+
+def _tell_simulated(read: Reading, one: Json) -> Json:
+    """Add to the paper's number that ours are of simulated raters, where they are."""
+    simulated = read.columns.simulated[read.columns.judged]
+    if one["published"] is None or not simulated.any():
+        return one
+    ours = "Ours are of simulated raters." if simulated.all() else "Some of our raters are simulated."
+    return {**one, "published": {**one["published"], "said": f"{one['published']['said']} {ours}"}}
 
 
 def _entry(

@@ -10,7 +10,7 @@ from ratings.analyses.reading import Reading
 from ratings.analyses.tables import Cells, Json, table
 from ratings.declared_models import DeclaredModel
 from ratings.models import TRANSITION
-from ratings.paper_values import PaperValue, find_paper_value
+from ratings.paper_values import PaperValue, find_paper_value, pair_with_reasons
 from ratings.reference import name_kind
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
@@ -50,19 +50,18 @@ def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> J
     means = _weighted(read.table)
     cannot = read.columns.counts & (read.columns.verdict < 0)
     rows, notes, planted, kinds = [], [], errors(read), _name_kinds(read, kind)
-    for source in sorted(kinds):
+    entries = [find_published_rate(kind, declared.get(source), planted[source]) for source in sorted(kinds)]
+    for source, published, paper in zip(sorted(kinds), entries, pair_with_reasons(entries), strict=True):
         n_cannot = int(np.sum(cannot & (read.source == source)))
-        published = find_published_rate(kind, declared.get(source), planted[source])
-        paper = published.value if published else None
         notes += [f"{source}: {published.description}"] if published else []
         if source not in found:
             rows.append(
-                [source, kinds[source], 0, 0, 0, 0, *[None] * 7, n_cannot, paper, "nobody could judge its items"]
+                [source, kinds[source], 0, 0, 0, 0, *[None] * 7, n_cannot, *paper, "nobody could judge its items"]
             )
             continue
         main, wilson = found[source]
         by_item, by_rater = means[source]
-        rows.append([source, kinds[source], *_numbers(main, wilson), by_item, by_rater, n_cannot, paper, main.reason])
+        rows.append([source, kinds[source], *_numbers(main, wilson), by_item, by_rater, n_cannot, *paper, main.reason])
         if main.value is not None and max(abs(by_item - main.value), abs(by_rater - main.value)) > WIDE_APART:
             notes.append(
                 f"{source}: {main.value:.1%} by ratings, {by_item:.1%} by items and {by_rater:.1%} by raters; they differ "

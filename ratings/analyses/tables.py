@@ -48,6 +48,7 @@ COLUMNS: Mapping[str, Column] = {
     "published_agreement": Column("Published agreement", "the paper's agreement for that model or for people", "share"),
     "published_kappa": Column("Published kappa", "the paper's kappa for that model or for people", "number"),
     "published": Column("Published", "the paper's value for that model and the same question", "share"),
+    "published_reason": Column("Why none is published", "why the paper has no value here", "text"),
     "reason": Column("Reason", "why a number or its interval is missing, or what to mind with it", "text"),
     "verdict": Column("Verdict", "1 yes (plausible, sufficient), 0 no", "flag"),
     "confidence": Column("Confidence", "1 to 5", "count"),
@@ -164,7 +165,7 @@ _CELLS = {
 FORMS: Mapping[str, Form] = {
     "rates": Form("Rates by source", (
         "source", "error", "k", "n", "items", "raters", "rate", "low", "high", "wilson_low", "wilson_high",
-        "item_weighted", "rater_weighted", "cannot_judge", "published", "reason",
+        "item_weighted", "rater_weighted", "cannot_judge", "published", "published_reason", "reason",
     )),
     "rates_by_experiment": Form("Rates by experiment", _GROUPED, {"group": COLUMNS["experiment"]}),
     "rates_by_action": Form("Rates by action", _GROUPED, {"group": COLUMNS["action"]}),
@@ -216,7 +217,7 @@ FORMS: Mapping[str, Form] = {
     "human_model": Form("Raters and machines", (
         "who", "kind", "agreement", "agreement_low", "agreement_high", "kappa", "kappa_low", "kappa_high", "difference",
         "difference_low", "difference_high", "items", "raters_used", "ratings", "reason",
-        "published_agreement", "published_kappa",
+        "published_agreement", "published_kappa", "published_reason",
     )),
     "agreement_matrix": Form("Agreement of machines with each other", ("row", "col", "value", "n", "base"), _CELLS),
     "conditional_matrix": Form("If one says yes, how often the other does", ("row", "col", "value", "n", "base"), {
@@ -224,7 +225,9 @@ FORMS: Mapping[str, Form] = {
         "n": Column("Items", "items both judged", "count"),
         "base": Column("Base", "of these, items that the row says yes to", "count"),
     }),
-    "fractions": Form("How often each says yes", ("who", "kind", "share", "k", "n", "low", "high", "published"), {
+    "fractions": Form("How often each says yes", (
+        "who", "kind", "share", "k", "n", "low", "high", "published", "published_reason",
+    ), {
         "share": Column("Share", "of the items judged, those it says yes to", "share"),
         "n": Column("Judged", "items, or ratings, that it judged", "count"),
     }),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ratings import accepted_unread
 from ratings.archive.design import Design, Spread, certificate
 from ratings.archive.people import ELSEWHERE, WHO
 from ratings.choices import WORDS
@@ -51,6 +52,8 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
         yield f"By the protocol an error is planted in {design.protocol.prevalence:.1%} of the items from the pool."
     if design.protocol.prevalence:
         yield f"Planted errors were checked by: {_lower(WORDS['vetting'][design.protocol.vetting].name)}."
+    if accepted_unread.says_unread(study):
+        yield f"Errors that a model planted were {accepted_unread.SAID}."
     if made and made["reference"]["name"] != NO_TRUTH:
         yield f"Every number on errors has this reference: {made['reference']['description']}."
 

@@ -67,6 +67,11 @@ def _has_correct(document: Document) -> bool:
     return any(tables.number(line, "correct_share") is not None for line in tables.rows(document, "drift"))
 
 
+def _published_range(name: str) -> Extra:
+    """What the paper prints of a matrix, as the table's notes have it."""
+    return lambda document: " ".join(note for note in tables.notes(document, name) if note.startswith("Published"))
+
+
 _PACE = "Pace from first to last item"  # where no truth is known
 _ERRORS = _where(_has_errors, "Orange: errors were planted.")
 _STUDY, _BENCHMARK = frozenset({"study"}), frozenset({"benchmark"})
@@ -171,6 +176,7 @@ _ALL = (
         "agreement_matrix",
         _BOTH,
         "Percent of the items that both judged with the same verdict.",
+        (_published_range("agreement_matrix"),),
     ),
     Named(
         "conditional_matrix",
@@ -178,6 +184,7 @@ _ALL = (
         "conditional_matrix",
         _BOTH,
         "Of the items that the row says yes to, the percentage that the column says yes to.",
+        (_published_range("conditional_matrix"),),
     ),
     Named(
         "fractions",

@@ -15,14 +15,13 @@ from ratings.analyses.filters import Filters
 from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
-from ratings.paper.plan import Names, Plan, StudyPlan
-from simulation import control, queueing, roster, scripted_server, spending, vetting, workers
+from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
+from simulation import control, queueing, roster, scripted_server, setups, spending, vetting, workers
 from simulation.forms import accepted_steps
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
-from simulation.models import CastDefinition, Experiment, Run
+from simulation.models import CastDefinition, Experiment, Replication, Run
 from simulation.providers.base import PROVIDERS
-from simulation.vetting import Answers
 
 Say = Callable[[str], None]
 Watch = Callable[[str], Callable[[queueing.RunProgress], None]]
@@ -55,12 +54,49 @@ class Maker:
 
     def make(self) -> None:
         """Play, plant errors, rate, unblind and analyse. PaperError where it cannot go on."""
-        runs = [self._episodes(agent) for agent in self.plan.agents]
+        self.check()
+        runs = [self._episodes(self.plan.agents[0])]
+        self._check_samples(runs[0])  # before the others cost anything
+        runs += [self._episodes(agent) for agent in self.plan.agents[1:]]
         for error in PERTURBATIONS:
             self._accept(self._twins(runs[0], error))
         self._benchmark(runs)
         self._study(self.names.transitions, self._transitions)
         self._study(self.names.evidence, self._evidence)
+
+    def check(self) -> None:
+        """Refuse a plan that cannot be made here, or differs from what was made already. PaperError says in what."""
+        problems = list(find_problems(self.plan, len(list(self._experiments()))))
+        problems += [problem for name in dict.fromkeys(self.plan.agents) for problem in _check_cast("agents", name)]
+        problems += _check_cast("twin_maker", self.plan.twin_maker)
+        if problems:
+            raise PaperError("The plan cannot be made:\n" + "\n".join(problems))
+        before = Replication.objects.filter(name=self.names.replication).first()
+        if before and (changes := find_changes(before.plan, self.plan, self._fixed())):
+            raise PaperError(
+                f"This replication was begun with another plan: {'; '.join(changes)}. Go on with the plan that it was begun "
+                "with; for another replication start with an empty data folder (WETBENCH_VAR_DIR)"
+            )
+        Replication.objects.update_or_create(name=self.names.replication, defaults={"plan": self.plan.model_dump()})
+
+    def _fixed(self) -> list[str]:
+        """Return the parts of the plan that something has been made of."""
+        made = {run.kind for run in self._runs()}
+        fixed = ["agents", "experiments", "attempts", "seed"] if made else []
+        fixed += ["twin_maker", "sample"] if "twins" in made else []
+        for part, slug in (("transitions", self.names.transitions), ("evidence", self.names.evidence)):
+            fixed += [part, "simulated_raters"] if Study.objects.filter(slug=slug).exists() else []
+        return list(dict.fromkeys(fixed))
+
+    def _check_samples(self, run: Run) -> None:
+        """Raise PaperError where the steps of the run are too few for the samples, which do not overlap."""
+        have = accepted_steps(self._experiments()).filter(episode__run=run).count()
+        samples, sample = len(PERTURBATIONS), self.plan.sample
+        if have < samples * sample:
+            raise PaperError(
+                f"sample: {samples} samples of {sample} steps that do not overlap need {samples * sample} accepted steps, and "
+                f"{run.cast} took {have}. Make sample smaller (and transitions.items); the same command goes on"
+            )
 
     def costs(self) -> list[Cost]:
         """Return the worst case of every run, before any is ordered."""
@@ -81,10 +117,12 @@ class Maker:
 
     def _episodes(self, agent: str) -> Run:
         cast = self.names.cast(agent)
-        run = queueing.queue_episodes(
-            self._experiments(), cast, self.plan.attempts, self.plan.seed, submission_id=self.names.submission(agent),
-            **self._limits(),
-        )  # fmt: skip
+        with transaction.atomic():
+            run = queueing.queue_episodes(
+                self._experiments(), cast, self.plan.attempts, self.plan.seed, submission_id=self.names.submission(agent),
+                **self._limits(),
+            )  # fmt: skip
+            self._leave(run)
         self._play(run, f"Playing {cast}")
         return run
 
@@ -95,50 +133,72 @@ class Maker:
         """
         maker = self.names.cast(self.plan.twin_maker)
         steps = accepted_steps(self._experiments()).filter(episode__run=run).exclude(twins__cast=maker)
-        made = queueing.queue_twins(
-            steps, [error], maker, 1, self.plan.seed, None, self.names.submission(f"twins-{error}"), self.plan.sample,
-            **self._limits(),
-        )  # fmt: skip
+        with transaction.atomic():
+            made = queueing.queue_twins(
+                steps, [error], maker, 1, self.plan.seed, None, self.names.submission(f"twins-{error}"), self.plan.sample,
+                **self._limits(),
+            )  # fmt: skip
+            self._leave(made)
         self._play(made, f"Making {'answers' if error == Perturbation.NONE else f'{error} twins'} by {maker}")
         return made
 
     def _play(self, run: Run, what: str) -> None:
         """Play a run to its end here. PaperError where rows are held for money, a key or a refused request."""
-        if not (now := queueing.progress(run)).finished:
+        now = queueing.progress(run)
+        if not now.finished or now.by_status.get("blocked"):
             self._go_on(run)
-            now = workers.play_run(run, self.threads, self.watch(what))
+            try:
+                now = workers.play_run(run, self.threads, self.watch(what))
+            finally:
+                self._leave(run)
         if held := now.by_status.get("blocked", 0):
-            reasons = "; ".join(sorted({trouble.error for trouble in queueing.troubles(run)})[:3])
-            raise PaperError(f"{what}: {held} of {now.total} are held ({reasons}). Mend it and run `make paper` again")
+            raise PaperError(f"{what}: {held} of {now.total} are held ({self._why_held(run)}")
+
+    def _why_held(self, run: Run) -> str:
+        """Return why rows of the run are held, and what to do about it."""
+        found = [trouble for trouble in queueing.troubles(run) if trouble.status == "blocked"]
+        reasons = "; ".join(sorted({trouble.error for trouble in found})[:3])
+        if self.max_cost is None or all(trouble.reason != "budget" for trouble in found):
+            return f"{reasons}). Mend it and run `make paper` again"
+        return (
+            f"{reasons}). MAX_COST={self.max_cost:f} is used up: ${self._used():,.2f} are spent or reserved for calls whose cost "
+            "nobody knows. The same command with a larger MAX_COST goes on"
+        )
 
     def _go_on(self, run: Run) -> None:
         """Release what an earlier start left held, under what is left of the money now."""
         if self.max_cost is not None:
-            left = self.max_cost - sum(
-                (spending.totals(one).cost for one in self._runs() if one.pk != run.pk), start=Decimal(0)
-            )
-            control.continue_run(run, max_cost=max(left, Decimal("0.01")))
+            control.continue_run(run, max_cost=self._left(besides=run))
         control.try_again(run)
+        control.resume_run(run)
+
+    def _leave(self, run: Run) -> None:
+        """Pause what is not ended and only this command can play, so that no worker holds it."""
+        if self.names.scripted and not queueing.progress(run).finished:
+            control.pause_run(run)
 
     def _limits(self) -> queueing.Terms:
-        if self.max_cost is None:
-            return {}
-        spent = sum((spending.totals(run).cost for run in self._runs()), start=Decimal(0))
-        return {"max_cost": max(self.max_cost - spent, Decimal("0.01"))}
+        return {} if self.max_cost is None else {"max_cost": self._left()}
+
+    def _left(self, besides: Run | None = None) -> Decimal:
+        """Return the money that all runs, or all but one, leave of the limit."""
+        assert self.max_cost is not None
+        return max(self.max_cost - self._used(besides), Decimal(0))
+
+    def _used(self, besides: Run | None = None) -> Decimal:
+        """Return what the runs have cost, a call of unknown cost at its worst case, as budgets count it (docs/models.md)."""
+        runs = [run for run in self._runs() if besides is None or run.pk != besides.pk]
+        return sum((spending.verify(run).ledger_cost for run in runs), start=Decimal(0))
 
     def _runs(self) -> list[Run]:
-        parts = [*self.plan.agents, *(f"twins-{error}" for error in PERTURBATIONS)]
-        return list(Run.objects.filter(submission_id__in=[self.names.submission(part) for part in parts]))
+        return list(Run.objects.filter(submission_id__startswith=self.names.submission("")))
 
     def _accept(self, run: Run) -> None:
         """Accept the twins that nobody has looked at, on record as accepted unread."""
-        waiting = list(vetting.undecided(run.twins.all()))
-        for twin in waiting:
-            vetting.decide(
-                twin, Answers("accepted", twin.perturbation, wrong=True, note=UNREAD), demonstration.administrator()
+        if accepted := vetting.accept_unread(run.twins.all(), UNREAD):
+            self.say(
+                f"Accepted {accepted} twins unread; that is on record with each, and they wait in the vetting queue"
             )
-        if waiting:
-            self.say(f"Accepted {len(waiting)} twins unread; that is on record with each")
 
     def _benchmark(self, runs: list[Run]) -> None:
         name = self.names.benchmark
@@ -157,7 +217,7 @@ class Maker:
             own = self.plan.simulated_raters
             simulated.simulate_raters(
                 study, plan.raters, own.sensitivity_obvious, own.sensitivity_subtle, own.specificity,
-                agreement=own.agreement, seed=self.plan.seed,
+                agreement=own.agreement, located=own.located, seed=self.plan.seed,
             )  # fmt: skip
         studies.close_and_unblind(study, by=admin)
         study.refresh_from_db()
@@ -193,11 +253,19 @@ class Maker:
         }  # fmt: skip
 
 
+def _check_cast(place: str, name: str) -> Iterator[str]:
+    row = CastDefinition.objects.filter(name=name).first()
+    if row is None:
+        yield f"{place}: there is no cast {name!r} with language models"
+    elif "model" not in row.data["transition_model"]:
+        yield f"{place}: the transition model of {name!r} is no language model"
+
+
 @contextmanager
 def scripted_replies(plan: Plan) -> Iterator[None]:
     """Start the scripted server, send every provider's calls of this process to it, and name casts after it.
 
-    PaperError while workers of other processes are alive: they would ask the real providers.
+    PaperError while workers of other processes are alive: they cannot play such runs (journal.dial) and would hold them.
     """
     if queueing.workers_alive():
         raise PaperError("Stop the workers first: they do not know the server with the scripted replies")
@@ -205,14 +273,17 @@ def scripted_replies(plan: Plan) -> Iterator[None]:
     for name in [*plan.agents, plan.twin_maker]:
         row = CastDefinition.objects.filter(name=name).first()
         if row is None:
-            raise PaperError(f"There is no cast {name!r}: run `python manage.py load_models fixtures/casts.json`")
-        told = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}"}
+            raise PaperError(
+                f"There is no cast {name!r} with language models: run `python manage.py load_models fixtures/casts.json`"
+            )
+        told = {"name": names.cast(name), "description": f"{row.description} {SCRIPTED_NOTE}", "scripted": True}
         CastDefinition.objects.update_or_create(
             name=told["name"], defaults={"description": told["description"], "data": {**row.data, **told}}
         )
     with scripted_server.spawned() as server:
-        before = {name: os.environ.get(name) for name in server.environ()}
-        os.environ.update(server.environ())
+        own = {**server.environ(), setups.SCRIPTED_VARIABLE: server.url}
+        before = {name: os.environ.get(name) for name in own}
+        os.environ.update(own)
         try:
             yield
         finally:

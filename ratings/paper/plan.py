@@ -1,8 +1,10 @@
 """What the replication consists of: fixtures/paper_study.json, and what its parts are called in the database."""
 
 import json
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from django.conf import settings
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -26,7 +28,8 @@ class StudyPlan(BaseModel):
 
 
 class RaterPlan(BaseModel):
-    """How the simulated raters answer: shares called rightly, and how often they follow the classifier."""
+    """How the simulated raters answer: shares called rightly, how often they follow the classifier, and the share of called
+    errors whose row they mark, where rows can be marked."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -34,6 +37,7 @@ class RaterPlan(BaseModel):
     sensitivity_subtle: float = Field(gt=0, lt=1)
     specificity: float = Field(gt=0, lt=1)
     agreement: float = Field(gt=0, lt=1)
+    located: float = Field(default=0.8, gt=0, lt=1)
 
 
 class Plan(BaseModel):
@@ -62,6 +66,10 @@ class Names(NamedTuple):
         return SCRIPTED_PREFIX if self.scripted else ""
 
     @property
+    def replication(self) -> str:
+        return f"{self.prefix}paper"
+
+    @property
     def transitions(self) -> str:
         return f"{self.prefix}paper-transitions"
 
@@ -88,12 +96,56 @@ class Names(NamedTuple):
 def read_plan(path: Path = PATH) -> Plan:
     """Return the plan. PlanFileError with every problem."""
     try:
-        return Plan.model_validate_json(path.read_bytes())
+        plan = Plan.model_validate_json(path.read_bytes())
     except OSError as error:
         raise PlanFileError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
         problems = [f"{path}: {'.'.join(map(str, one['loc'])) or 'file'}: {one['msg']}" for one in error.errors()]
         raise PlanFileError("\n".join(problems)) from error
+    if found := list(find_problems(plan)):
+        raise PlanFileError("\n".join(f"{path}: {problem}" for problem in found))
+    return plan
+
+
+def find_problems(plan: Plan, experiments: int | None = None) -> Iterator[str]:
+    """Say what cannot be made because of two values together. `experiments`: how many there are, where the plan says "all"."""
+    for name in ("agents", "experiments"):
+        listed = getattr(plan, name)
+        if isinstance(listed, list) and (twice := sorted({one for one in listed if listed.count(one) > 1})):
+            yield f"{name}: {', '.join(twice)} more than once"
+    if not plan.experiments:
+        yield 'experiments: none; name some, or say "all"'
+    if plan.twin_maker == plan.agents[0]:
+        yield f"twin_maker: {plan.twin_maker} is the first of agents too: its answers and its steps would be one source"
+    for name in ("transitions", "evidence"):
+        study: StudyPlan = getattr(plan, name)
+        if study.raters < study.ratings_per_item:
+            yield f"{name}: ratings_per_item is {study.ratings_per_item}, more than raters, which is {study.raters}"
+    if plan.transitions.items > plan.sample:
+        yield f"transitions.items: {plan.transitions.items} is more than sample, which is {plan.sample}"
+    number = len(plan.experiments) if isinstance(plan.experiments, list) else experiments
+    if number and plan.evidence.items > number * plan.attempts:
+        yield (
+            f"evidence.items: {plan.evidence.items} is more than the {number * plan.attempts} attempts of each agent "
+            f"(experiments {number}, attempts {plan.attempts})"
+        )
+
+
+def find_changes(before: Mapping[str, Any], plan: Plan, fixed: Collection[str]) -> list[str]:
+    """Say in what the parts `fixed` of the plan differ from those of an earlier one, as it was stored."""
+    with suppress(ValidationError):
+        before = Plan.model_validate(before).model_dump()  # what an older version did not write has its default
+    old, new = (dict(_flatten({name: data.get(name) for name in fixed})) for data in (before, plan.model_dump()))
+    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    return [f"{name} was {old.get(name)} and is {new.get(name)}" for name in changed]
+
+
+def _flatten(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{within}{name}.")
+        else:
+            yield f"{within}{name}", ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def write_plan(plan: Plan, path: Path) -> None:

@@ -39,6 +39,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc",
     ),
     "Errors as signals": ("sensitivity", "specificity", "dprime", "criterion_c"),
+    "Right for the right reason": ("localisation",),
     "People and models": (
         "model_agreement", "model_kappa", "model_difference", "leave_one_out_agreement", "leave_one_out_kappa",
     ),
@@ -46,12 +47,13 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 FURTHER = "Further"
 
+MEAN_CONFIDENCE, POOLED = "Mean confidence, 1 to 5", "all together"
 _NAMES: Mapping[str, str] = {
     "plausibility_rate": "Share of verdict 1",
     "plausibility_rate_item_weighted": "Share of verdict 1, every item alike",
     "plausibility_rate_rater_weighted": "Share of verdict 1, every rater alike",
     "prevalence": "Prevalence",
-    "mean_confidence": "Mean confidence, 1 to 5",
+    "mean_confidence": MEAN_CONFIDENCE,
     "avg_pairwise_agreement": "Agreement, mean over pairs of raters",
     "avg_pairwise_kappa": "Cohen's kappa, mean over pairs of raters",
     "avg_pairwise_kappa_weighted": "Cohen's kappa, mean over pairs weighted by items in common",
@@ -74,6 +76,7 @@ _NAMES: Mapping[str, str] = {
     "specificity": "Specificity: {without} items called plausible",
     "dprime": "d', sensitivity in standard deviations",
     "criterion_c": "Criterion c, above 0: reluctant to call errors",
+    "localisation": "Localisation: called errors whose mark hits the planted row",
     "model_agreement": "Agreement of a model with raters, mean over raters",
     "model_kappa": "Cohen's kappa of a model with raters, mean over raters",
     "model_difference": "Kappa of a model less that of people, mean over raters",
@@ -100,6 +103,7 @@ _COUNTS: Mapping[str, str] = {
     "negatives": "of items with an error",
     "false_alarms": "false alarms",
     "correct_rejections": "correct rejections",
+    "untold": "without marks or a known place",
     "starts": "starts",
     "starts_alike": "starts that ended alike",
 }
@@ -179,7 +183,7 @@ def _of(args: Mapping[str, Any]) -> str:
             case _:
                 words.append(f"{key} {value}")
     placed = {"source", "rater", "raters", "model", "category", "sides"} & args.keys()
-    return ", ".join(words if placed else ["all together", *words])
+    return ", ".join(words if placed else [POOLED, *words])
 
 
 def counted(name: str, count: int) -> str:

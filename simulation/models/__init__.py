@@ -13,7 +13,7 @@ from simulation.models.episodes import (
 from simulation.models.jobs import Job, JobChunk, JobFile, JobQuerySet
 from simulation.models.laboratory import CatalogueEntry, Experiment
 from simulation.models.language import CastDefinition, LanguageModel, ModelPrice, PromptSet
-from simulation.models.orders import REASONS, Leased, LeasedQuerySet, Run, Worker
+from simulation.models.orders import REASONS, Leased, LeasedQuerySet, Replication, Run, Worker
 
 __all__ = [
     "PERTURBATIONS",
@@ -36,6 +36,7 @@ __all__ = [
     "ModelPrice",
     "PromptSet",
     "ProviderGate",
+    "Replication",
     "Run",
     "Transition",
     "Twin",

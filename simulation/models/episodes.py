@@ -230,9 +230,15 @@ class Twin(Leased):
 
 
 class TwinDecision(models.Model):
-    """One decision on whether a twin may enter studies. Rows are only ever added; `by` is empty where rules decided."""
+    """One decision on whether a twin may enter studies. Rows are only ever added; `by` is empty where rules decided, and where
+    nobody has looked ("unread")."""
 
-    DECISIONS = [("accepted", "accepted"), ("relabelled", "relabelled"), ("rejected", "rejected")]
+    DECISIONS = [
+        ("accepted", "accepted"),
+        ("relabelled", "relabelled"),
+        ("rejected", "rejected"),
+        ("unread", "accepted unread"),
+    ]
 
     twin = models.ForeignKey(Twin, on_delete=models.CASCADE, related_name="decisions")
     decision = models.CharField(max_length=12, choices=DECISIONS)

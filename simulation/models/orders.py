@@ -70,6 +70,16 @@ class Run(models.Model):
         return f"{self.kind} by {self.cast}, seed {self.seed}"
 
 
+class Replication(models.Model):
+    """What `make paper` makes under one name, and the plan it was made with last. Its runs are found by their submission ids."""
+
+    name = models.CharField(max_length=64, unique=True)
+    plan = models.JSONField(help_text="ratings.paper.plan, as it was read")
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by two models
     def unheld(self) -> "LeasedQuerySet":
         """Rows with work left that nobody holds: never leased, or the lease ran out, and not told to wait.

@@ -50,7 +50,8 @@ def made_by_model(twin: Twin) -> bool:
 
 
 def awaits_vetting(twin: Twin) -> bool:
-    return made_by_model(twin) and not twin.vetting
+    """Return whether no person has looked at it: accepted unread, it still waits."""
+    return made_by_model(twin) and twin.vetted_at is None
 
 
 def _detail(twin: Twin) -> str:

@@ -11,11 +11,13 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
+from ratings import protocol_words
+from ratings.archive import design, methods
 from ratings.models import Benchmark, Rater, Rating, Study
 from ratings.paper import cells, making
 from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import load_paper_values
-from simulation import fixtures
+from simulation import fixtures, vetting
 from simulation.models import ModelCall, Run, Twin, TwinDecision
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -115,8 +117,14 @@ def check_labels() -> None:
     assert all("(scripted replies)" in study.name and study.is_unblinded for study in studies)
     assert not Rater.objects.filter(simulated=False).exists()
     assert {run.cast.startswith("scripted-") for run in Run.objects.all()} == {True}
-    notes = set(TwinDecision.objects.values_list("note", flat=True))
-    assert notes == {making.UNREAD} and TwinDecision.objects.count() == 2 * 8
+    said = set(TwinDecision.objects.values_list("decision", "by", "note"))
+    assert said == {("unread", None, making.UNREAD)} and TwinDecision.objects.count() == 2 * 8
+    assert vetting.queue().count() == 2 * 8, "they still wait for a person"
+    nobody = "accepted unread by `make paper`: nobody has checked them"
+    told = {fact.name: fact.said for fact in protocol_words.facts(studies[0])}
+    assert told["Errors checked by"] == ("The rules that planted them", f"some {nobody}")
+    assert nobody in methods.written(studies[0], design.of(studies[0]), True)
+    assert nobody not in methods.written(studies[1], design.of(studies[1]), True)
 
 
 def check_page(made: list[dict[str, Any]], boss: Client) -> None:

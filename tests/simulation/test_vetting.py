@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from simulation import vetting
 from simulation.models import Transition, Twin, TwinDecision
+from simulation.verifying.twins import CHECKS
 from simulation.vetting import Answers
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +55,36 @@ def test_what_rules_planted_enters_at_once_unless_a_person_is_asked_for(step: Tr
     twin = by_rule(step)
     assert may_enter(twin) and not may_enter(twin, by_person=True)
     assert list(vetting.queue()) == [] and list(vetting.queue(everything=True)) == [twin]
+
+
+def test_what_was_accepted_unread_enters_waits_on_and_is_no_persons_word(step: Transition, ada: User) -> None:
+    twin, unplaced = by_model(step, field=DIFF[0]["path"]), by_model(step, 2, field="nowhere")
+    vetted, planted = by_model(step, 3), by_rule(step)
+    vetting.decide(vetted, FINE, ada)
+    everything = Twin.objects.all()
+    assert vetting.accept_unread(everything, "nobody looked") == 2 and vetting.accept_unread(everything, "again") == 0
+    twin.refresh_from_db()
+    assert may_enter(twin) and not may_enter(twin, by_person=True)
+    assert twin.field == DIFF[0]["path"] and not Twin.objects.get(pk=unplaced.pk).field
+    assert list(vetting.queue()) == [twin, unplaced] and list(vetting.queue(everything=True)) == [
+        twin,
+        unplaced,
+        planted,
+    ]
+    assert list(vetting.accepted_unread(everything)) == [twin, unplaced]
+    [said] = twin.decisions.all()
+    assert (said.decision, said.by, said.note) == ("unread", None, "nobody looked")
+    page = Client()
+    page.force_login(ada)
+    for address in (
+        reverse("ratings:vetting"),
+        reverse("ratings:vet", args=[twin.code]),
+        reverse("simulation:twin", args=[twin.code]),
+    ):
+        assert "accepted unread" in page.get(address).content.decode()
+    assert [wrong for check in CHECKS[1:] for wrong in check.find()] == []
+    vetting.decide(twin, FINE, ada)
+    assert may_enter(twin, by_person=True) and list(vetting.accepted_unread(everything)) == [unplaced]
 
 
 def test_another_models_plain_answer_needs_nobody(step: Transition) -> None:

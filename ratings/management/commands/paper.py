@@ -15,7 +15,9 @@ from ratings import mailing
 from ratings.benchmarks.freezing import BenchmarkError
 from ratings.paper import cells, making
 from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
+from ratings.paper_values import PaperValuesError, load_paper_values
 from ratings.planning import PlanError
+from ratings.protocols import ProtocolError
 from ratings.studies import StudyError
 from simulation import fixtures
 from simulation.lab.errors import LabError
@@ -23,6 +25,8 @@ from simulation.management import supervising
 from simulation.management.arguments import between
 from simulation.management.ordering import money
 from simulation.management.progress import ProgressLine
+
+REFUSED = (LabError, StudyError, PlanError, BenchmarkError, PlanFileError, ProtocolError, PaperValuesError)
 
 
 class Command(BaseCommand):
@@ -46,6 +50,7 @@ class Command(BaseCommand):
         began = time.monotonic()
         try:
             plan = read_plan(options["plan"])
+            load_paper_values()  # what is wrong with the file is said before anything costs time or money
             call_command("migrate", verbosity=0)
             fixtures.load_lab(settings.FIXTURES_DIR)
             scripted = self._is_scripted(plan, options["scripted"])
@@ -54,19 +59,29 @@ class Command(BaseCommand):
                     plan, scripted, self.stdout.write, ProgressLine, options["threads"],
                     None if scripted else options["max_cost"],
                 )  # fmt: skip
+                maker.check()
                 if not scripted:
                     self._show_costs(maker, options["max_cost"])
                 maker.make()
-        except (LabError, StudyError, PlanError, BenchmarkError, PlanFileError) as error:
+            lines = cells.build_lines(cells.find_parts(Names(scripted)))
+        except REFUSED as error:
             raise CommandError(str(error), returncode=2) from error
-        lines = cells.build_lines(cells.find_parts(Names(scripted)))
-        path = settings.VAR_DIR / "paper.json"
+        path = self._choose_file(scripted)
         cells.write_json(lines, path)
         page = mailing.address_of(site="http://127.0.0.1:8000")(reverse("ratings:paper"))
         self.stdout.write(
-            f"Wrote {path} ({time.monotonic() - began:.0f} s). The page “Paper and ours” shows the same: {page}"
+            f"Wrote {path} ({time.monotonic() - began:.0f} s). The page “Paper and ours” shows the same: "
+            f"{page}{'?replies=scripted' if scripted else ''}"
         )
         self.stdout.write(cells.summarise(lines))
+
+    def _choose_file(self, scripted: bool) -> Path:
+        """Return where to write: scripted replies leave the file of a replication by models alone."""
+        path = Path(settings.VAR_DIR) / "paper.json"
+        if not scripted or not path.exists() or cells.find_parts(Names(False)).is_empty:
+            return path
+        self.stdout.write(f"{path} is of the replication by models and stays as it is")
+        return path.with_name("scripted-paper.json")
 
     def _is_scripted(self, plan: Plan, asked: bool) -> bool:
         """Return whether replies are scripted: where no key is set, or where it is asked for."""

@@ -1,0 +1,13 @@
+"""Whether errors of a study were let in unread. It is said of the study as a whole, never of an item."""
+
+from ratings.models import ItemSource, Study
+from simulation import vetting
+from simulation.models import Twin
+
+SAID = "accepted unread by `make paper`: nobody has checked them"
+
+
+def says_unread(study: Study) -> bool:
+    """Return whether the study has planted errors that nobody has looked at."""
+    unread = vetting.accepted_unread(Twin.objects.all())
+    return ItemSource.objects.filter(item__study=study, twin__in=unread.values("pk")).exists()

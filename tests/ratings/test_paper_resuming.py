@@ -1,0 +1,236 @@
+"""`make paper` held, stopped, killed and asked for again: it goes on, within its limit, with the plan it began with."""
+
+import json
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import CommandError, call_command
+
+from ratings.models import TRANSITION, Analysis, Study
+from ratings.paper import cells, making
+from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
+from ratings.paper_values import PaperValuesError
+from ratings.protocols import ProtocolError
+from simulation import control, fixtures, queueing, roster, spending, workers
+from simulation.models import ModelCall, Replication, Run, Twin
+from simulation.scripted_server import Server
+from simulation.setups import SCRIPTED_ALONE
+
+pytestmark = pytest.mark.django_db(transaction=True)
+KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
+TINY: dict[str, Any] = {
+    "agents": ["paper-gpt-4o"],
+    "experiments": ["caffeine-hplc-analysis"],
+    "attempts": 2,
+    "sample": 2,
+    "transitions": {"items": 2, "ratings_per_item": 2, "raters": 2},
+    "evidence": {"items": 2, "ratings_per_item": 2, "raters": 2},
+}
+
+
+@pytest.fixture
+def plan(settings: Any, tmp_path: Path) -> Plan:
+    settings.VAR_DIR = tmp_path / "var"
+    fixtures.load_lab(django_settings.FIXTURES_DIR)
+    return Plan.model_validate(read_plan().model_dump() | TINY)
+
+
+@pytest.fixture
+def without_studies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only play: studies and benchmark take their time and ask no model."""
+    monkeypatch.setattr(making.Maker, "_benchmark", lambda *_: None)
+    monkeypatch.setattr(making.Maker, "_study", lambda *_: None)
+
+
+def make(plan: Plan, max_cost: str) -> None:
+    """Replicate by models, as far as the program knows: the environment leads to a scripted server."""
+    making.Maker(plan, False, lambda _: None, lambda _: lambda _: None, 1, Decimal(max_cost)).make()
+
+
+def test_what_was_held_for_the_budget_goes_on_with_a_larger_limit(
+    plan: Plan, model_server: Server, without_studies: None
+) -> None:
+    with pytest.raises(making.PaperError, match=r"2 of 2 are held .*MAX_COST=0.01 is used up.*larger MAX_COST goes on"):
+        make(plan, "0.01")
+    with pytest.raises(making.PaperError, match="MAX_COST=0 is used up"):
+        make(plan, "0")
+    make(plan, "100")
+    runs = Run.objects.order_by("pk")
+    assert [run.kind for run in runs] == ["episodes", "twins", "twins", "twins"]
+    assert {status for run in runs for status in queueing.progress(run).by_status} == {"submitted", "done"}
+    assert Twin.objects.count() == 3 * 2
+
+
+def test_what_was_held_for_a_key_goes_on_when_the_key_is_right(
+    plan: Plan, model_server: Server, without_studies: None
+) -> None:
+    model_server.faults("unauthorized_401")
+    with pytest.raises(making.PaperError, match=r"are held .*Mend it and run `make paper` again") as caught:
+        make(plan, "100")
+    assert "MAX_COST" not in str(caught.value)
+    model_server.faults()
+    make(plan, "100")
+    assert Run.objects.count() == 4
+
+
+def test_a_call_of_unknown_cost_counts_at_its_worst_case_against_the_limit_of_all_runs(
+    plan: Plan, model_server: Server, without_studies: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an answer that broke off in the first run: what was reserved for it is not there for the second."""
+    played = making.Maker._episodes
+
+    def lose_costs(maker: making.Maker, agent: str) -> Run:
+        run = played(maker, agent)
+        ModelCall.objects.filter(run=run, pk=run.calls.latest("pk").pk).update(cost=None, reserved_cost=Decimal(30))
+        return run
+
+    monkeypatch.setattr(making.Maker, "_episodes", lose_costs)
+    make(plan, "40")
+    first, second, *_ = Run.objects.order_by("pk")
+    assert spending.totals(first).cost < 1 and spending.verify(first).ledger_cost > 30
+    assert second.max_cost == 40 - spending.verify(first).ledger_cost
+
+
+class StoppedError(Exception):
+    """Whoever started it pressed Ctrl-C."""
+
+
+def stop(_: Any) -> None:
+    raise StoppedError
+
+
+def test_no_worker_sends_a_scripted_run_to_the_providers(
+    plan: Plan, model_server: Server, without_studies: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The server that the environment leads to stands for the real providers. It must never be asked."""
+    scripted = making.Maker(plan, True, print, lambda _: stop, 1, None)
+    with pytest.raises(StoppedError), making.scripted_replies(plan):
+        scripted.make()
+    [run] = Run.objects.all()
+    assert run.paused_at and run.setup["cast"]["scripted"]
+    assert not workers.play_next(threading.Event()), "a paused run is nobody's"
+    control.resume_run(run)  # as after kill -9, or by a person
+    while workers.play_next(threading.Event()):
+        pass
+    assert {(row.status, row.reason) for row in run.episodes.all()} == {("blocked", "credentials")}
+    assert {row.error for row in run.episodes.all()} == {SCRIPTED_ALONE}
+    assert not ModelCall.objects.exists() and not model_server.requests()
+    for order in (
+        lambda: roster.resolve(run.cast),
+        lambda: roster.rater(run.cast),
+        lambda: roster.with_person(run.cast),
+    ):
+        with pytest.raises(roster.NotReadyError, match=SCRIPTED_ALONE):
+            order()
+    assert {line.why_not for line in roster.casts() if line.name == run.cast} == {SCRIPTED_ALONE}
+    with making.scripted_replies(plan):
+        making.Maker(plan, True, print, lambda _: lambda _: None, 1, None).make()
+    assert Run.objects.count() == 4 and not Run.objects.filter(paused_at__isnull=False).exists()
+    assert Twin.objects.filter(status="done").count() == 3 * 2
+    assert not model_server.requests()
+
+
+def test_a_plan_that_cannot_be_made_is_refused_with_every_reason_before_anything_is_ordered(tmp_path: Path) -> None:
+    path, wrong = tmp_path / "wrong.json", read_plan().model_dump() | TINY
+    wrong |= {"agents": ["paper-gpt-4o", "paper-gpt-4o"], "twin_maker": "paper-gpt-4o"}
+    wrong |= {"transitions": {"items": 3, "ratings_per_item": 2, "raters": 1}}
+    wrong |= {"evidence": {"items": 3, "ratings_per_item": 1, "raters": 1}}
+    path.write_text(json.dumps(wrong))
+    with pytest.raises(PlanFileError) as caught:
+        read_plan(path)
+    assert str(caught.value).splitlines() == [
+        f"{path}: agents: paper-gpt-4o more than once",
+        f"{path}: twin_maker: paper-gpt-4o is the first of agents too: its answers and its steps would be one source",
+        f"{path}: transitions: ratings_per_item is 2, more than raters, which is 1",
+        f"{path}: transitions.items: 3 is more than sample, which is 2",
+        f"{path}: evidence.items: 3 is more than the 2 attempts of each agent (experiments 1, attempts 2)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"experiments": ["cafeine"]}, "There is no experiment cafeine"),
+        ({"experiments": "all", "attempts": 1, "evidence": {"items": 99, "ratings_per_item": 1, "raters": 1}}, "items: 99 is"),
+        ({"agents": ["paper-gpt-6"]}, "agents: there is no cast 'paper-gpt-6' with language models"),
+        ({"twin_maker": "offline"}, "twin_maker: there is no cast 'offline' with language models"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_does_not_fit_this_laboratory_is_refused_before_anything_is_ordered(
+    plan: Plan, change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(making.PaperError, match=said):
+        make(changed(plan, **change), "100")
+    assert not Run.objects.exists() and not Replication.objects.exists()
+
+
+def changed(plan: Plan, **changes: Any) -> Plan:
+    return Plan.model_validate(plan.model_dump() | changes)
+
+
+def test_what_was_made_is_not_mixed_with_another_plan_and_what_was_not_may_change(
+    plan: Plan, model_server: Server, without_studies: None
+) -> None:
+    too_many = changed(plan, sample=50)
+    with pytest.raises(
+        making.PaperError, match=r"3 samples of 50 steps .* need 150 accepted steps, and paper-gpt-4o took"
+    ):
+        make(too_many, "100")
+    assert Run.objects.count() == 1, "neither another agent nor twins were ordered"
+    for other in (changed(plan, attempts=3), changed(plan, agents=["paper-deepseek-r1"])):
+        with pytest.raises(
+            making.PaperError,
+            match=r"begun with another plan: (attempts was 2 and is 3|agents was paper-gpt-4o and is)",
+        ):
+            make(other, "100")
+    make(plan, "100")
+    with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is 3\. Go on with the plan"):
+        make(changed(plan, sample=3), "100")
+    make(changed(plan, transitions={"items": 1, "ratings_per_item": 1, "raters": 1}), "100")
+    Study.objects.create(
+        slug="paper-transitions", name="As opened", kind=TRANSITION, protocol={}, seed=1, ratings_per_item=1
+    )
+    with pytest.raises(making.PaperError, match=r"another plan: transitions.items was 1 and is 2; transitions.ratings"):
+        make(plan, "100")
+    assert Run.objects.count() == 4
+
+
+@pytest.mark.parametrize("error", [ProtocolError(["items: too many"]), PaperValuesError(["a.json:1: items: too many"])])
+def test_what_a_study_or_the_papers_values_refuse_is_said_in_words(
+    plan: Plan, tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_plan(plan, tmp_path / "plan.json")
+
+    def refuse(_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(making.Maker, "make", refuse)
+    with pytest.raises(CommandError, match="items: too many"):
+        call_command("paper", plan=tmp_path / "plan.json", scripted=True, threads=1)
+
+
+def test_scripted_replies_leave_the_file_of_a_replication_by_models_alone(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_plan(plan, tmp_path / "plan.json")
+    monkeypatch.setattr(making.Maker, "make", lambda _: None)
+    folder, found = Path(django_settings.VAR_DIR), cells.find_parts
+    call_command("paper", plan=tmp_path / "plan.json", scripted=True)
+    call_command("paper", plan=tmp_path / "plan.json", scripted=True)
+    assert [path.name for path in folder.glob("*.json")] == ["paper.json"]
+    assert "/paper/?replies=scripted\n" in capsys.readouterr().out
+    (folder / "paper.json").write_text("by models")
+    made = Analysis(key="made by models")
+    monkeypatch.setattr(
+        cells, "find_parts", lambda names: found(names) if names.scripted else found(names)._replace(benchmark=made)
+    )
+    call_command("paper", plan=tmp_path / "plan.json", scripted=True)
+    assert (folder / "paper.json").read_text() == "by models"
+    assert all(cell["reason"] for cell in json.loads((folder / "scripted-paper.json").read_text()))
+    said = capsys.readouterr().out
+    assert "paper.json is of the replication by models and stays as it is" in said
+    assert f"Wrote {folder / 'scripted-paper.json'}" in said

@@ -74,6 +74,7 @@ ALLOWED = {
         "ratings.api",
         "ratings.archive.fields",
         "ratings.exports",
+        "ratings.reference",
         "ratings.models",
         "ratings.reference",
         "ratings.study_pairs",

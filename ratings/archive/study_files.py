@@ -154,7 +154,7 @@ def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
         return
     columns = (
         "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__reference",
-        "source__truth", "source__action", "source__target", "source__verdicts",
+        "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
         "source__imported__key", "payload_sha256",
     )  # fmt: skip
     for row in found.values_list(*columns).iterator(chunk_size=_CHUNK):

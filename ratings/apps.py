@@ -10,12 +10,21 @@ class RatingsConfig(AppConfig):
     def ready(self) -> None:
         from django.contrib.auth.models import User
         from django.contrib.auth.signals import user_logged_in
+        from django.core.checks import register
         from django.db.models.signals import post_save
 
-        from ratings import job_access, recalling, rights, sessions, throttling  # models cannot be imported before this
+        from ratings import (  # models must not be imported before
+            checks,
+            job_access,
+            recalling,
+            rights,
+            sessions,
+            throttling,
+        )
         from simulation import access, tidying
 
         jobs.declare()
+        register(checks.check_paper_values, "paper")
         access.seal(job_access.sealed)
         access.door(job_access.open_to)
         tidying.also(throttling.purge)

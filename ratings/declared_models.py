@@ -1,12 +1,14 @@
-"""Which language model made a study's items, as the frozen setup of the run declares it."""
+"""Which language model made a study's items, as the frozen setup of the run declares it, and whose successor it is."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ratings.models import Benchmark, ItemSource, Study
 from ratings.rows import source_name
 
 _MODEL = "run__setup__cast__transition_model__model"
+_SUCCESSORS = "run__setup__cast__successor_of"
 
 
 class DeclaredModel(NamedTuple):
@@ -39,3 +41,23 @@ def find_agent_models(benchmark: Benchmark) -> dict[str, str]:
     for cast, model in benchmark.episodes.order_by().values_list("cast", "run__setup__cast__agent__model").distinct():
         found[cast].add(model)
     return {cast: model for cast, models in found.items() if len(models) == 1 and (model := next(iter(models)))}
+
+
+def find_successors(study: Study | None, benchmark: Benchmark | None) -> dict[str, tuple[str, ...]]:
+    """Return the models that casts of these runs declare to be successors, by the model that each stands for."""
+    told: list[Mapping[str, str] | None] = []
+    if study is not None:
+        rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by()
+        for column in (f"twin__{_SUCCESSORS}", f"transition__episode__{_SUCCESSORS}"):
+            told += rows.values_list(column, flat=True).distinct()
+    if benchmark is not None:
+        told += benchmark.runs.order_by().values_list("setup__cast__successor_of", flat=True)
+    return _by_original(one for one in told if one)
+
+
+def _by_original(told: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in told:
+        for successor, original in one.items():
+            found[original].add(successor)
+    return {original: tuple(sorted(successors)) for original, successors in found.items()}

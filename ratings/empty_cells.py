@@ -18,6 +18,7 @@ from ratings.analyses import reading, sections_contrasts, sections_detection
 from ratings.analyses.document import MIN_OVERLAP
 from ratings.analyses.tables import records
 from ratings.empty_cells_advice import Facts, advise
+from ratings.marking import MISSING
 from ratings.models import EVIDENCE, TRANSITION, Study
 from ratings.opening import Preview
 from ratings.planning import Place, Planned
@@ -26,7 +27,7 @@ from ratings.protocols import StudyProtocol
 from ratings.reference import read_label
 from ratings.rows import RatingRow
 from ratings.simulated import Skill
-from ratings.stats import panel, panel_words
+from ratings.stats import dawid_skene, panel, panel_words
 from ratings.stats.contrasts import gather_pool
 from ratings.stats.estimates import Estimate, estimate
 
@@ -41,6 +42,7 @@ _BY_CONSTRUCTION = (
     "ratings of one item and of one rater go together",
     "unweighted mean of",
     "items have a known",
+    dawid_skene.LABEL,
 )
 # Reasons that follow from what raters answered, not from the design alone.
 _BY_ANSWERS = (
@@ -70,7 +72,7 @@ class Cells(NamedTuple):
 class Warning(NamedTuple):
     """A result that will be empty by the design (`sure`), or was in `times` of the rehearsals, by the answers given there.
 
-    `missing` is "number" or "interval", `change` what would give it.
+    Of results of each rater or pair it may be some; `where` says so. `missing` is "number" or "interval", `change` what would give it.
     """
 
     key: Key
@@ -83,11 +85,16 @@ class Warning(NamedTuple):
     reason: str
     change: str
 
+    @property
+    def expected(self) -> bool:
+        """Whether it was empty in every rehearsal, by the answers expected and not by the design alone."""
+        return not self.sure and self.times == self.of_times
+
     def to_json(self) -> dict[str, Any]:
         """The warning as the plan's JSON has it."""
         return {
             "result": self.key.stat, "name": self.name, "of": self.where, "missing": self.missing,
-            "by": "design" if self.sure else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
+            "by": "design" if self.sure else "expected answers" if self.expected else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
             "reason": self.reason, "change": self.change,
         }  # fmt: skip
 
@@ -116,9 +123,14 @@ class Forecast(NamedTuple):
         return _lines(one for one in self.warnings if one.sure)
 
     @property
+    def by_expected(self) -> list[Line]:
+        """What was empty in all of the rehearsals, by the answers expected."""
+        return _lines(one for one in self.warnings if one.expected)
+
+    @property
     def by_answers(self) -> list[Line]:
         """What was empty in some of the rehearsals."""
-        return _lines(one for one in self.warnings if not one.sure)
+        return _lines(one for one in self.warnings if not one.sure and not one.expected)
 
     def to_json(self) -> dict[str, Any]:
         """All warnings, one by one."""
@@ -223,7 +235,13 @@ def _warnings(key: Key, times: int, seen: Sequence[Cells], facts: Facts) -> Iter
         sure = bool(designed) and never and len(seen) == times
         reason = next(said[0] for said in [*designed, *reasons] if said)
         change = advise(key.stat, dict(key.scope), missing, reason, facts)
-        yield Warning(key, seen[0].name, seen[0].where, missing, sure, sum(map(bool, reasons)), times, reason, change)
+        where = seen[0].where if never else _some(seen[0].where)
+        yield Warning(key, seen[0].name, where, missing, sure, sum(map(bool, reasons)), times, reason, change)
+
+
+def _some(where: str) -> str:
+    """Return what results are of where not all of each rater or pair are missing."""
+    return where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
 
 
 def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> list[Estimate]:
@@ -278,20 +296,24 @@ def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, co
     label = f"R{place.rater + 1:02}"
     look = label if (place.occasion, place.session) == (FIRST, 1) else f"{label} {place.occasion} {place.session}"
     origin = plan.origins.get(item.key, {})
+    target, reference = origin.get("target", []), origin.get("reference", "")
     if protocol.kind == EVIDENCE:
         verdict, confidence = simulated.judge_evidence(_says(origin), item.key, label, SKILL, seed, look)
     else:
-        verdict, confidence = simulated.judge_transition(item.source[1], item.key, label, SKILL, seed, look)
+        error = simulated.find_error(item.source[1], reference)
+        verdict, confidence = simulated.judge_transition(error, item.key, label, SKILL, seed, look)
+    called = not verdict and place.marks != "off"
+    marked = simulated.mark_rows(target, [MISSING], item.key, SKILL, seed, look) if called else ()
     return RatingRow(
         item=code, rater=label, number=place.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
         opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=place.position, occasion=place.occasion,
         session=place.session, released_at=None, surplus=False, layout=place.layout, layout_shown=place.layout,
-        context=place.with_context, marks=place.marks, marked=[], first_verdict=None, first_confidence=None, revision=1,
+        context=place.with_context, marks=place.marks, marked=list(marked), first_verdict=None, first_confidence=None, revision=1,
         active_seconds=60.0, first_verdict_seconds=None, changes=0, hand="", viewport="", guide_version=1,
         interface_version="", imported=False, note="", pair=uuid.uuid5(uuid.NAMESPACE_OID, item.pair),
         source=item.source[0], perturbation=item.source[1], truth=origin.get("truth"),
-        reference=origin.get("reference", ""), experiment="", action="", verdicts=origin.get("verdicts", {}),
-        target=origin.get("target", []), error_kind=None,
+        reference=reference, experiment="", action="", verdicts=origin.get("verdicts", {}),
+        target=target, error_kind=None,
     )  # fmt: skip
 
 
@@ -310,13 +332,16 @@ def _as_if_dealt(protocol: StudyProtocol, plan: Preview) -> tuple[Place, ...]:
 
 
 def _facts(protocol: StudyProtocol, plan: Preview, places: Sequence[Place]) -> Facts:
-    references = [plan.origins.get(item.key, {}).get("reference", "") for item in plan.planned]
+    origins = [plan.origins.get(item.key, {}) for item in plan.planned]
+    references = [origin.get("reference", "") for origin in origins]
     return Facts(
         kind="transition" if protocol.kind == TRANSITION else "evidence",
         design=protocol.design,
         items=len(plan.planned),
         unperturbed=sum(read_label(reference) == 1 for reference in references),
         planted=sum(read_label(reference) == 0 for reference in references),
+        unstated=sum("imported_id" in origin and not origin["reference"] for origin in origins),
+        located=sum(bool(origin.get("target")) for origin in origins),
         raters=len({place.rater for place in places}),
         per_item=protocol.ratings_per_item,
         shared=plan.matrix.shared,

@@ -18,14 +18,16 @@ FEWEST_SHARED = 20  # items two raters share, for their kappa to be in the mean
 
 
 class Facts(NamedTuple):
-    """What a plan has. `unperturbed` and `planted` are items of known reference; `shared` the fewest and most items that
-    two raters have in common."""
+    """What a plan has. `unperturbed` and `planted` are items of known reference, `unstated` imported ones of none, `located`
+    those whose error has a known place; `shared` the fewest and most items that two raters have in common."""
 
     kind: str  # "transition" or "evidence"
     design: str
     items: int
     unperturbed: int
     planted: int
+    unstated: int
+    located: int
     raters: int
     per_item: int
     shared: tuple[int, int]
@@ -63,9 +65,11 @@ def advise(stat: str, scope: Mapping[str, str], missing: str, reason: str, facts
 def _localisation(facts: Facts) -> str:
     """Return what marks need before they can show that an error was called for the right reason."""
     if not facts.planted:
-        return "ask for items with a planted error"
+        return _classes("sensitivity", facts)
     if not facts.marks:
         return "let raters mark the rows that are wrong"
+    if not facts.located:
+        return "state the place of the errors: when twins are vetted, or of imported items in the column `field`"
     return "ask for more items with a planted error whose place is known"
 
 
@@ -83,14 +87,25 @@ def _contrast(reason: str, facts: Facts) -> str:
 
 
 def _classes(stat: str, facts: Facts) -> str:
-    """What a number that compares two classes needs first."""
+    """Return what a number that compares two classes needs first; "" where both are there."""
+    wants_right = stat != "sensitivity" and not facts.unperturbed
+    wants_wrong = stat != "specificity" and not facts.planted
+    if not wants_right and not wants_wrong:
+        return ""
     if facts.kind == "evidence":
+        return _records(wants_right, facts)
+    if facts.unstated:
+        return "state the perturbation of the imported items (column `perturbation`) or their truth (column `truth`)"
+    return "include unperturbed items" if wants_right else "include items with planted errors"
+
+
+def _records(wants_right: bool, facts: Facts) -> str:
+    """Return what records of evidence need, whose reference is a declared truth or nothing."""
+    if facts.unstated:
+        return "state whether the evidence of the imported records is sufficient (column `truth`)"
+    if not facts.unperturbed and not facts.planted:
         return "nothing: records of evidence carry no planted errors; import items whose reference is known"
-    if stat != "sensitivity" and not facts.unperturbed:
-        return "include unperturbed items"
-    if stat != "specificity" and not facts.planted:
-        return "include items with planted errors"
-    return ""
+    return f"import records that are declared {'sufficient' if wants_right else 'insufficient'}, too"
 
 
 def _agreement(scope: Mapping[str, str], reason: str, facts: Facts) -> str:

@@ -14,7 +14,7 @@ from ratings import studies
 from ratings.analyses.filters import Filters
 from ratings.codebook import MEANINGS
 from ratings.models import Study
-from ratings.reference import PLANTED, UNPERTURBED
+from ratings.reference import show_perturbation
 from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.stats.cells import plain
 
@@ -95,8 +95,8 @@ def _cells(study: Study, row: BlindRow) -> Cells:
         cells[name] = tell(value) if tell else value
     if row.imported:
         cells |= dict.fromkeys(_UNKNOWN_ELSEWHERE, "")
-    if isinstance(row, RatingRow) and row.reference not in (PLANTED, UNPERTURBED):
-        cells["perturbation"] = ""
+    if isinstance(row, RatingRow):
+        cells["perturbation"] = _cell(show_perturbation(row.perturbation, row.reference))
     cells["seconds"] = "" if row.imported and not row.seconds else f"{row.seconds:.3f}"
     return cells
 

@@ -5,7 +5,8 @@ the name of a classifier), never by the name of a cast.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -26,6 +27,14 @@ Quantity = Literal[
     "human_model_agreement", "model_agreement", "conditional_agreement", "sufficient_rate", "majority_sufficient_rate",
     "consensus_sufficient_rate", "pass_at_k",
 ]  # fmt: skip
+_OF_SEVERAL = ("model_agreement", "conditional_agreement", "majority_sufficient_rate", "consensus_sufficient_rate")
+# What a value of these can be; every other quantity but d' is a share or an area, from 0 to 1.
+_LIMITS: Mapping[str, tuple[float, float]] = {
+    "mean_confidence": (1, 5),
+    "avg_pairwise_kappa": (-1, 1),
+    "human_model_kappa": (-1, 1),
+    "dprime": (-math.inf, math.inf),
+}
 NOT_REPORTED = "n and interval not reported"
 
 
@@ -40,15 +49,17 @@ class PaperValuesError(ValueError):
 class PaperValue(BaseModel):
     """One number of the paper, or the reason why it prints none.
 
-    `model` and `role`: whose outcomes or verdicts it is of. `range`: several values of which only the ends are printed.
+    `model` and `role`: whose outcomes or verdicts it is of. `models`: the classifiers that a number of several is over.
+    `range`: several values of which only the ends are printed.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     key: str = Field(min_length=1, max_length=60)
     quantity: Quantity
     study: Study
     model: str | None = None
+    models: tuple[str, ...] | None = Field(None, strict=False, min_length=2)
     role: Role | None = None
     error: Literal["none", "obvious", "subtle"] | None = None
     k: int | None = Field(None, ge=1, le=100)
@@ -86,6 +97,11 @@ class PaperValue(BaseModel):
         )
         return f"{n}, {ends or 'interval not reported'}"
 
+    def format_spread(self) -> str:
+        """Return the standard deviation, n and interval that the paper gives, "" where it gives none of them."""
+        parts = [f"± {self.sd:g}"] if self.sd is not None else []
+        return "; ".join(parts if self.format_basis() == NOT_REPORTED else [*parts, self.format_basis()])
+
     def _format_range(self) -> str:
         assert self.range is not None
         return " to ".join(_format(end, self.quantity) for end in self.range)
@@ -113,34 +129,29 @@ class PaperValues(BaseModel):
     title: str
     values: list[PaperValue]
 
-    @model_validator(mode="after")
-    def check_keys(self) -> "PaperValues":
-        seen: set[str] = set()
-        for entry in self.values:
-            if entry.key in seen:
-                raise ValueError(f"the key {entry.key!r} is given twice")
-            seen.add(entry.key)
-        return self
-
 
 def read_paper_values(path: Path = PATH) -> PaperValues:
     """Return the file's values. PaperValuesError with every problem, each with its line and key."""
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text)
+        data = json.loads(text, parse_constant=positions.refuse_constant, object_pairs_hook=positions.take_each_once)
     except OSError as error:
         raise PaperValuesError([f"{positions.shown(path)}: cannot be read: {error.strerror}"]) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PaperValuesError([positions.unreadable(path, text, error)]) from error
+    problems, made = [], None
     try:
-        return PaperValues.model_validate_json(text)
+        made = PaperValues.model_validate_json(text)
     except ValidationError as error:
-        problems = [_describe(problem, data) for problem in error.errors()]
-        raise PaperValuesError(positions.located(path, problems)) from error
+        problems += [_describe(problem) for problem in error.errors()]
+    problems += _find_faults(data)
+    if problems or made is None:
+        raise PaperValuesError(positions.located(path, problems))
+    return made
 
 
-def _describe(problem: Mapping[str, Any], data: Any) -> str:
+def _describe(problem: Mapping[str, Any]) -> str:
     """Return a problem as "place: what is wrong and what is allowed"."""
     place = ""
     for part in problem["loc"]:
@@ -151,10 +162,54 @@ def _describe(problem: Mapping[str, Any], data: Any) -> str:
     return f"{place or 'file'}: {problem['msg']}"
 
 
+def _find_faults(data: Any) -> Iterator[str]:
+    """Yield what is wrong with entries whose keys and types are right: their values, and two that are the same."""
+    listed = data.get("values") if isinstance(data, dict) else None
+    keys: dict[str, int] = {}
+    identities: dict[tuple[Any, ...], int] = {}
+    for at, raw in enumerate(listed if isinstance(listed, list) else ()):
+        try:
+            entry = PaperValue.model_validate_json(json.dumps(raw))
+        except ValidationError:
+            continue  # told already
+        place = f"values[{at}]"
+        yield from (f"{place}.{fault}" for fault in _find_entry_faults(entry))
+        if entry.key in keys:
+            yield f"{place}.key: {entry.key!r} is given twice, first in values[{keys[entry.key]}]"
+        elif (same := identities.get(_identify(entry))) is not None:
+            yield f"{place}: is of the same quantity, study, model, role, error and k as values[{same}]"
+        keys.setdefault(entry.key, at)
+        identities.setdefault(_identify(entry), at)
+
+
+def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
+    least, most = _LIMITS.get(entry.quantity, (0, 1))
+    ends = {"range": entry.range, "interval": entry.interval}
+    given = {
+        "value": () if entry.value is None else (entry.value,),
+        **{name: pair or () for name, pair in ends.items()},
+    }
+    for name, numbers in given.items():
+        if outside := [number for number in numbers if not least <= number <= most]:
+            yield f"{name}: is {outside[0]:g}; allowed for {entry.quantity}: {least:g} to {most:g}"
+    for name, pair in ends.items():
+        if pair and pair[0] > pair[1]:
+            yield f"{name}: is {pair[0]:g} to {pair[1]:g}; allowed: the lower end first"
+    if (entry.k is not None) != (entry.quantity == "pass_at_k"):
+        yield f"k: {'is needed' if entry.k is None else 'is allowed'} with the quantity pass_at_k{' alone' * (entry.k is not None)}"
+    if (entry.models is not None) != (entry.quantity in _OF_SEVERAL):
+        said = "is needed with" if entry.models is None else "is allowed only with"
+        yield f"models: {said} the quantities {', '.join(_OF_SEVERAL)}"
+    if entry.models and len(set(entry.models)) < len(entry.models):
+        yield "models: names one twice"
+    if entry.models and entry.model and entry.model not in entry.models:
+        yield f"model: {entry.model!r} is not one of models"
+
+
 @cache
 def load_paper_values() -> tuple[PaperValue, ...]:
     """Return the shipped values, read once per process."""
-    return tuple(read_paper_values().values)
+    return tuple(read_paper_values(PATH).values)
 
 
 def find_paper_value(
@@ -171,16 +226,48 @@ def find_paper_value(
     return next((entry for entry in load_paper_values() if _identify(entry) == asked), None)
 
 
-def find_published_fraction(who: str, kind: str) -> float | None:
-    """Return the paper's share of records called sufficient (Fig. 4) of this classifier or ensemble, or None."""
-    quantity = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
-    model = who if kind == "classifier" else None
-    if kind not in ("classifier", "ensemble"):
-        return None
-    entry = find_paper_value(
-        quantity.get(who, "sufficient_rate"), "evidence_sufficiency", model=model, role="evidence_classifier"
-    )
-    return entry.value if entry else None
+# What ensembles of the paper's classifiers alone are called, where others judged too.
+ENSEMBLES = {MAJORITY: "majority of the paper's models", CONSENSUS: "all of the paper's models"}
+_OF_ENSEMBLES = {MAJORITY: "majority_sufficient_rate", CONSENSUS: "consensus_sufficient_rate"}
+
+
+def find_published_fraction(who: str, kind: str, models: Collection[str] = ()) -> "PaperValue | str | None":
+    """Return the paper's entry of the share of records called sufficient (Fig. 4) by this classifier or ensemble.
+
+    The ensembles of the paper are of certain classifiers; for one of other `models` the reason why it is none of them.
+    """
+    if kind == "classifier":
+        return find_paper_value("sufficient_rate", "evidence_sufficiency", model=who, role="evidence_classifier")
+    entry = find_ensemble(who) if kind == "ensemble" else None
+    if entry is None or set(entry.models or ()) == set(models):
+        return entry
+    return f"the paper's is of {', '.join(entry.models or ())}"
+
+
+def find_ensemble(who: str) -> PaperValue | None:
+    """Return the paper's entry of what most of its classifiers, or all of them, call sufficient."""
+    quantity = _OF_ENSEMBLES.get(who)
+    return find_paper_value(quantity, "evidence_sufficiency", role="evidence_classifier") if quantity else None
+
+
+NO_ENTRY = "the paper has no such number"
+
+
+def pair_with_reasons(found: Iterable[PaperValue | str | None]) -> list[tuple[float | None, str]]:
+    """Return value and reason for the rows of a table: the paper's value, or why it has none.
+
+    Where the paper is about none of the rows, there are no reasons either, and the column stays empty.
+    """
+    every = list(found)
+    if not any(isinstance(one, PaperValue) for one in every):
+        return [(None, "")] * len(every)
+    return [_pair(one) for one in every]
+
+
+def _pair(one: PaperValue | str | None) -> tuple[float | None, str]:
+    if isinstance(one, PaperValue):
+        return one.value, "" if one.value is not None else one.reason or NO_ENTRY
+    return None, one or NO_ENTRY
 
 
 def _identify(entry: PaperValue) -> tuple[Any, ...]:

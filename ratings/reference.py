@@ -40,6 +40,11 @@ def read_label(reference: str) -> int | None:
     return 0 if reference in WITH_ERROR else 1 if reference in WITHOUT_ERROR else None
 
 
+def show_perturbation(perturbation: str, reference: str) -> str | None:
+    """Return the perturbation as files and programs are told it: None where nobody stated what was done to the item."""
+    return perturbation if reference in (PLANTED, UNPERTURBED) else None
+
+
 def name_kind(perturbation: str, reference: str) -> str:
     """Return what an item is in contrasts: the planted error or none, or what else its reference rests on."""
     return perturbation if reference in (PLANTED, UNPERTURBED) else reference or "not known"

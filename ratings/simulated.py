@@ -3,11 +3,13 @@
 Signal detection with unequal raters. An item's trace of error is x = d + shared part + own part, standard normal
 around d; a rater calls it an error if x passes their threshold t + (rater's shift). d and t are set so that over
 all raters the wanted shares come out. Confidence is the distance from the threshold, so it is higher when right.
+Where rows can be marked, they mark one row of what they call an error: in a stated share of the errors the planted one.
+An item that is declared wrong counts as a subtle error: what is wrong with it is not known.
 """
 
 import random
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -19,12 +21,15 @@ from django.utils import timezone
 
 from ratings import answering, claiming, designs, inviting, seating, serving, studies
 from ratings.answering import RateResult
+from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST
+from ratings.reference import DECLARED_WRONG
 from ratings.studies import StudyError
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85
+LOCATED = 0.8
 RATER_SPREAD = 0.35  # standard deviation of the raters' thresholds
 SHARED = 0.6  # correlation of two raters' impressions of the same item
 CONFIDENCE_STEPS = (0.3, 0.7, 1.2, 1.9)  # distances from the threshold at which confidence goes up by one
@@ -49,6 +54,7 @@ class Skill:
     subtle: float
     specificity: float = SPECIFICITY
     agreement: float = AGREEMENT  # in studies of evidence: share of items where they say what the classifier says
+    located: float = LOCATED  # where rows can be marked: share of called errors whose planted row they mark
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -68,6 +74,7 @@ def simulate_raters(
     specificity: float = SPECIFICITY,
     *,
     agreement: float = AGREEMENT,
+    located: float = LOCATED,
     seed: int,
     progress: Watch | None = None,
     by: User | None = None,
@@ -76,7 +83,7 @@ def simulate_raters(
 
     Those it has already count, and go on where they were stopped: doing it again changes nothing.
     """
-    skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement)
+    skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement, located)
     seats, revoked, replanned = _take_seats(study, n)
     total, given = _wanted(study, seats), 0
     for result in _rate_all(seats, skill, seed):
@@ -166,11 +173,21 @@ def _rate(assignment: Assignment, seat: Rater, skill: Skill, seed: int) -> RateR
     look = seat.label if assignment.occasion == FIRST else f"{seat.label} again"
     look = look if assignment.session == 1 else f"{look} in session 2"
     verdict, confidence = judge(source, seat.label, skill, seed, look)
-    return answering.rate(assignment, verdict, confidence, uuid.uuid4())
+    marks: tuple[str, ...] = ()
+    if not verdict and assignment.marks != "off":
+        content = source.item.payload_sha256
+        marks = mark_rows(source.target, mark_keys(source.item.payload), content, skill, seed, look)
+    return answering.rate(assignment, verdict, confidence, uuid.uuid4(), marks=marks)
 
 
 def _transition_judge(source: ItemSource, label: str, skill: Skill, seed: int, look: str = "") -> tuple[bool, int]:
-    return judge_transition(source.perturbation, source.item.payload_sha256, label, skill, seed, look or label)
+    kind = find_error(source.perturbation, source.reference)
+    return judge_transition(kind, source.item.payload_sha256, label, skill, seed, look or label)
+
+
+def find_error(perturbation: str, reference: str) -> str:
+    """Return the perturbation that they take an item to have: that of a subtle error where it is only declared wrong."""
+    return "subtle" if reference == DECLARED_WRONG else perturbation
 
 
 def judge_transition(
@@ -192,6 +209,17 @@ def judge_evidence(says: bool, content: str, label: str, skill: Skill, seed: int
     """What was said of the record, unless the rater sees it otherwise."""
     distance = _trace(content, look, seed) + _centre(1 - skill.agreement) - _shift(label, seed)
     return says == (distance <= 0), _confidence(distance)
+
+
+def mark_rows(
+    target: Collection[str], keys: Iterable[str], content: str, skill: Skill, seed: int, look: str
+) -> tuple[str, ...]:
+    """Return the one row that is marked in an item called an error: of `target`, the keys of its planted place, in the share
+    `located` of looks, else another of its `keys`."""
+    chance = random.Random(f"{seed}/marks/{look}/{content}")
+    hits = chance.random() < skill.located
+    among = list(target) if target and hits else [key for key in keys if key not in target]
+    return (chance.choice(among),) if among else ()
 
 
 def _shift(label: str, seed: int) -> float:

@@ -17,7 +17,7 @@ SCAFFOLDS = ("plain", "react", "plan")
 HISTORIES = ("full", "window", "summary")
 EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
 LEAST_THINKING = 1024  # tokens; what Anthropic takes at least
-_FIELDS = {"name", "description", "panel", *ROLES}
+_FIELDS = {"name", "description", "panel", "successor_of", *ROLES}
 _PARAMS = {"max_tokens", "temperature", "thinking_budget", "effort"}
 
 Models = Mapping[str, Mapping[str, Any]]  # every known model by name, as its data file has it
@@ -31,7 +31,7 @@ def check_cast(data: Mapping[str, Any], models: Models) -> list[str]:
         problems.append(wrong("name", name, "a name that is neither human nor begins with offline"))
     for role in ROLES:
         problems += [f"{role}{problem}" for problem in _check_player(data.get(role), role, models)]
-    return problems + _check_panel(data, models)
+    return problems + _check_panel(data, models) + _check_successors(data, models)
 
 
 def complete(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +41,8 @@ def complete(data: Mapping[str, Any]) -> dict[str, Any]:
         agent = {**agent, "scaffold": agent.get("scaffold", "react"), "history": agent.get("history", {"kind": "full"})}
     others = {role: _complete(data[role]) for role in ROLES[1:]}
     panel = [_complete(player) for player in data.get("panel", ())]
-    return {"name": data["name"], "description": data["description"], "agent": agent, **others, "panel": panel}
+    made = {"name": data["name"], "description": data["description"], "agent": agent, **others, "panel": panel}
+    return made | ({"successor_of": dict(data["successor_of"])} if data.get("successor_of") else {})
 
 
 def players(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -71,6 +72,28 @@ def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
         return problems
     judges = [str(p.get("model") or p.get("plays")) for p in (data["evidence_classifier"], *panel)]
     return [f"panel: {name!r} judges twice" for name in sorted(set(judges)) if judges.count(name) > 1]
+
+
+def _check_successors(data: Mapping[str, Any], models: Models) -> list[str]:
+    """`successor_of`: models of the cast, each with the model of the paper that it stands for today."""
+    told = data.get("successor_of", {})
+    if not isinstance(told, Mapping):
+        return [wrong("successor_of", told, 'an object like {"a model of the cast": "the model it succeeds"}')]
+    own = {player.get("model") for player in _listed_players(data)}
+    problems = []
+    for name, original in told.items():
+        if name not in own:
+            problems.append(f"successor_of.{name}: no player of the cast is this model")
+        if not isinstance(original, str) or original not in models or original == name:
+            problems.append(wrong(f"successor_of.{name}", original, "the name of another known model"))
+    return problems
+
+
+def _listed_players(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the players of a cast that may be wrong elsewhere."""
+    panel = data.get("panel")
+    every = [*(data.get(role) for role in ROLES), *(panel if isinstance(panel, list) else ())]
+    return [player for player in every if isinstance(player, Mapping)]
 
 
 def _check_player(player: Any, role: str, models: Models) -> list[str]:

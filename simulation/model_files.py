@@ -95,7 +95,7 @@ def _document(path: Path) -> tuple[dict[str, Any], list[str]]:
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
-        data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_each_once)
+        data = json.loads(text, parse_constant=positions.refuse_constant, object_pairs_hook=positions.take_each_once)
         _need_plain(json.dumps(data, ensure_ascii=False, allow_nan=False))
     except OSError as error:
         return {}, [f"{path}: cannot be read: {error.strerror}"]
@@ -111,15 +111,3 @@ def _need_plain(text: str) -> None:
     text.encode()
     if "\\u0000" in text:
         raise ValueError("holds the character NUL")
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise positions.TwiceError(f"the field {next(n for n in names if names.count(n) > 1)!r} stands twice")
-    return data

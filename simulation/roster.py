@@ -137,6 +137,40 @@ def ended(model: LanguageModel, today: date) -> bool:
     )
 
 
+class Retired(NamedTuple):
+    """A model that its provider has switched off, and the casts that ask it. `variable`: its base URL may lead elsewhere."""
+
+    model: str
+    model_id: str
+    retires_on: date | None
+    casts: tuple[str, ...]
+    variable: str
+
+    @property
+    def said(self) -> str:
+        when = f" on {self.retires_on}" if self.retires_on else ""
+        return (
+            f"{self.model_id} was switched off{when}: it answers only where {self.variable} leads elsewhere "
+            f"(asked by {', '.join(self.casts)})."
+        )
+
+
+def find_retired(casts: Iterable[str], today: date | None = None) -> list[Retired]:
+    """Return the models of these casts that are switched off by now, by name. UnknownCastError for a cast that is none."""
+    asked: dict[str, list[str]] = {}
+    for cast in dict.fromkeys(casts):
+        for name in {player["model"] for player in players(_cast(cast)) if "model" in player}:
+            asked.setdefault(name, []).append(cast)
+    rows = LanguageModel.objects.filter(name__in=asked).order_by("name")
+    return [
+        Retired(
+            row.name, row.model_id, row.retires_on, tuple(asked[row.name]), PROVIDERS[row.provider].base_url_variable
+        )
+        for row in rows
+        if ended(row, today or timezone.localdate())
+    ]
+
+
 def _cast(name: str) -> dict[str, Any]:
     """The players of a cast as its data file has them."""
     if info := casting.CASTS.get(name):

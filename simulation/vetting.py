@@ -101,6 +101,15 @@ def problems(twin: Twin, answers: Answers) -> list[str]:
     return found
 
 
+def find_place(twin: Twin) -> str:
+    """Return the one place where the error of a twin stands before a person has looked: what its maker states, or else the
+    only place that differs; "" where that is not known."""
+    paths = [str(difference["path"]) for difference in twin.diff]
+    if twin.field in paths:
+        return twin.field
+    return paths[0] if len(paths) == 1 else ""
+
+
 def is_named_by_person(twin: Twin) -> bool:
     """Return whether a person names the kind of error: a model planted it, and no rule says what it broke."""
     return twin.perturbation != "none" and not twin.rule

@@ -11,22 +11,31 @@ from ratings.analyses.sections_raters import Seat, contested
 from ratings.analyses.tables import Json
 from ratings.models import ItemSource, Rating, Study
 from ratings.models.answers import FIRST
+from ratings.reference import CHOICES, PLANTED, UNPERTURBED, name_kind
 
 
 def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
-    """Of the whole study, whatever is read, since it is what raters met: planted_share, rated items with a planted error, None
-    where there is none; errors, rated items by error; arms, ratings by how items were shown. Of what is read all else;
+    """Of the whole study, whatever is read, since it is what raters met: planted_share, the planted of the rated items that are
+    planted or unperturbed, None where none is; references, rated items by reference ("not known" where nobody states one), and in words
+    where planted_share is not of all of them;
+    errors, rated items by error or what else is known; arms, ratings by how items were shown. Of what is read all else;
     contested: items that raters are not of one mind about."""
     counting = read.columns.counts
     given = Rating.objects.filter(
         assignment__item__study=study, assignment__rater__dropped=False, assignment__occasion=FIRST,
         assignment__released_at__isnull=True, assignment__surplus=False,
     )  # fmt: skip
-    errors = _errors(study, given)
-    wrong = errors.total() - errors["none"]
+    kinds = _count_kinds(study, given)
+    errors, references = Counter[str](), Counter[str]()
+    for (perturbation, reference), n in kinds.items():
+        errors[name_kind(perturbation, reference)] += n
+        references[reference] += n
+    planted = references[PLANTED]
     machines = study.machine_raters.order_by("pk").values_list("label", "name")
     return {
-        "planted_share": wrong / errors.total() if wrong else None,
+        "planted_share": planted / (planted + references[UNPERTURBED]) if planted else None,
+        "references": {name: references[one] for one, name in CHOICES if references[one]},
+        "references_said": _say_references(references),
         "errors": dict(sorted(errors.items())),
         "arms": _arms(given),
         "simulated": _simulated(read, seats),
@@ -38,10 +47,19 @@ def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
     }
 
 
-def _errors(study: Study, given: QuerySet[Rating]) -> Counter[str]:
-    """How many of the items with one of these ratings have which error."""
+def _count_kinds(study: Study, given: QuerySet[Rating]) -> Counter[tuple[str, str]]:
+    """Return how many of the items with one of these ratings have which perturbation and reference."""
     rated = ItemSource.objects.filter(Exists(given.filter(assignment__item=OuterRef("item"))), item__study=study)
-    return Counter(dict(rated.order_by().values_list("perturbation").annotate(n=Count("pk"))))
+    rows = rated.order_by().values_list("perturbation", "reference").annotate(n=Count("pk"))
+    return Counter({(perturbation, reference): n for perturbation, reference, n in rows})
+
+
+def _say_references(references: Counter[str]) -> str:
+    """Return "8 planted, 8 unperturbed, 8 not known"; "" where nothing was planted, and where a share says it all."""
+    others = references.keys() - {PLANTED, UNPERTURBED}
+    if not others or not references[PLANTED]:
+        return ""
+    return ", ".join(f"{references[one]:,} {name}" for one, name in CHOICES if references[one])
 
 
 def _arms(given: QuerySet[Rating]) -> dict[str, dict[str, float]]:

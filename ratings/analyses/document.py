@@ -28,7 +28,7 @@ from ratings.crossover import describe_cases, find_conditions, find_names
 from ratings.declared_models import find_declared_models
 from ratings.models import Study
 from ratings.stats import panel
-from ratings.stats.table import REFERENCES, UNKNOWN, Ratings
+from ratings.stats.table import NO_TRUTH, NOT_STATED, REFERENCES, Ratings
 
 MIN_OVERLAP = 20
 
@@ -101,8 +101,9 @@ def notes(study: Study, filters: Filters, ratings: Ratings) -> list[str]:
     found = []
     if filters:
         found.append(f"{filters.said} Everything here is of these ratings alone.")
-    found.append(f"Reference of every number on errors: {REFERENCES[ratings.reference_name]}.")
-    if missing := int((ratings.item_reference < 0).sum()) if ratings.reference_name != UNKNOWN else 0:
+    if ratings.reference_name != NO_TRUTH:  # a study of evidence shows no number on errors then
+        found.append(f"Reference of every number on errors: {REFERENCES[ratings.reference_name]}.")
+    if missing := int((ratings.item_reference < 0).sum()) if ratings.reference_name not in NOT_STATED else 0:
         found.append(
             f"{missing:,} of {len(ratings.items):,} items have no reference: they are in rates and agreement, and in no number on "
             "errors."

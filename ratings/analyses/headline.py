@@ -15,10 +15,20 @@ from ratings.paper_values import NOT_REPORTED, PaperValue, find_paper_value, loa
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
 from ratings.stats.nouns import counted
-from ratings.stats.table import DECLARED, MIXED, PLANTED, UNKNOWN, WITH_ERROR, WITHOUT_ERROR, Ratings
+from ratings.stats.proportions import NO_RATINGS
+from ratings.stats.table import (
+    DECLARED,
+    MIXED,
+    NOT_STATED,
+    PLANTED,
+    UNKNOWN,
+    WITH_ERROR,
+    WITHOUT_ERROR,
+    Ratings,
+    explain_missing,
+)
 from ratings.stopping import Stop
 
-NO_RATINGS = "there are no ratings"
 _PLAUSIBLE = {
     PLANTED: "Plausible, no planted error",
     DECLARED: "Plausible, declared right",
@@ -46,14 +56,25 @@ def five(
     is None where it would be of another model, or of several) or None, reason (why a number or an interval is missing)."""
     first = _collected(read, stop)
     if study.kind == TRANSITION:
-        return [
+        every = [
             first,
             _plausible(read, study.kind, declared),
             _caught(read),
             _agreement(study, results),
             _auc(read, results),
         ]
-    return [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
+    else:
+        every = [first, _sufficient(read), _agreement(study, results), *_beside_classifiers(read, tables)]
+    return [_tell_simulated(read, one) for one in every]
+
+
+def _tell_simulated(read: Reading, one: Json) -> Json:
+    """Add to the paper's number that ours are of simulated raters, where they are."""
+    simulated = read.columns.simulated[read.columns.judged]
+    if one["published"] is None or not simulated.any():
+        return one
+    ours = "Ours are of simulated raters." if simulated.all() else "Some of our raters are simulated."
+    return {**one, "published": {**one["published"], "said": f"{one['published']['said']} {ours}"}}
 
 
 def _entry(
@@ -110,7 +131,9 @@ def _published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Publi
 def _plausible(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> Json:
     own = read.table.where(read.table.reference == 1)
     paper = _published_rates(kind, [declared.get(own.sources[at]) for at in np.unique(own.source)])
-    return _share_of("plausible_unperturbed", _PLAUSIBLE[read.table.reference_name], own, _comparable(read, paper))
+    name = read.table.reference_name
+    missing = explain_missing(name, 1) if len(read.table) else NO_RATINGS
+    return _share_of("plausible_unperturbed", _PLAUSIBLE[name], own, _comparable(read, paper), missing)
 
 
 def _comparable(read: Reading, paper: Published | None) -> Published | None:
@@ -122,21 +145,40 @@ def _caught(read: Reading) -> Json:
     codes, names = read.table.factors["error"]
     mine = codes == names.index("subtle") if "subtle" in names else np.zeros(len(read.table), dtype=np.bool_)
     own = read.table.where(mine & (read.table.reference == 0))
-    return _share_of("subtle_caught", "Subtle errors caught", replace(own, verdict=1 - own.verdict), None)
+    found = replace(own, verdict=1 - own.verdict)
+    return _share_of("subtle_caught", "Subtle errors caught", found, None, _explain_none_subtle(read.table))
+
+
+def _explain_none_subtle(ratings: Ratings) -> str:
+    """Return why no rating is of a subtle planted error."""
+    if not len(ratings):
+        return NO_RATINGS
+    if ratings.reference_name == DECLARED:
+        return "no item states its perturbation: import a column `perturbation`"
+    return NOT_STATED.get(ratings.reference_name, "no subtle error was planted")
 
 
 def _sufficient(read: Reading) -> Json:
-    return _share_of("sufficient", "Called sufficient", read.table, None)
+    return _share_of("sufficient", "Called sufficient", read.table, None, NO_RATINGS)
 
 
-def _share_of(key: str, name: str, own: Ratings, paper: Published | None) -> Json:
-    """Of these ratings, the share with verdict 1, all sources together."""
+def _share_of(key: str, name: str, own: Ratings, paper: Published | None, missing: str) -> Json:
+    """Of these ratings, the share with verdict 1, all sources together. `missing`: why there are none, if there are none."""
     found: list[Estimate] = proportions.rates(own, by=None)
     main = found[0]
     sources = len(np.unique(own.source))
     pooled = f"; {sources:,} sources together" if sources > 1 else ""
     said = f"{main.n.get('yes', 0):,} of {counted(main.n['ratings'], 'rating')}, {counted(main.n['items'], 'item')}{pooled}"
-    return _entry(key, name, "share", main.value, said, interval=(main.low, main.high), paper=paper, reason=main.reason)
+    return _entry(
+        key,
+        name,
+        "share",
+        main.value,
+        said,
+        interval=(main.low, main.high),
+        paper=paper,
+        reason=main.reason if len(own) else missing,
+    )
 
 
 def _agreement(study: Study, results: Sequence[Estimate]) -> Json:

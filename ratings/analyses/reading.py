@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ratings.analyses.filters import Filters
-from ratings.models import Study
+from ratings.models import EVIDENCE, Study
 from ratings.reference import is_declared, name_kind, read_label
 from ratings.rows import RatingRow, rating_rows
-from ratings.stats.table import ALL, Bools, Floats, Ints, Ratings, Repeat, name_reference, natural
+from ratings.stats.table import ALL, NO_TRUTH, UNKNOWN, Bools, Floats, Ints, Ratings, Repeat, name_reference, natural
 
 
 class ItemFacts(NamedTuple):
@@ -94,7 +94,10 @@ class Reading:
 
 def read(study: Study, filters: Filters) -> Reading:
     """The ratings that the filters let through, with their sources. SealedError before the study is unblinded."""
-    return gather(filters.kept(rating_rows(study)))
+    found = gather(filters.kept(rating_rows(study)))
+    if study.kind == EVIDENCE and found.table.reference_name == UNKNOWN:
+        return replace(found, table=replace(found.table, reference_name=NO_TRUTH))
+    return found
 
 
 def gather(rows: Iterable[RatingRow]) -> Reading:

@@ -29,7 +29,7 @@ from ratings.stats.contrasts import (
     restrict,
 )
 from ratings.stats.differences import adjust_by_holm
-from ratings.stats.table import REFERENCES, UNKNOWN, Bools
+from ratings.stats.table import NOT_STATED, REFERENCES, Bools
 
 SOURCES, SIMULATORS, ERRORS = "sources", "simulators", "error types"
 EXPERIMENTS, ARMS, CONDITIONS = "experiments", "display arms", "conditions"
@@ -223,7 +223,7 @@ def arrange(rows: Iterable[Contrast], reference_name: str, more: Sequence[str] =
     notes = [
         "Each difference is the first less the second. Holm's p is adjusted for all contrasts of the same family and quantity."
     ]
-    if any(row.quantity != RATE for row in every) and reference_name != UNKNOWN:
+    if any(row.quantity != RATE for row in every) and reference_name not in NOT_STATED:
         notes.append(
             f"Reference of {CORRECT}, {SENSITIVITY}, {SPECIFICITY}, {AREA} and {D_PRIME}: {REFERENCES[reference_name]}."
         )

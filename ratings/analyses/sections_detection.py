@@ -93,11 +93,12 @@ def _reasons(hit: Estimate, d_prime: Estimate, area: Estimate) -> str:
 def find_localisation(read: Reading) -> list[Estimate]:
     """Return the shares of called errors whose mark hits the planted row: all, by source, by rater, by rater and source.
 
-    Nothing where no rater was asked for marks or no error was planted: the question does not arise.
+    Nothing where no judged rating was asked for marks or is of an error: the question does not arise.
     """
-    if all(arm.marks in ("", "off") for arm in read.arms) or not (read.reference == 0).any():
-        return []
     columns = read.columns
+    asked = np.array([arm.marks not in ("", "off") for arm in read.arms], dtype=np.bool_)
+    if not asked[columns.arm[columns.judged]].any() or not (read.reference[columns.judged] == 0).any():
+        return []
     called = np.flatnonzero(columns.judged & (columns.verdict == 0) & (read.reference == 0))
     marked = [
         Marked(

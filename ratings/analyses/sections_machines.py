@@ -13,7 +13,7 @@ from ratings.analyses.reading import ItemFacts, Reading
 from ratings.analyses.sections_detection import EVERYBODY, reference_note
 from ratings.analyses.tables import Cells, Json, table
 from ratings.models import EVIDENCE, TRANSITION, ItemSource, Study
-from ratings.paper_values import find_paper_value, find_published_fraction
+from ratings.paper_values import PaperValue, find_paper_value, find_published_fraction, pair_with_reasons
 from ratings.reference import WITHOUT_ERROR
 from ratings.stats import human_model, proportions
 from ratings.stats.estimates import LEVEL
@@ -22,6 +22,8 @@ from ratings.stats.table import Ints, Ratings
 AT_MOST = 12  # raters and machines in one matrix; with more, machines alone
 STORED_CHECKER = "WetBench checker"
 _Z = float(norm.ppf((1 + LEVEL) / 2))
+# What our raters are called where a number of the paper's people stands beside them.
+OURS = {"simulated": "simulated raters", "people and simulated": "people and simulated raters"}
 GENUINE, OTHER = "none", "other"  # planted errors: none; wrong without one, as imported items can be
 Verdicts = dict[str, int]
 Group = tuple[str, str]  # type and kind of error, "" for the whole type
@@ -114,7 +116,10 @@ def _human_model(read: Reading, every: Sequence[Machine], min_overlap: int, seed
     n = len(human_model.common_items(ratings, models))
     said = f"On the {n:,} items that two raters or more and every machine judged."
     people = _together(_who(read).values())
-    return table("human_model", [_standing(row, people) for row in rows], said)
+    published = _published_agreement(rows)
+    cells = [[*_standing(row, people), *paper] for row, paper in zip(rows, published, strict=True)]
+    notes = [f"Published values of people are beside {OURS[people]}."] if people != "people" else []
+    return table("human_model", cells, said, notes if any(row[0] is not None for row in published) else [])
 
 
 def _standing(row: human_model.Standing, people: str) -> Cells:
@@ -122,24 +127,27 @@ def _standing(row: human_model.Standing, people: str) -> Cells:
     return [
         row.who, people if row.kind == "people" else row.kind, row.agreement.value, row.agreement.low, row.agreement.high,
         row.kappa.value, row.kappa.low, row.kappa.high, row.difference.value, row.difference.low, row.difference.high,
-        n["items"], n["raters"], n["ratings"], row.kappa.reason, *_published_agreement(row, people),
+        n["items"], n["raters"], n["ratings"], row.kappa.reason,
     ]  # fmt: skip
 
 
-def _published_agreement(row: human_model.Standing, people: str) -> tuple[float | None, float | None]:
-    """Return the paper's agreement and kappa (Table 1) of this classifier, by its model's name, or of people."""
-    if row.kind == "people":
-        found = [find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human") for name in ("agreement", "kappa")]
-        found = found if people == "people" else [None, None]
-    elif row.kind == "classifier":
-        found = [
-            find_paper_value(f"human_model_{name}", EVIDENCE, model=row.who, role="evidence_classifier")
-            for name in ("agreement", "kappa")
-        ]
-    else:
-        found = [None, None]
-    agreement, kappa = (entry.value if entry else None for entry in found)
-    return agreement, kappa
+def _published_agreement(rows: Sequence[human_model.Standing]) -> list[tuple[float | None, float | None, str]]:
+    """Return the paper's agreement and kappa (Table 1) of each classifier, by its model's name, and of people.
+
+    With them the reason where there is none. Who the raters of this study are does not change what the paper has.
+    """
+    agreement, kappa = (
+        pair_with_reasons(_find_agreement(row, name) for row in rows) for name in ("agreement", "kappa")
+    )
+    return [(one, two, why or also) for (one, why), (two, also) in zip(agreement, kappa, strict=True)]
+
+
+def _find_agreement(row: human_model.Standing, name: str) -> PaperValue | None:
+    if row.who == human_model.PEOPLE:
+        return find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human")
+    if row.kind != "classifier":
+        return None
+    return find_paper_value(f"human_model_{name}", EVIDENCE, model=row.who, role="evidence_classifier")
 
 
 def _matrices(ratings: Ratings, every: Sequence[Machine]) -> dict[str, Json]:
@@ -163,7 +171,7 @@ def _fractions(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
         return
     main = proportions.rates(read.table, by=None)[0]
     together = _together(_who(read).values())
-    yield [EVERYBODY, together, main.value, main.n["yes"], main.n["ratings"], main.low, main.high, None]
+    rows: list[Cells] = [[EVERYBODY, together, main.value, main.n["yes"], main.n["ratings"], main.low, main.high]]
     models = {one.name: one.verdicts for one in every}
     kinds = {one.name: one.kind for one in every}
     if len(models) > 1:
@@ -171,7 +179,10 @@ def _fractions(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
         models |= {human_model.CONSENSUS: human_model.consensus({one.name: one.verdicts for one in every})}
     for one in human_model.fractions(models):
         kind = kinds.get(one.who, "ensemble")
-        yield [one.who, kind, one.share, one.k, one.n, one.low, one.high, find_published_fraction(one.who, kind)]
+        rows.append([one.who, kind, one.share, one.k, one.n, one.low, one.high])
+    names = [one.name for one in every]
+    published = pair_with_reasons(find_published_fraction(str(row[0]), str(row[1]), names) for row in rows)
+    yield from ([*row, *paper] for row, paper in zip(rows, published, strict=True))
 
 
 def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:

@@ -9,7 +9,9 @@ import numpy as np
 from ratings.analyses.reading import Reading
 from ratings.analyses.tables import Cells, Json, table
 from ratings.declared_models import DeclaredModel
-from ratings.paper_values import PaperValue, find_paper_value
+from ratings.models import TRANSITION
+from ratings.paper_values import PaperValue, find_paper_value, pair_with_reasons
+from ratings.reference import name_kind
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
 from ratings.stats.table import Ints, Ratings
@@ -47,26 +49,35 @@ def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> J
     found = _pairs_of(proportions.rates(read.table, by="source")) if len(read.table) else {}
     means = _weighted(read.table)
     cannot = read.columns.counts & (read.columns.verdict < 0)
-    rows, notes, kinds = [], [], errors(read)
-    for source in sorted(kinds):
+    rows, notes, planted, kinds = [], [], errors(read), _name_kinds(read, kind)
+    entries = [find_published_rate(kind, declared.get(source), planted[source]) for source in sorted(kinds)]
+    for source, published, paper in zip(sorted(kinds), entries, pair_with_reasons(entries), strict=True):
         n_cannot = int(np.sum(cannot & (read.source == source)))
-        published = find_published_rate(kind, declared.get(source), kinds[source])
-        paper = published.value if published else None
         notes += [f"{source}: {published.description}"] if published else []
         if source not in found:
             rows.append(
-                [source, kinds[source], 0, 0, 0, 0, *[None] * 7, n_cannot, paper, "nobody could judge its items"]
+                [source, kinds[source], 0, 0, 0, 0, *[None] * 7, n_cannot, *paper, "nobody could judge its items"]
             )
             continue
         main, wilson = found[source]
         by_item, by_rater = means[source]
-        rows.append([source, kinds[source], *_numbers(main, wilson), by_item, by_rater, n_cannot, paper, main.reason])
+        rows.append([source, kinds[source], *_numbers(main, wilson), by_item, by_rater, n_cannot, *paper, main.reason])
         if main.value is not None and max(abs(by_item - main.value), abs(by_rater - main.value)) > WIDE_APART:
             notes.append(
                 f"{source}: {main.value:.1%} by ratings, {by_item:.1%} by items and {by_rater:.1%} by raters; they differ "
                 "because some items or raters have more ratings than others."
             )
     return table("rates", rows, _rates_said(rows), notes)
+
+
+def _name_kinds(read: Reading, kind: str) -> dict[str, str]:
+    """Return what the items of each source name are, all kinds where one name has several; "" for records that state nothing."""
+    found: dict[str, set[str]] = {}
+    for fact in read.items:
+        own = found.setdefault(fact.source, set())
+        if kind == TRANSITION or fact.reference:
+            own.add(name_kind(fact.error, fact.reference))
+    return {source: ", ".join(sorted(own)) for source, own in found.items()}
 
 
 def _numbers(main: Estimate, wilson: Estimate) -> list[Any]:

@@ -28,7 +28,9 @@ _SOURCE = Column("Source", "who made the items, and the planted error", "text")
 
 COLUMNS: Mapping[str, Column] = {
     "source": _SOURCE,
-    "error": Column("Error", "the planted error: none, obvious or subtle", "text"),
+    "error": Column(
+        "Error", "the planted error: none, obvious or subtle; or declared right, declared wrong, not known", "text"
+    ),
     "group": Column("Group", "which part of the ratings the row is of", "text"),
     "k": Column("Yes", "ratings that say yes: plausible, or sufficient", "count"),
     "n": Column("Ratings", "ratings that count", "count"),
@@ -46,6 +48,7 @@ COLUMNS: Mapping[str, Column] = {
     "published_agreement": Column("Published agreement", "the paper's agreement for that model or for people", "share"),
     "published_kappa": Column("Published kappa", "the paper's kappa for that model or for people", "number"),
     "published": Column("Published", "the paper's value for that model and the same question", "share"),
+    "published_reason": Column("Why none is published", "why the paper has no value here", "text"),
     "reason": Column("Reason", "why a number or its interval is missing, or what to mind with it", "text"),
     "verdict": Column("Verdict", "1 yes (plausible, sufficient), 0 no", "flag"),
     "confidence": Column("Confidence", "1 to 5", "count"),
@@ -55,26 +58,26 @@ COLUMNS: Mapping[str, Column] = {
     "lower": Column("Lower quartile", "a quarter of the confidences are at or below it", "number"),
     "upper": Column("Upper quartile", "a quarter of the confidences are at or above it", "number"),
     "threshold": Column("Threshold", "signed ratings at or below it are called errors", "number"),
-    "false_alarm_rate": Column("False alarms", "share of unperturbed items called errors", "share"),
+    "false_alarm_rate": Column("False alarms", "share of items without an error called errors", "share"),
     "hit_rate": Column("Hits", "share of error items called errors", "share"),
     "n_error": Column("Error ratings", "ratings of error items", "count"),
-    "n_genuine": Column("Unperturbed ratings", "ratings of unperturbed items", "count"),
+    "n_genuine": Column("Ratings without an error", "ratings of items without an error", "count"),
     "who": Column("Who", "a rater, a machine, or all raters together", "text"),
     "hits": Column("Hits", "ratings of items with an error that say no", "count"),
     "misses": Column("Misses", "ratings of items with an error that say yes", "count"),
-    "false_alarms": Column("False alarms", "ratings of unperturbed items that say no", "count"),
-    "correct_rejections": Column("Correct rejections", "ratings of unperturbed items that say yes", "count"),
+    "false_alarms": Column("False alarms", "ratings of items without an error that say no", "count"),
+    "correct_rejections": Column("Correct rejections", "ratings of items without an error that say yes", "count"),
     "sensitivity": Column("Sensitivity", "share of ratings of items with an error that say no", "share"),
     "sensitivity_low": Column("Sensitivity low", _LOW, "share"),
     "sensitivity_high": Column("Sensitivity high", _HIGH, "share"),
-    "specificity": Column("Specificity", "share of ratings of unperturbed items that say yes", "share"),
+    "specificity": Column("Specificity", "share of ratings of items without an error that say yes", "share"),
     "d_prime": Column(
         "d'", "sensitivity in standard deviations, log-linear correction; of all raters the mean", "number"
     ),
     "d_prime_low": Column("d' low", _LOW, "number"),
     "d_prime_high": Column("d' high", _HIGH, "number"),
     "criterion": Column("Criterion c", "above 0: reluctant to call an error; of all raters the mean", "number"),
-    "auc": Column("AUC", "area of the signed rating: planted against unperturbed", "number"),
+    "auc": Column("AUC", "area of the signed rating: items with an error against those without", "number"),
     "auc_low": Column("AUC low", _LOW, "number"),
     "auc_high": Column("AUC high", _HIGH, "number"),
     "localised": Column("Located", "called errors with a mark on the planted row", "count"),
@@ -162,7 +165,7 @@ _CELLS = {
 FORMS: Mapping[str, Form] = {
     "rates": Form("Rates by source", (
         "source", "error", "k", "n", "items", "raters", "rate", "low", "high", "wilson_low", "wilson_high",
-        "item_weighted", "rater_weighted", "cannot_judge", "published", "reason",
+        "item_weighted", "rater_weighted", "cannot_judge", "published", "published_reason", "reason",
     )),
     "rates_by_experiment": Form("Rates by experiment", _GROUPED, {"group": COLUMNS["experiment"]}),
     "rates_by_action": Form("Rates by action", _GROUPED, {"group": COLUMNS["action"]}),
@@ -214,7 +217,7 @@ FORMS: Mapping[str, Form] = {
     "human_model": Form("Raters and machines", (
         "who", "kind", "agreement", "agreement_low", "agreement_high", "kappa", "kappa_low", "kappa_high", "difference",
         "difference_low", "difference_high", "items", "raters_used", "ratings", "reason",
-        "published_agreement", "published_kappa",
+        "published_agreement", "published_kappa", "published_reason",
     )),
     "agreement_matrix": Form("Agreement of machines with each other", ("row", "col", "value", "n", "base"), _CELLS),
     "conditional_matrix": Form("If one says yes, how often the other does", ("row", "col", "value", "n", "base"), {
@@ -222,17 +225,19 @@ FORMS: Mapping[str, Form] = {
         "n": Column("Items", "items both judged", "count"),
         "base": Column("Base", "of these, items that the row says yes to", "count"),
     }),
-    "fractions": Form("How often each says yes", ("who", "kind", "share", "k", "n", "low", "high", "published"), {
+    "fractions": Form("How often each says yes", (
+        "who", "kind", "share", "k", "n", "low", "high", "published", "published_reason",
+    ), {
         "share": Column("Share", "of the items judged, those it says yes to", "share"),
         "n": Column("Judged", "items, or ratings, that it judged", "count"),
     }),
     "misses": Form("What is caught and what is missed", (
         "who", "kind", "error", "error_kind", "caught", "n", "recall", "low", "high", "reference_name",
     ), {
-        "error": Column("Error", "the planted error; none: unperturbed items, where what is called is a false alarm", "text"),
+        "error": Column("Error", "the error: planted, or other where only a truth is declared; none: items without one, where what is called is a false alarm", "text"),
         "caught": Column("Called", "ratings, or items, called an error", "count"),
         "n": Column("of", "ratings, or items, judged", "count"),
-        "recall": Column("Share", "of errors caught; of unperturbed items, of false alarms", "share"),
+        "recall": Column("Share", "of errors caught; of items without one, of false alarms", "share"),
     }),
     "contrasts": Form("Contrasts", (
         "family", "first", "second", "quantity", "first_value", "second_value", "difference", "low", "high", "p", "p_holm",

@@ -14,6 +14,7 @@ from ratings.api.cursors import Window
 from ratings.api.studies import own_study
 from ratings.models import Item, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
+from ratings.reference import show_perturbation
 
 router = Router(tags=["items"])
 SCOPES = ("items:blinded", "items:unblinded")
@@ -94,7 +95,7 @@ def _source(
     target: list[str], verdicts: dict[str, bool], key: str | None,
 ) -> Any:  # fmt: skip
     return forms.Source(
-        pair=str(pair), source=label, perturbation=perturbation, error_kind=kind or None, reference=reference or None, truth=truth,
+        pair=str(pair), source=label, perturbation=show_perturbation(perturbation, reference), error_kind=kind or None, reference=reference or None, truth=truth,
         experiment=experiment or None, action=action or None, target=target or None, classifiers=verdicts or None,
         imported_id=key,
     )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ratings.analyses.tables import records
 from ratings.naming import letters
+from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR
 
 Json = Mapping[str, Any]
 Record = Mapping[str, Any]
@@ -100,8 +101,8 @@ _SAYS: Mapping[str, str] = {
     ),
     "agreement": "Agreement between raters, by source and over all sources together, with 95% intervals.",
     "detection": (
-        "Detection of planted errors, all raters together: 95% intervals in brackets; AUC of the signed rating, "
-        "planted against unperturbed, mean over raters."
+        "Detection of errors, all raters together: 95% intervals in brackets; AUC of the signed rating, {with_error} against "
+        "{without}, mean over raters."
     ),
     "table1": (
         "Agreement of raters with each other and of machines with raters, means over raters, with 95% intervals; the "
@@ -119,9 +120,11 @@ def _written(name: str, made: Json) -> str:
 
 def _caption(name: str, made: Json) -> str:
     about, data = made["subject"], made["data"]
+    reference = made["reference"]["name"]
+    says = _SAYS[name].format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
     simulated = made["composition"]["simulated"]["said"]
     parts = [
-        f"{about['name']}{'' if about['name'].endswith(('.', '?', '!')) else '.'}", _SAYS[name], f"{data['ratings']:,} ratings of {data['items']:,} items by {data['raters']} raters.",
+        f"{about['name']}{'' if about['name'].endswith(('.', '?', '!')) else '.'}", says, f"{data['ratings']:,} ratings of {data['items']:,} items by {data['raters']} raters.",
         simulated, "" if made["interim"]["met"] else f"Interim: {made['interim']['said']}",
     ]  # fmt: skip
     return " ".join(filter(None, parts))

@@ -10,6 +10,7 @@ from ratings.archive.people import ELSEWHERE, WHO
 from ratings.choices import WORDS
 from ratings.models import TRANSITION, Study
 from ratings.stats.estimates import METHODS
+from ratings.stats.table import NO_TRUTH
 
 Json = Mapping[str, Any]
 
@@ -43,7 +44,9 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
     imported = f"{design.imported_items:,} were imported" if design.imported_items else ""
     wanted = _listed([part for part in (f"the protocol asks for {asked}" if asked else "", imported) if part])
     yield f"There were {_many(design.items, 'item')}{'; ' if wanted else ''}{wanted}."
-    if made and (share := made["composition"]["planted_share"]) is not None:
+    if made and (counts := made["composition"]["references_said"]):
+        yield f"By what was done to them or declared, the rated items are: {counts}."
+    elif made and (share := made["composition"]["planted_share"]) is not None:
         yield f"An error was planted in {share:.1%} of the items that were rated."
     elif design.protocol.prevalence:
         yield f"By the protocol an error is planted in {design.protocol.prevalence:.1%} of the items from the pool."
@@ -51,7 +54,7 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
         yield f"Planted errors were checked by: {_lower(WORDS['vetting'][design.protocol.vetting].name)}."
     if accepted_unread.says_unread(study):
         yield f"Errors that a model planted were {accepted_unread.SAID}."
-    if made:
+    if made and made["reference"]["name"] != NO_TRUTH:
         yield f"Every number on errors has this reference: {made['reference']['description']}."
 
 

@@ -12,6 +12,7 @@ from ratings.archive import fields, people
 from ratings.archive.entries import Entry, table
 from ratings.archive.fields import Field
 from ratings.models import Item, MachineRating, Rating, Study
+from ratings.reference import show_perturbation
 from ratings.rows import BlindRow, RatingRow, SealedError, blind_rows, rating_rows
 
 _CHUNK = 500
@@ -116,7 +117,8 @@ def _wide_rows(study: Study, blinded: bool, labels: Sequence[str]) -> Iterator[l
 def _sealed(row: BlindRow) -> tuple[Any, ...]:
     if not isinstance(row, RatingRow):
         return (None,) * 7
-    return row.pair, row.source, row.perturbation, row.reference, row.truth, row.experiment, row.action
+    perturbation = show_perturbation(row.perturbation, row.reference)
+    return row.pair, row.source, perturbation, row.reference, row.truth, row.experiment, row.action
 
 
 def _versions(study: Study, blinded: bool) -> Entry:
@@ -152,13 +154,14 @@ def _item_rows(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
         return
     columns = (
         "pk", "code", "source__pair", "source__label", "source__perturbation", "source__twin__kind", "source__reference",
-        "source__truth",
-        "source__experiment", "source__action", "source__target", "source__verdicts", "source__imported__key",
-        "payload_sha256",
+        "source__truth", "source__experiment", "source__action", "source__target", "source__verdicts",
+        "source__imported__key", "payload_sha256",
     )  # fmt: skip
-    for pk, *before, target, verdicts, key, digest in found.values_list(*columns).iterator(chunk_size=_CHUNK):
+    for row in found.values_list(*columns).iterator(chunk_size=_CHUNK):
+        pk, code, pair, label, perturbation, kind, reference, *after, target, verdicts, key, digest = row
         said = json.dumps(verdicts, sort_keys=True, ensure_ascii=False) if verdicts else None
-        yield (*before, target or None, said, key, digest, *counts.get(pk, (0, 0)))
+        what = pair, label, show_perturbation(perturbation, reference), kind, reference
+        yield (code, *what, *after, target or None, said, key, digest, *counts.get(pk, (0, 0)))
 
 
 def _counts(study: Study, blinded: bool) -> dict[int, tuple[int, int]]:

@@ -10,7 +10,16 @@ from ratings.analyses.tables import Column, Form
 from ratings.benchmarks import FORM, RESAMPLES, SEED
 from ratings.benchmarks.reading import Reading
 from ratings.models import Benchmark
-from ratings.paper_values import NOT_REPORTED, find_paper_value, find_published_fraction
+from ratings.paper_values import (
+    ENSEMBLES,
+    NOT_REPORTED,
+    PaperValue,
+    each_value,
+    find_ensemble,
+    find_paper_value,
+    find_published_fraction,
+    pair_with_reasons,
+)
 from ratings.stats import human_model
 from ratings.stats.estimates import Estimate
 from ratings.stats.human_model import Cell
@@ -29,6 +38,7 @@ _TASKS = Column("Experiments", "experiments the agent played", "count")
 _LOW = Column("Low", "lower end of the 95% interval, new experiments", "share")
 _HIGH = Column("High", "upper end of the 95% interval, new experiments", "share")
 _REASON = Column("Reason", "why a number or its interval is missing", "text")
+_WHY_UNPUBLISHED = tables.COLUMNS["published_reason"]
 _CELLS = {
     "row": Column("Of", "a classifier", "text"),
     "col": Column("With", "another classifier", "text"),
@@ -54,6 +64,7 @@ FORMS: Mapping[str, Form] = {
         "attempts": Column("Attempts", "attempts at them; what failed for no fault of the agent is none", "count"),
         "reason": _REASON,
         "published": Column("Published", "the paper's pass@k for the declared model of the agent", "share"),
+        "published_reason": _WHY_UNPUBLISHED,
     }),
     "comparisons": _form("Agents compared on the same experiments", {
         "first": Column("First", "an agent", "text"),
@@ -99,7 +110,9 @@ FORMS: Mapping[str, Form] = {
         "n": Column("Judged", "records judged", "count"),
         "low": Column("Low", "lower end of the 95% Wilson interval", "share"),
         "high": Column("High", "upper end of the 95% Wilson interval", "share"),
-        "published": Column("Published", "the paper's share for the declared model of the classifier", "share"),
+        "models": Column("Of", "the classifiers of an ensemble", "text"),
+        "published": Column("Published", "the paper's share for the same classifier, or an ensemble of the same ones", "share"),
+        "published_reason": _WHY_UNPUBLISHED,
     }),
     "agreement_matrix": _form("Agreement of classifiers", _CELLS),
     "conditional_matrix": _form("If one says sufficient, how often the other does", {
@@ -118,7 +131,7 @@ def make(benchmark: Benchmark, found: Reading, *, seed: int = SEED, resamples: i
     compared = _compared(found, seed, resamples)
     panel = _verdicts(found) if len(found.verdicts) > 1 else {}
     rows: dict[str, Rows] = {
-        "pass_at_k": [(*_pass_row(one), _published(found, one)) for one in passes],
+        "pass_at_k": _pass_rows(found, passes),
         "comparisons": _comparison_rows(compared),
         "tasks": [
             (task.task, agent, task.n, task.successes) for agent in found.agents for task in found.attempts(agent)
@@ -146,7 +159,9 @@ def make(benchmark: Benchmark, found: Reading, *, seed: int = SEED, resamples: i
             "missing_verdicts": sum(found.missing.values()),
         },
         "results": [one.to_json() for one in (*passes, *compared)],
-        "tables": {name: tables.made(FORMS[name], own) for name, own in rows.items()},
+        "tables": {
+            name: tables.made(FORMS[name], own, notes=_published_ranges(name, panel)) for name, own in rows.items()
+        },
         "notes": _notes(found, passes, seed, resamples),
     }
 
@@ -156,11 +171,15 @@ def _pass_row(one: Estimate) -> tuple[Any, ...]:
     return args["agent"], args["k"], one.value, one.low, one.high, n["tasks"], n["attempts"], one.reason
 
 
-def _published(found: Reading, one: Estimate) -> float | None:
-    """Return the paper's pass@k for the agent's declared model, or None."""
+def _pass_rows(found: Reading, passes: Sequence[Estimate]) -> list[tuple[Any, ...]]:
+    published = pair_with_reasons(_find_published(found, one) for one in passes)
+    return [(*_pass_row(one), *paper) for one, paper in zip(passes, published, strict=True)]
+
+
+def _find_published(found: Reading, one: Estimate) -> PaperValue | None:
+    """Return the paper's entry of pass@k for the agent's declared model, or None."""
     model = found.models.get(one.args["agent"])
-    entry = find_paper_value("pass_at_k", "benchmark", model=model, role="agent", k=one.args["k"]) if model else None
-    return entry.value if entry else None
+    return find_paper_value("pass_at_k", "benchmark", model=model, role="agent", k=one.args["k"]) if model else None
 
 
 def _compared(found: Reading, seed: int, resamples: int) -> list[Estimate]:
@@ -217,30 +236,37 @@ def _verdicts(found: Reading) -> dict[str, dict[str, int]]:
 
 
 def _fractions(found: Reading) -> list[tuple[Any, ...]]:
+    """Each classifier; what most of them and all of them say; the same of those alone that the paper's ensembles are of."""
     models = _verdicts(found)
-    rows = [
-        (
-            one.who,
-            "classifier",
-            one.share,
-            one.k,
-            one.n,
-            one.low,
-            one.high,
-            find_published_fraction(one.who, "classifier"),
-        )
-        for one in human_model.fractions(models)
-    ]
-    if len(models) < 2:
-        return rows
-    together = {
-        human_model.MAJORITY: human_model.majority(models).verdicts,
-        human_model.CONSENSUS: human_model.consensus(models),
-    }
-    return rows + [
-        (one.who, "ensemble", one.share, one.k, one.n, one.low, one.high, find_published_fraction(one.who, "ensemble"))
-        for one in human_model.fractions(together)
-    ]
+    rows = [(*_share_row(one, "classifier"), "") for one in human_model.fractions(models)]
+    if len(models) > 1:
+        rows += _ensembles(models, human_model.MAJORITY, human_model.CONSENSUS)
+        panels = {tuple(entry.models or ()) for who in ENSEMBLES if (entry := find_ensemble(who))}
+        for panel in sorted(panels):
+            if set(panel) < set(models):
+                rows += _ensembles({name: models[name] for name in sorted(panel)}, *ENSEMBLES.values())
+    named = {told: who for who, told in ENSEMBLES.items()}
+    published = pair_with_reasons(
+        find_published_fraction(named.get(row[0], row[0]), row[1], [name for name in row[-1].split(", ") if name])
+        for row in rows
+    )
+    return [(*row, *paper) for row, paper in zip(rows, published, strict=True)]
+
+
+def _ensembles(models: Mapping[str, Mapping[str, int]], majority: str, consensus: str) -> list[tuple[Any, ...]]:
+    together = {majority: human_model.majority(models).verdicts, consensus: human_model.consensus(models)}
+    return [(*_share_row(one, "ensemble"), ", ".join(models)) for one in human_model.fractions(together)]
+
+
+def _share_row(one: human_model.Fraction, kind: str) -> tuple[Any, ...]:
+    return one.who, kind, one.share, one.k, one.n, one.low, one.high
+
+
+def _published_ranges(name: str, models: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Return what the paper prints of a matrix, where all the classifiers that it is over judged here too."""
+    quantity = {"agreement_matrix": "model_agreement", "conditional_matrix": "conditional_agreement"}.get(name)
+    entries = each_value(lambda entry: entry.quantity == quantity and set(entry.models or ()) <= set(models))
+    return [f"{entry.description[:-1]}, over {', '.join(entry.models or ())}." for entry in entries]
 
 
 def _cell_row(cell: Cell) -> tuple[Any, ...]:
@@ -258,7 +284,7 @@ def _notes(found: Reading, passes: Sequence[Estimate], seed: int, resamples: int
         "few experiments by one rule: p is below .05 where, and only where, the 95% interval leaves 0 out.",
         "How often classifiers say sufficient has Wilson's interval, which takes the records as independent.",
     ]
-    if any(_published(found, one) is not None for one in passes):
+    if any(_find_published(found, one) is not None for one in passes):
         notes.append(f"Published values are the paper's for the declared model of the agent ({NOT_REPORTED}).")
     if out := sum(not one.attempt for one in found.episodes):
         notes.append(f"{out} episodes failed through no doing of the agent: they are no attempts, and count below.")

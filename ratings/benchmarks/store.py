@@ -32,6 +32,21 @@ def look(benchmark: Benchmark, by: User | None = None) -> Look:
     return Look(None, jobs.request(KIND, _params(benchmark), subject=subject(benchmark), by=by))
 
 
+def find_newest(benchmark: Benchmark) -> Analysis | None:
+    """Return the newest stored result, of whatever state (its `key` tells), or None. Computes nothing."""
+    return Analysis.objects.filter(benchmark=benchmark).order_by("-made_at", "-pk").first()
+
+
+def explain_stale(benchmark: Benchmark, analysis: Analysis) -> str:
+    """Return what changed since this result was computed, "" where it is of the benchmark as it is now."""
+    if analysis.key == key_of(benchmark):
+        return ""
+    if analysis.version != FORM:
+        return "it was computed by an earlier version of WetBench"
+    before, now = analysis.document["data"]["missing_verdicts"], sum(count_missing(benchmark).values())
+    return f"then {before:,} verdicts of the panel were missing, now {now:,} are"
+
+
 def subject(benchmark: Benchmark) -> str:
     return f"benchmark/{benchmark.code}"
 

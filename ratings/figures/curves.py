@@ -46,7 +46,7 @@ def _areas(document: Document) -> dict[str, Line]:
 
 
 def _area_said(line: Line | None, points: Sequence[Line]) -> str:
-    n = f"{count(points[0], 'n_error')} planted and {count(points[0], 'n_genuine')} unperturbed ratings"
+    n = f"{count(points[0], 'n_error')} ratings with an error and {count(points[0], 'n_genuine')} without"
     if line is None or number(line, "auc") is None:
         return n
     low, high = number(line, "auc_low"), number(line, "auc_high")
@@ -99,7 +99,7 @@ def say_roc(document: Document) -> str:
         + _area_said(found.get(source), [line for line in lines if text(line, "source") == source])
         for source in tables.first_seen(lines, "source")
     ]
-    return f"Planted against unperturbed steps: {listed(parts)}."
+    return f"Outcomes with an error against those without: {listed(parts)}."
 
 
 def drift_known(document: Document) -> bool:

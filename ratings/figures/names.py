@@ -39,7 +39,7 @@ def _where(there: Callable[[Document], bool], said: str) -> Extra:
 
 
 def _has_errors(document: Document) -> bool:
-    return any(tables.text(line, "error") not in ("", "none") for line in tables.rows(document, "rates"))
+    return any(tables.text(line, "error") in tables.PLANTED for line in tables.rows(document, "rates"))
 
 
 def _has_published_passes(document: Document) -> bool:
@@ -65,6 +65,11 @@ def _has_machines(document: Document) -> bool:
 
 def _has_correct(document: Document) -> bool:
     return any(tables.number(line, "correct_share") is not None for line in tables.rows(document, "drift"))
+
+
+def _published_range(name: str) -> Extra:
+    """What the paper prints of a matrix, as the table's notes have it."""
+    return lambda document: " ".join(note for note in tables.notes(document, name) if note.startswith("Published"))
 
 
 _PACE = "Pace from first to last item"  # where no truth is known
@@ -99,7 +104,7 @@ _ALL = (
     ),
     Named(
         "roc",
-        "Planted against unperturbed steps (ROC)",
+        "Outcomes with an error against those without (ROC)",
         "roc",
         _STUDY,
         "A point for each level of the signed rating; the error is the signal. Dashed: chance. Curves "
@@ -171,6 +176,7 @@ _ALL = (
         "agreement_matrix",
         _BOTH,
         "Percent of the items that both judged with the same verdict.",
+        (_published_range("agreement_matrix"),),
     ),
     Named(
         "conditional_matrix",
@@ -178,6 +184,7 @@ _ALL = (
         "conditional_matrix",
         _BOTH,
         "Of the items that the row says yes to, the percentage that the column says yes to.",
+        (_published_range("conditional_matrix"),),
     ),
     Named(
         "fractions",

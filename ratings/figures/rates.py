@@ -100,7 +100,7 @@ def _joined(line: Line, one: bool, name: str) -> str:
 
 
 def _tone(line: Line) -> str:
-    return "blue" if text(line, "error") in ("", "none") else "orange"
+    return "orange" if text(line, "error") in tables.PLANTED else "blue"
 
 
 def _row(line: Line, label: str, tone: str, yes: str) -> Row:

@@ -11,6 +11,7 @@ Line = Mapping[str, object]
 
 
 # Kinds of those in a table who are no raters.
+PLANTED = ("obvious", "subtle")  # in the column `error`; other words say that nothing was planted, or that nobody knows
 MACHINES = ("machine", "classifier", "checker", "ensemble")
 
 

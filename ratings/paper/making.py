@@ -219,7 +219,7 @@ class Maker:
             own = self.plan.simulated_raters
             simulated.simulate_raters(
                 study, plan.raters, own.sensitivity_obvious, own.sensitivity_subtle, own.specificity,
-                agreement=own.agreement, seed=self.plan.seed,
+                agreement=own.agreement, located=own.located, seed=self.plan.seed,
             )  # fmt: skip
         studies.close_and_unblind(study, by=admin)
         study.refresh_from_db()

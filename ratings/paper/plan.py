@@ -28,7 +28,8 @@ class StudyPlan(BaseModel):
 
 
 class RaterPlan(BaseModel):
-    """How the simulated raters answer: shares called rightly, and how often they follow the classifier."""
+    """How the simulated raters answer: shares called rightly, how often they follow the classifier, and the share of called
+    errors whose row they mark, where rows can be marked."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -36,6 +37,7 @@ class RaterPlan(BaseModel):
     sensitivity_subtle: float = Field(gt=0, lt=1)
     specificity: float = Field(gt=0, lt=1)
     agreement: float = Field(gt=0, lt=1)
+    located: float = Field(default=0.8, gt=0, lt=1)
 
 
 class Plan(BaseModel):

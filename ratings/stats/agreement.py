@@ -42,7 +42,8 @@ ONE_ANSWER = "0/0: both gave one and the same answer throughout"
 def pairs(table: Ratings, min_overlap: int = MIN_OVERLAP) -> list[Estimate]:
     """percent_agreement and cohen_kappa of every pair of raters, over all sources.
 
-    Pairs with fewer than `min_overlap` items in common have their values, and no interval. Where more than MOST_APART have
+    Pairs with fewer than `min_overlap` items in common have their values, no interval, and a reason that starts with
+    FEW_ITEMS. Where more than MOST_APART have
     none in common they are not listed: one row counts them.
     """
     found = pairs_of(table)
@@ -68,7 +69,8 @@ def _all_apart(pairs: int) -> list[Estimate]:
 def _pair(found: Pairs, at: int, args: Mapping[str, Any], min_overlap: int) -> list[Estimate]:
     common = int(found.n[at])
     n = {"items": common, "raters": 2, "ratings": 2 * common}
-    short = f"{counted(common, 'item')} in common, fewer than {min_overlap}" if common < min_overlap else ""
+    few = f"{FEW_ITEMS}: {counted(common, 'item')} in common, fewer than {min_overlap}"
+    short = few if common < min_overlap else ""
     agreement, kappa = float(found.agreement[at]), float(found.kappa[at])
     interval = None if short else wilson(agreement, common, QUANTILE)
     observed = estimate("percent_agreement", agreement, n, args=args, interval=interval, method="wilson", reason=short)

@@ -16,7 +16,7 @@ from ratings.stats import delong, mrmc
 from ratings.stats.estimates import Estimate, estimate, generator
 from ratings.stats.intervals import LEAST_RATERS
 from ratings.stats.resampling import NOT_RESAMPLED, Resampled, percentile, rater_weights, weight_chunks, widening
-from ratings.stats.table import Floats, Ints, Ratings
+from ratings.stats.table import Floats, Ints, Ratings, explain_missing
 
 CONFIDENCE_CORRECT = "auc_confidence_correct"
 UNSIGNED_TRUTH = "auc_unsigned_truth"
@@ -124,7 +124,7 @@ def _judged(table: Ratings) -> tuple[Ratings, Mapping[str, int]]:
 def _why(table: Ratings, own: Ratings) -> str:
     """Why there is no area of confidence against correctness; "" if there is one."""
     if not (table.reference >= 0).any():
-        return "no rating has a known reference"
+        return explain_missing(table.reference_name, -1)
     if not len(own):
         return "no rating with a known reference has a confidence"
     if own.correct.all():

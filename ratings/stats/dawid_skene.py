@@ -92,7 +92,7 @@ def of_table(table: Ratings, *, seed: int = 0, restarts: int = RESTARTS) -> Fit:
 def estimates(table: Ratings, *, seed: int = 0) -> list[Estimate]:
     """Prevalence of each class, and of each rater the probability of each answer to each true class; labelled estimates.
 
-    Undefined, with the reason, where a truth is known (then nothing needs guessing) or there are fewer than three raters.
+    Undefined, with the reason, where a reference is known (then nothing needs guessing) or there are fewer than three raters.
     """
     if np.any(table.reference >= 0):
         return [_none(table, "items have a known reference; nothing needs estimating")]

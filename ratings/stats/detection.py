@@ -16,7 +16,7 @@ from ratings.stats.estimates import Estimate, estimate
 from ratings.stats.mrmc import ANYWHERE, Column
 from ratings.stats.quantiles import find_normal_quantile
 from ratings.stats.resampling import around
-from ratings.stats.table import Ratings
+from ratings.stats.table import Ratings, explain_missing
 
 SENSITIVITY, SPECIFICITY = "sensitivity", "specificity"
 D_PRIME, CRITERION = "dprime", "criterion_c"
@@ -45,12 +45,11 @@ class Outcomes(NamedTuple):
     def counts(self) -> dict[str, int]:
         return self._asdict()
 
-    @property
-    def reason(self) -> str:
-        """Why there is no d'; "" if there is one."""
+    def explain(self, reference_name: str) -> str:
+        """Return why there is no d'; "" if there is one."""
         if not self.hits + self.misses:
-            return "no rating is of an item with a planted error"
-        return "" if self.false_alarms + self.correct_rejections else "no rating is of an unperturbed item"
+            return explain_missing(reference_name, 0)
+        return "" if self.false_alarms + self.correct_rejections else explain_missing(reference_name, 1)
 
 
 def outcomes(table: Ratings) -> Outcomes:
@@ -98,6 +97,8 @@ def panel(table: Ratings, seed: int, resamples: int) -> list[Estimate]:
     rows = auc.panel(table, seed, resamples) + detection(table)
     for source in (None, *table.error_sources):
         rows += mrmc.mean_auc(table, source)
+    if not len(table):
+        rows = [row._replace(reason=proportions.NO_RATINGS) for row in rows]
     return [row._replace(reference=table.reference_name) for row in rows]
 
 
@@ -122,8 +123,8 @@ def _of_all(own: Ratings, args: Mapping[str, str], deff: float) -> Iterator[Esti
     found = outcomes(own)
     n = {**own.n, **found.counts}
     for stat, value in ((D_PRIME, d_prime), (CRITERION, criterion)):
-        if found.reason:
-            yield estimate(stat, None, n, args=args, reason=_why(own, found))
+        if reason := _why(own, found):
+            yield estimate(stat, None, n, args=args, reason=reason)
         else:
             pooled = value(found.hit_rate, found.false_alarm_rate)
             yield estimate(stat, pooled, n, args=args, reason=auc.POOLED)
@@ -136,7 +137,7 @@ def _mean(own: Ratings, found: Outcomes, stat: str, args: Mapping[str, str]) -> 
     each, dropped = columns(own, stat)
     n = {**own.n, **found.counts, "raters_used": len(each), "raters_dropped": dropped}
     mean_args = {**args, **auc.OVER_RATERS}
-    nothing = _why(own, found) or "no rater has rated both unperturbed and planted items"
+    nothing = _why(own, found) or mrmc.explain_no_rater(own.reference_name)
     if len(each) != 1:
         row = next(mrmc.mean_of(stat, each, n, mean_args, within=ANYWHERE, nothing=nothing))
         return _withheld(row, found, each)
@@ -174,8 +175,8 @@ def _of_rater(own: Ratings, args: Mapping[str, str]) -> Iterator[Estimate]:
     found = outcomes(own)
     n = {**own.n, **found.counts}
     for stat, value in ((D_PRIME, d_prime), (CRITERION, criterion)):
-        if found.reason:
-            yield estimate(stat, None, n, args=args, reason=_why(own, found))
+        if reason := _why(own, found):
+            yield estimate(stat, None, n, args=args, reason=reason)
             continue
         own_value = value(found.hit_rate, found.false_alarm_rate)
         interval = _interval(stat, found, own_value)
@@ -202,19 +203,17 @@ def _variance(found: Outcomes) -> float:
 
 
 def _shares(own: Ratings, args: Mapping[str, str], deff: float = 1.0) -> Iterator[Estimate]:
-    yield _share(
-        SENSITIVITY, own.where(own.reference == 0), 0, args, deff, "no rating is of an item with a planted error"
-    )
+    yield _share(SENSITIVITY, own.where(own.reference == 0), 0, args, deff)
     if "source" not in args:
-        yield _share(SPECIFICITY, own.where(own.reference == 1), 1, args, deff, "no rating is of an unperturbed item")
+        yield _share(SPECIFICITY, own.where(own.reference == 1), 1, args, deff)
 
 
-def _share(stat: str, own: Ratings, verdict: int, args: Mapping[str, str], deff: float, empty: str) -> Estimate:
-    """Share of this verdict, with the cluster interval of proportions.clustered; all alike: with this design effect."""
+def _share(stat: str, own: Ratings, verdict: int, args: Mapping[str, str], deff: float) -> Estimate:
+    """Share of this verdict, which is right of these items, with the cluster interval of proportions.clustered; all alike: with this design effect."""
     answers = (own.verdict == verdict).astype(np.float64)
     n = {**own.n, "k": int(answers.sum())}
     if not len(own):
-        return estimate(stat, None, n, args=args, reason=empty)
+        return estimate(stat, None, n, args=args, reason=explain_missing(own.reference_name, verdict))
     found = proportions.clustered(answers, own.item, own.rater, deff=deff)
     reason = found.reason or (_alike(deff) if np.isnan(found.deff) else "")
     return estimate(stat, answers.mean(), n, args=args, interval=found.interval, method=found.method, reason=reason)
@@ -226,7 +225,7 @@ def _alike(deff: float) -> str:
 
 
 def _why(own: Ratings, found: Outcomes) -> str:
-    return found.reason if len(own) else "no rating has a known reference"
+    return found.explain(own.reference_name) if len(own) else explain_missing(own.reference_name, -1)
 
 
 def columns(own: Ratings, stat: str) -> tuple[list[Column], int]:
@@ -236,7 +235,7 @@ def columns(own: Ratings, stat: str) -> tuple[list[Column], int]:
     for at in np.unique(own.rater):
         theirs = own.where(own.rater == at)
         counts = outcomes(theirs)
-        if counts.reason:
+        if counts.explain(own.reference_name):
             dropped += 1
             continue
         rates = (counts.hit_rate, counts.false_alarm_rate)

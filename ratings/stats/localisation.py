@@ -27,8 +27,8 @@ class Marked(NamedTuple):
 
 def localisation(rows: Iterable[Marked]) -> list[Estimate]:
     """Share of localised among the called errors that can tell: of all, of each source, each rater, each rater and
-    source."""
-    given = list(rows)
+    source. The order of the rows changes no number."""
+    given = sorted(rows, key=lambda row: (row.item, natural(row.rater)))
     sources = sorted({row.source for row in given})
     raters = sorted({row.rater for row in given}, key=natural)
     found = [_share(given, {})]

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ratings.stats.localisation import Marked
 from ratings.stats.long_lines import EndError, File, Line, Problem, Reading, UnreadableError, shown
 from ratings.stats.table import ALL, Ratings, Repeat, Row, build, natural
 from ratings.stats.wordings import NO, WHOLE, YES, normal, wording
@@ -22,12 +23,14 @@ _BINARY = {**dict.fromkeys(YES, 1), **dict.fromkeys(NO, 0)}
 
 
 class LongTable(NamedTuple):
-    """What a file holds. `left_out`: rows in no number, by reason. `notes`: what else the reader should be told."""
+    """What a file holds. `left_out`: rows in no number, by reason. `notes`: what else the reader should be told. `marked`:
+    the errors that were called, None where raters were asked for no marks or no error was rated."""
 
     table: Ratings
     repeats: tuple[Repeat, ...]
     left_out: Mapping[str, int]
     notes: tuple[str, ...]
+    marked: tuple[Marked, ...] | None = None
 
 
 def read(
@@ -61,6 +64,7 @@ def read(
     if not own and not problems:
         problems.append(_nothing(file))
     references, wrong = _references(own, file) if scale.categories == (0, 1) else ({}, [])
+    wrong += _unread_marks(own)
     if problems or wrong:
         raise UnreadableError([*problems, *wrong])
     unnamed = NO_SOURCE if any(line.source for line in own) else ALL
@@ -69,7 +73,31 @@ def read(
         scale.categories != (0, 1) and any(line.truth or line.reference or line.perturbation for line in own)
     )
     return LongTable(
-        build(rows, scale.categories), _repeats(own, again, scale), file.left_out, (*scale.notes, *ignored)
+        build(rows, scale.categories), _repeats(own, again, scale), file.left_out, (*scale.notes, *ignored),
+        _marked(own, rows, file.ours),
+    )  # fmt: skip
+
+
+def _unread_marks(lines: Iterable[Line]) -> list[Problem]:
+    return [
+        Problem(line.number, "localised", f"is {shown(line.localised)}; it must be 1 or 0, true or false, or empty")
+        for line in lines
+        if line.localised and wording(line.localised) not in _BINARY
+    ]
+
+
+def _marked(lines: Sequence[Line], rows: Sequence[Row], ours: bool) -> tuple[Marked, ...] | None:
+    """Return the errors that were called, with whether a mark hit the planted place; None where the question does not arise.
+
+    Our own export says whether rows could be marked; of other files it is known where a cell says whether a mark hit.
+    """
+    asked = any(line.marks not in ("", "off") if ours else line.localised for line in lines)
+    if not asked or all(row.reference != 0 for row in rows):
+        return None
+    return tuple(
+        Marked(row.item, row.rater, row.source, bool(_BINARY[wording(line.localised)]) if line.localised else None)
+        for line, row in zip(lines, rows, strict=True)
+        if row.reference == 0 and row.verdict == 0
     )
 
 

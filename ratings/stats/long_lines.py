@@ -65,6 +65,8 @@ class Line(NamedTuple):
     pair: str
     reference: str = ""
     perturbation: str = ""
+    localised: str = ""
+    marks: str = ""
 
 
 class EndError(ValueError):
@@ -117,7 +119,18 @@ class File:
             found = ", ".join(filter(None, names))[:200]
             said = f"the first line must name the columns; missing: {', '.join(missing)}; it names: {found}"
             raise EndError(number, said, missing[0])
-        known = (*NEEDED, *asked, "confidence", "truth", "source", "pair", "perturbation", "reference", *_OURS)
+        known = (
+            *NEEDED,
+            *asked,
+            "confidence",
+            "truth",
+            "source",
+            "pair",
+            "perturbation",
+            "reference",
+            "localised",
+            *_OURS,
+        )
         if twice := [name for name in known if names.count(name) > 1]:
             raise EndError(number, "this column stands there twice", twice[0])
         self.place = {name: at for at, name in enumerate(names) if name}
@@ -164,6 +177,8 @@ class File:
             pair=self._text("pair", cells),
             reference=self._once(self._text("reference", cells)),
             perturbation=self._once(self._text("perturbation", cells)),
+            localised=self._text("localised", cells),
+            marks=self._once(self._text("marks", cells)) if self.ours else "",
         )
 
     def _verdict(self, number: int, text: str) -> str:

@@ -17,7 +17,7 @@ from scipy.special import expit, logit
 from ratings.stats import delong
 from ratings.stats.estimates import Estimate, estimate
 from ratings.stats.resampling import around
-from ratings.stats.table import Floats, Ints, Ratings
+from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR, Floats, Ints, Ratings, explain_missing
 
 MEAN = "mrmc_mean_auc"
 THESE_RATERS = {"target": "these raters"}
@@ -167,17 +167,19 @@ def nothing(own: Ratings, scores: Floats) -> str:
     """Why no rater of this table has an area."""
     known = own.reference >= 0
     if not known.any():
-        return "no rating has a known reference"
+        return explain_missing(own.reference_name, -1)
     scored = known & np.isfinite(scores)
     if not scored.any():
         return "no rating with a known reference has a confidence"
-    for reference, missing in (
-        (0, "no rating is of an item with a planted error"),
-        (1, "no rating is of an unperturbed item"),
-    ):
+    for reference in (0, 1):
         if not (scored & (own.reference == reference)).any():
-            return missing
-    return "no rater has rated both unperturbed and planted items"
+            return explain_missing(own.reference_name, reference)
+    return explain_no_rater(own.reference_name)
+
+
+def explain_no_rater(reference_name: str) -> str:
+    """Return why there is no mean over raters although both classes have ratings."""
+    return f"no rater has rated both {WITHOUT_ERROR[reference_name]} and {WITH_ERROR[reference_name]} items"
 
 
 def mean_of(

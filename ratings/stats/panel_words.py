@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ratings.stats.estimates import METHODS, Estimate
+from ratings.stats.estimates import FEW_ITEMS, METHODS, Estimate
+from ratings.stats.table import PLANTED, WITH_ERROR, WITHOUT_ERROR
 
 
 class Line(NamedTuple):
@@ -38,6 +39,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "auc_confidence_correct", "type2_auc", "auc_unsigned_truth", "auc_signed", "mrmc_mean_auc",
     ),
     "Errors as signals": ("sensitivity", "specificity", "dprime", "criterion_c"),
+    "Right for the right reason": ("localisation",),
     "People and models": (
         "model_agreement", "model_kappa", "model_difference", "leave_one_out_agreement", "leave_one_out_kappa",
     ),
@@ -45,12 +47,13 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 FURTHER = "Further"
 
+MEAN_CONFIDENCE, POOLED = "Mean confidence, 1 to 5", "all together"
 _NAMES: Mapping[str, str] = {
     "plausibility_rate": "Share of verdict 1",
     "plausibility_rate_item_weighted": "Share of verdict 1, every item alike",
     "plausibility_rate_rater_weighted": "Share of verdict 1, every rater alike",
     "prevalence": "Prevalence",
-    "mean_confidence": "Mean confidence, 1 to 5",
+    "mean_confidence": MEAN_CONFIDENCE,
     "avg_pairwise_agreement": "Agreement, mean over pairs of raters",
     "avg_pairwise_kappa": "Cohen's kappa, mean over pairs of raters",
     "avg_pairwise_kappa_weighted": "Cohen's kappa, mean over pairs weighted by items in common",
@@ -66,13 +69,14 @@ _NAMES: Mapping[str, str] = {
     "retest_kappa": "Cohen's kappa with oneself",
     "auc_confidence_correct": "AUC of confidence for a correct verdict, ratings pooled",
     "type2_auc": "AUC of confidence for a correct verdict, within a rater (type 2)",
-    "auc_unsigned_truth": "AUC of confidence, whatever the verdict: planted against unperturbed",
-    "auc_signed": "AUC of the signed rating: planted against unperturbed, ratings pooled",
-    "mrmc_mean_auc": "AUC of the signed rating: planted against unperturbed, mean over raters",
-    "sensitivity": "Sensitivity: planted errors called implausible",
-    "specificity": "Specificity: unperturbed items called plausible",
+    "auc_unsigned_truth": "AUC of confidence, whatever the verdict: {with_error} against {without}",
+    "auc_signed": "AUC of the signed rating: {with_error} against {without}, ratings pooled",
+    "mrmc_mean_auc": "AUC of the signed rating: {with_error} against {without}, mean over raters",
+    "sensitivity": "Sensitivity: {with_error} items called implausible",
+    "specificity": "Specificity: {without} items called plausible",
     "dprime": "d', sensitivity in standard deviations",
     "criterion_c": "Criterion c, above 0: reluctant to call errors",
+    "localisation": "Localisation: called errors whose mark hits the planted row",
     "model_agreement": "Agreement of a model with raters, mean over raters",
     "model_kappa": "Cohen's kappa of a model with raters, mean over raters",
     "model_difference": "Kappa of a model less that of people, mean over raters",
@@ -82,6 +86,7 @@ _NAMES: Mapping[str, str] = {
     "dawid_skene_prevalence": "Prevalence by Dawid and Skene's model",
     "dawid_skene_errors": "What a rater says of an item of each true class, by Dawid and Skene's model",
 }
+_OF_REFERENCE = ("auc_unsigned_truth", "auc_signed", "mrmc_mean_auc", "sensitivity", "specificity")
 _IN_NAME = ("min_overlap", "level", "of", "weights", "family", "quantity")
 _COUNTS: Mapping[str, str] = {
     "pairs_used": "pairs used",
@@ -94,10 +99,11 @@ _COUNTS: Mapping[str, str] = {
     "undefined_resamples": "resamples undefined",
     "yes": "verdicts 1",
     "k": "of these",
-    "positives": "of unperturbed items",
+    "positives": "of items without an error",
     "negatives": "of items with an error",
     "false_alarms": "false alarms",
     "correct_rejections": "correct rejections",
+    "untold": "without marks or a known place",
     "starts": "starts",
     "starts_alike": "starts that ended alike",
 }
@@ -137,8 +143,12 @@ def said_of(text: str) -> str:
 
 
 def _name(row: Estimate) -> str:
-    name = _NAMES.get(row.stat, row.stat.replace("_", " "))
-    about = [_option(key, row.args[key]) for key in _IN_NAME if key in row.args]
+    name = _NAMES.get(row.stat) or row.stat.replace("_", " ")
+    if row.stat in _OF_REFERENCE:
+        reference = row.reference or PLANTED
+        name = name.format(with_error=WITH_ERROR[reference], without=WITHOUT_ERROR[reference])
+    few = row.reason.startswith(FEW_ITEMS)  # then the mean is over pairs that do not have so many items in common
+    about = [_option(key, row.args[key]) for key in _IN_NAME if key in row.args and not (few and key == "min_overlap")]
     return f"{name} ({', '.join(about)})" if about else name
 
 
@@ -173,7 +183,7 @@ def _of(args: Mapping[str, Any]) -> str:
             case _:
                 words.append(f"{key} {value}")
     placed = {"source", "rater", "raters", "model", "category", "sides"} & args.keys()
-    return ", ".join(words if placed else ["all together", *words])
+    return ", ".join(words if placed else [POOLED, *words])
 
 
 def counted(name: str, count: int) -> str:

@@ -13,6 +13,7 @@ from ratings.stats.table import Floats, Ints, Ratings
 
 RATE = "plausibility_rate"
 MEAN_CONFIDENCE = "mean_confidence"
+NO_RATINGS = "there are no ratings"
 CLUSTERED, PER_RATER = "wilson_cluster", "wilson_items"
 
 
@@ -47,7 +48,7 @@ def rate(answers: Sequence[bool]) -> Rate:
     """Share of True, every answer counting alike."""
     k, n = sum(answers), len(answers)
     if n == 0:
-        return Rate(None, None, None, 0, 0, "there are no ratings")
+        return Rate(None, None, None, 0, 0, NO_RATINGS)
     interval = binomtest(k, n).proportion_ci(confidence_level=LEVEL, method="wilson")
     return Rate(k / n, float(interval.low), float(interval.high), k, n)
 
@@ -120,7 +121,7 @@ def rates(table: Ratings, by: str | None = "source") -> list[Estimate]:
         if math.isnan(one.deff) and one.interval is not None:
             one = _all_alike(group, shared)
         rows += _rows(group, one)
-    return rows or [estimate(RATE, None, _counts(table), reason="there are no ratings")]
+    return rows or [estimate(RATE, None, _counts(table), reason=NO_RATINGS)]
 
 
 def _all_alike(group: _Group, shared: float) -> Clustered:

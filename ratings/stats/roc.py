@@ -43,8 +43,10 @@ def curve(table: Ratings, source: str) -> RocCurve:
     own = own.where(np.isfinite(own.signed))
     error, genuine = own.signed[own.reference == 0], own.signed[own.reference == 1]
     if not len(error) or not len(genuine):
-        missing = "a wrong" if not len(error) else "a right"
-        return RocCurve(source, (), len(error), len(genuine), f"no rating of {missing} item has a confidence")
+        missing = "with" if not len(error) else "without"
+        return RocCurve(
+            source, (), len(error), len(genuine), f"no rating of an item {missing} an error has a confidence"
+        )
     points = [Point(None, 0.0, 0.0)]
     points += [Point(level, float(np.mean(genuine <= level)), float(np.mean(error <= level))) for level in LEVELS]
     return RocCurve(source, tuple(points), len(error), len(genuine))

@@ -15,7 +15,7 @@ Bools = npt.NDArray[np.bool_]
 
 ALL = "all"  # the one source of a table that has no source column
 
-PLANTED, DECLARED, MIXED, UNKNOWN = "planted", "declared", "mixed", "unknown"
+PLANTED, DECLARED, MIXED, UNKNOWN, NO_TRUTH = "planted", "declared", "mixed", "unknown", "no truth"
 # What errors are told from: the name goes into files, the sentence onto pages and beside every number that rests on it.
 REFERENCES: Mapping[str, str] = {
     PLANTED: "planted against unperturbed; a simulator's own mistakes count as false alarms",
@@ -24,6 +24,7 @@ REFERENCES: Mapping[str, str] = {
         "planted or declared wrong against unperturbed or declared right; a simulator's own mistakes count as false alarms"
     ),
     UNKNOWN: "none: no item states its perturbation or its truth; import a column `perturbation` or `truth` to get one",
+    NO_TRUTH: "none: no record states its truth; import a column `truth` to get one",
 }
 
 # What items with and without an error are called where they are counted.
@@ -32,13 +33,34 @@ WITH_ERROR: Mapping[str, str] = {
     DECLARED: "declared wrong",
     MIXED: "planted or declared wrong",
     UNKNOWN: "planted",
+    NO_TRUTH: "declared wrong",
 }
 WITHOUT_ERROR: Mapping[str, str] = {
     PLANTED: "unperturbed",
     DECLARED: "declared right",
     MIXED: "unperturbed or declared right",
     UNKNOWN: "unperturbed",
+    NO_TRUTH: "declared right",
 }
+# Why there is no number on errors where no item has a reference, and which column would give one.
+NOT_STATED: Mapping[str, str] = {
+    UNKNOWN: "no item states its perturbation: import a column `perturbation` or `truth`",
+    NO_TRUTH: "no record states its truth: import a column `truth`",
+}
+_MISSING: Mapping[str, tuple[str, str]] = {
+    PLANTED: ("an item with a planted error", "an unperturbed item"),
+    DECLARED: ("a declared wrong item", "a declared right item"),
+    MIXED: ("a planted or declared wrong item", "an unperturbed or declared right item"),
+}
+
+
+def explain_missing(reference_name: str, reference: int) -> str:
+    """Return why no rating is of an item with this reference: 0 with an error, 1 without; -1: of one with either."""
+    if reference_name in NOT_STATED:
+        return NOT_STATED[reference_name]
+    return (
+        "no rating has a known reference" if reference < 0 else f"no rating is of {_MISSING[reference_name][reference]}"
+    )
 
 
 class Row(NamedTuple):

@@ -72,6 +72,8 @@ class _Part(NamedTuple):
         if self.other is None:
             return _cell(row[self.at], self.kind, self.name, self.head.title)
         one, two = row[self.at], row[self.other]
+        if self.joined == OR:
+            return written(one if one is not None else two, self.kind if one is not None else "text")
         if one is None or two is None or not self.filled(row):
             return NOTHING
         return f"{written(one, self.kind)} {self.joined} {written(two, self.kind)}"
@@ -80,11 +82,15 @@ class _Part(NamedTuple):
         """Whether the row has something to say here: "0 of 0" says nothing."""
         if self.joined == "of" and self.other is not None:
             return bool(row[self.other])
+        if self.joined == OR and self.other is not None:
+            return row[self.at] is not None or bool(row[self.other])
         return row[self.at] is not None and row[self.at] != ""
 
 
 NOTHING = "–"
-_LONG = ("reason", "said", "flags")
+WHY_UNPUBLISHED = "published_reason"
+OR = "or"  # a value, or why there is none
+_LONG = ("reason", "said", "flags", "models")
 # The column of names of our own making, which have no spaces in files.
 _CODED = "Kind of error"
 _P_VALUES, _WHOLE, _SECONDS = ("p", "p_holm", "mcnemar_p"), ("threshold",), ("median_seconds",)
@@ -201,6 +207,8 @@ def _joined(
             Head(f"{title.removesuffix(' low')} interval", _target(meaning), True),
             "to",
         )
+    if name.startswith("published") and name != WHY_UNPUBLISHED and WHY_UNPUBLISHED in names:
+        return names.index(WHY_UNPUBLISHED), Head(title, meaning, True), OR
     after = names.index(name) + 1
     if after < len(columns) and columns[after]["title"] == "of":
         return after, Head(title, f"{meaning}; of {columns[after]['meaning']}", True), "of"

@@ -13,8 +13,9 @@ from ratings.analyses import filters, store
 from ratings.analyses.filters import TITLES, Choices, Filters
 from ratings.benchmarks import freezing
 from ratings.models import Study
+from ratings.paper_values import find_paper_value
 from ratings.stats.estimates import Estimate
-from ratings.stats.panel_words import Line, Section, sections
+from ratings.stats.panel_words import MEAN_CONFIDENCE, POOLED, Line, Section, sections
 from ratings.views import contested, drafts, panels
 from ratings.views.guards import StudyRequest, study_page
 
@@ -104,22 +105,27 @@ def _shown(row: Study, chosen: Filters, analysis: Any, *, whole: bool) -> dict[s
         "n_contested": document["composition"]["contested"],
         "matrix": panels.matrix(document, whole=whole),
         "matrix_files": figures["matrix"].files if "matrix" in figures else [],
-        "sections": _sections(document["results"], row.answers[0].lower()),
+        "sections": _sections(document["results"], row),
     }
 
 
-def _sections(results: Sequence[Mapping[str, Any]], yes: str) -> list[Listed]:
+def _sections(results: Sequence[Mapping[str, Any]], study: Study) -> list[Listed]:
     return [
-        Listed(section._replace(lines=[_named(line, yes) for line in section.lines[:MOST_LINES]]), len(section.lines))
+        Listed(section._replace(lines=[_named(line, study) for line in section.lines[:MOST_LINES]]), len(section.lines))
         for section in sections(Estimate.from_json(one) for one in results)
     ]
 
 
-def _named(line: Line, yes: str) -> Line:
-    """The panel's words are of any verdict 1; here it is known what that says."""
+def _named(line: Line, study: Study) -> Line:
+    """The panel's words are of any verdict 1; here it is known what that says, and what the paper has beside it."""
+    yes = study.answers[0].lower()
+    published = None
+    if (line.name, line.of) == (MEAN_CONFIDENCE, POOLED):
+        published = find_paper_value("mean_confidence", study.kind)
     return line._replace(
         name=line.name.replace("Share of verdict 1", f"Share rated {yes}"),
         n=line.n.replace("verdicts 1", f"rated {yes}"),
+        reason="; ".join(filter(None, (line.reason, published.description if published else ""))),
     )
 
 

@@ -129,7 +129,9 @@ def design(document: Json) -> str:
     were shown."""
     composition, said = document["composition"], []
     filtered = bool(document["filters"]["values"])
-    if (share := composition["planted_share"]) is not None:
+    if counts := composition["references_said"]:
+        said.append(f"{'the rated' if filtered else 'These'} items: {counts}")
+    elif (share := composition["planted_share"]) is not None:
         said.append(f"{share:.0%} of {'the rated' if filtered else 'these'} items have a planted error")
     for arm, shares in composition["arms"].items():
         if len(shares) > 1:

@@ -12,6 +12,7 @@ from ratings import access, drawings
 from ratings.models import Analysis, Benchmark
 from ratings.paper import cells
 from ratings.paper.plan import Names
+from ratings.paper_values import PaperValuesError, load_paper_values
 from simulation.access import StaffRequest, staff_only
 
 
@@ -60,6 +61,10 @@ LONG = 12  # numbers of a group from which its table is folded
 @require_safe
 def paper(request: StaffRequest) -> HttpResponse:
     """Show both replications that may exist, one at a time: that with keys first, else that with scripted replies."""
+    try:
+        load_paper_values()
+    except PaperValuesError as error:
+        return render(request, "ratings/paper_broken.html", {"problems": error.problems}, status=503)
     parts = _choose(request)
     lines = cells.build_lines(parts)
     among = access.studies_of(request.user)
@@ -82,7 +87,10 @@ def paper(request: StaffRequest) -> HttpResponse:
 @require_safe
 def paper_json(request: StaffRequest) -> HttpResponse:
     """Send what `make paper` writes as paper.json."""
-    lines = cells.build_lines(_choose(request))
+    try:
+        lines = cells.build_lines(_choose(request))
+    except PaperValuesError as error:
+        return JsonResponse({"problems": error.problems}, status=503)
     answer = JsonResponse([line.cell._asdict() for line in lines], safe=False, json_dumps_params={"indent": 1})
     answer["Content-Disposition"] = 'attachment; filename="paper.json"'
     return answer

@@ -88,9 +88,11 @@ class VettingForm(forms.Form):
 
 
 def _standing(twin: Twin) -> dict[str, str]:
-    """What was said before, or for a first look nothing but the type that was planted."""
-    kind = twin.kind.replace("_", " ")
-    return {"perturbation": vetting.counts_as(twin), "kind": kind, **({"field": twin.field} if twin.vetted_at else {})}
+    """Return what was said before, or for a first look the type that was planted and the place, where one is known."""
+    known = {"perturbation": vetting.counts_as(twin), "kind": twin.kind.replace("_", " ")}
+    if twin.vetted_at:
+        return {**known, "field": twin.field}
+    return {**known, "field": place} if (place := vetting.find_place(twin)) else known
 
 
 @staff_only

@@ -46,24 +46,14 @@ def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
         text = ""
         try:
             text = path.read_text(encoding="utf-8")
-            data = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_no_key_twice)
+            data = json.loads(
+                text, parse_constant=positions.refuse_constant, object_pairs_hook=positions.take_each_once
+            )
             _need_plain_text(json.dumps(data, ensure_ascii=False))
             entries.append((path.name, data))
         except (ValueError, RecursionError) as error:
             problems.append(positions.unreadable(path, text, error))
     return entries, problems
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no number")
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise positions.TwiceError(f"the field {next(name for name in names if names.count(name) > 1)!r} stands twice")
-    return data
 
 
 def _need_plain_text(text: str) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 _GAP = re.compile(r"[ \t\n\r,]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -14,6 +15,20 @@ _LONGEST = 1000  # characters of a problem in which its place is looked for
 
 class TwiceError(ValueError):
     """A field stands twice in one object."""
+
+
+def refuse_constant(name: str) -> Any:
+    """Refuse NaN and infinities: `parse_constant` of a strict reader of JSON."""
+    raise ValueError(f"{name} is no number")
+
+
+def take_each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object of these fields, TwiceError where one stands twice: `object_pairs_hook` of a strict reader."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise TwiceError(f"the field {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return data
 
 
 def lines(text: str) -> dict[str, int]:

@@ -12,19 +12,26 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
-from ratings import exports, simulated
+from ratings import exports, simulated, studies
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
-from ratings.analyses.tables import records
+from ratings.analyses.tables import COLUMNS, FORMS, records
+from ratings.archive import latex
+from ratings.figures.names import NAMES
 from ratings.models import ItemSource, Study
 from ratings.stats import imrmc, long_csv
-from ratings.stats.table import DECLARED, MIXED, PLANTED, REFERENCES, UNKNOWN
+from ratings.stats.estimates import Estimate
+from ratings.stats.panel import sections
+from ratings.stats.proportions import NO_RATINGS
+from ratings.stats.table import DECLARED, MIXED, NO_TRUTH, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR
 from simulation.models import Run
 
 pytestmark = pytest.mark.django_db
 DOCS = Path(__file__).parents[2] / "docs"
 SENTENCE = REFERENCES[PLANTED]
+COLUMN = "no item states its perturbation: import a column `perturbation` or `truth`"
 
 
 @pytest.fixture
@@ -180,3 +187,139 @@ def test_what_errors_are_told_from_is_named_by_what_the_items_state(
         row["stat"]: row["value"] for row in document["results"] if row["stat"] in ("plausibility_rate", "specificity")
     }
     assert known["plausibility_rate"] is not None and (known["specificity"] is None) == (name == UNKNOWN)
+
+    with_error, without = WITH_ERROR[name], WITHOUT_ERROR[name]
+    said = {line.name for section in sections(map(Estimate.from_json, document["results"])) for line in section.lines}
+    assert {
+        f"Sensitivity: {with_error} items called implausible",
+        f"Specificity: {without} items called plausible",
+        f"AUC of the signed rating: {with_error} against {without}, mean over raters",
+    } <= said
+    captions = latex.tables(document)
+    assert ("detection" in captions) == (name != UNKNOWN)
+    assert name == UNKNOWN or f"{with_error} against {without}" in captions["detection"]
+
+
+def test_labels_that_cannot_know_the_reference_name_none() -> None:
+    assert not [text for text in (NAMES["roc"].title, NAMES["roc"].note) if "lanted" in text or "nperturbed" in text]
+    named = {
+        "source",
+        "localised",
+        "localised_of",
+        "reference_name",
+    }  # these say of planted errors what is so of them alone
+    told = [COLUMNS[name] for form in ("roc", "detection") for name in FORMS[form].columns if name not in named]
+    assert not [one for one in told if "lanted" in one.meaning or "nperturbed" in one.title + one.meaning]
+
+
+def read_reasons(document: dict[str, Any]) -> dict[str, str]:
+    """Return the reason of each number of the headline that has no value."""
+    return {entry["key"]: entry["reason"] for entry in document["headline"] if entry["value"] is None}
+
+
+def test_where_no_item_states_its_perturbation_every_number_on_errors_names_the_column(study: Study) -> None:
+    ItemSource.objects.update(reference="", perturbation="none", truth=None)
+    document = analysis(study)
+    assert read_reasons(document) == {"plausible_unperturbed": COLUMN, "subtle_caught": COLUMN, "auc": COLUMN}
+    missing = {row["reason"] for row in document["results"] if row["reference"] and row["value"] is None}
+    assert missing == {COLUMN}
+
+
+@pytest.mark.parametrize(
+    ("kept", "references", "reasons"),
+    [
+        ("unperturbed", {}, ("", "no subtle error was planted", "no rating is of an item with a planted error")),
+        ("planted", {}, ("no rating is of an unperturbed item", "", "no rating is of an unperturbed item")),
+        (
+            "unperturbed", {"unperturbed": "declared right"},
+            ("", "no item states its perturbation: import a column `perturbation`", "no rating is of a declared wrong item"),
+        ),
+        (
+            "planted", {"planted": "declared wrong"},
+            (
+                "no rating is of a declared right item", "no item states its perturbation: import a column `perturbation`",
+                "no rating is of a declared right item",
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_a_class_without_ratings_is_named_as_the_reference_names_it(
+    study: Study, kept: str, references: dict[str, str], reasons: tuple[str, str, str]
+) -> None:
+    ItemSource.objects.exclude(reference=kept).update(reference="", perturbation="none", truth=None)
+    for old, new in references.items():
+        ItemSource.objects.filter(reference=old).update(reference=new, perturbation="none")
+    document = analysis(study)
+    found = read_reasons(document)
+    d_prime = next(row for row in document["results"] if row["stat"] == "dprime")
+    assert (found.get("plausible_unperturbed", ""), found.get("subtle_caught", ""), d_prime["reason"]) == reasons
+
+
+def test_without_a_rating_the_numbers_say_that_there_is_none(study: Study) -> None:
+    study.raters.update(dropped=True, withdrawn_at=timezone.now())
+    document = analysis(study)
+    assert {read_reasons(document)[key] for key in ("plausible_unperturbed", "subtle_caught", "auc")} == {NO_RATINGS}
+
+
+def test_items_that_are_not_known_are_not_counted_as_unplanted(study: Study, boss: User, client: Client) -> None:
+    chosen = ItemSource.objects.filter(reference="unperturbed").order_by("pk").values_list("pk", flat=True)[:8]
+    ItemSource.objects.filter(pk__in=list(chosen)).update(reference="")
+    about = analysis(study)["composition"]
+    said = "20 planted, 12 unperturbed, 8 not known"
+    assert (
+        about["references"] == {"planted": 20, "unperturbed": 12, "not known": 8} and about["references_said"] == said
+    )
+    assert about["planted_share"] == 20 / 32
+    assert about["errors"] == {"none": 12, "not known": 8, "obvious": 10, "subtle": 10}
+    client.force_login(boss)
+    assert f"These items: {said}." in client.get(reverse("ratings:study", args=[study.slug])).content.decode()
+    assert said in exported.unzipped(exported.zipped(study, blinded=False))["methods.txt"].decode()
+
+
+def test_every_file_and_the_api_leave_a_perturbation_that_nobody_stated_empty(study: Study, boss: User) -> None:
+    """One item each that is unknown, declared right and declared wrong, under one source name; all others as they were."""
+    chosen = list(ItemSource.objects.filter(reference="unperturbed").order_by("pk")[:3])
+    for source, reference in zip(chosen, ("", "declared right", "declared wrong"), strict=True):
+        ItemSource.objects.filter(pk=source.pk).update(reference=reference, label="elsewhere")
+    expected = {
+        str(source.item.code): source.perturbation if source.reference in ("planted", "unperturbed") else ""
+        for source in ItemSource.objects.select_related("item")
+    }
+    assert sorted(expected.values()).count("") == 3
+
+    files = exported.unzipped(exported.zipped(study, blinded=False))
+    for name in ("ratings.csv", "ratings_wide.csv", "items.csv"):
+        assert {row["item"]: row["perturbation"] for row in exported.rows(files[name])} == expected, name
+    program = api_client.program(boss, "items:unblinded", "items:blinded", "studies:read")
+    items = program.rows(f"/studies/{study.slug}/items")
+    assert {item["item"]: item["source"]["perturbation"] or "" for item in items} == expected
+    rates = {row["source"]: row["error"] for row in records(json.loads(files["results.json"])["tables"]["rates"])}
+    assert rates["elsewhere"] == "declared right, declared wrong, not known"
+    assert (rates["offline"], rates["offline, subtle error"]) == ("none", "subtle")
+    table = {row["source"]: row["error"] for row in exported.rows(files["tables/rates.csv"])}
+    assert table == rates
+
+
+def test_records_of_evidence_without_a_truth_have_no_note_on_planted_errors(boss: User) -> None:
+    factories.evidence_pool(6)
+    study = studies.create_study(
+        studies.read_protocol(factories.evidence_protocol(6, slug="records", ratings_per_item=3))
+    )
+    studies.open_study(study, 3)
+    simulated.simulate_raters(study, 3, 0.9, 0.4, 0.9, seed=3)
+    study = factories.unblinded(study, boss)
+    document = analysis(study)
+    assert document["reference"] == {"name": NO_TRUTH, "description": REFERENCES[NO_TRUTH], "items": 0}
+    told = [*document["notes"], *(note for table in document["tables"].values() for note in table["notes"])]
+    told += [row["reason"] for row in document["results"]]
+    told.append(exported.unzipped(exported.zipped(study, blinded=False))["methods.txt"].decode())
+    assert not [text for text in told if "perturbation" in text or "Reference" in text or "reference" in text]
+    d_prime = next(row for row in document["results"] if row["stat"] == "dprime")
+    assert d_prime["reason"] == "no record states its truth: import a column `truth`"
+
+
+def test_a_latent_truth_is_estimated_only_where_no_reference_is_known(study: Study) -> None:
+    found = [row for row in analysis(study)["results"] if row["stat"].startswith("dawid_skene")]
+    assert [row["reason"] for row in found] == ["items have a known reference; nothing needs estimating"]
+    docs = " ".join((DOCS / "statistics.md").read_text().split())
+    assert "Undefined below three raters and where a reference is known." in docs

@@ -120,6 +120,26 @@ def test_an_option_that_names_nothing_is_a_wrong_option(ratings, option, nothing
         run(ratings, option, nothing)
 
 
+def test_whether_a_mark_hit_is_read_from_a_column_of_any_file(tmp_path) -> None:
+    """Of four called errors two were located, one not, one cannot tell; what was not called or is no error is in no share."""
+    path = tmp_path / "ratings.csv"
+    lines = ["1,a,0,0,1", "1,b,0,0,no", "2,a,0,0,true", "2,b,0,0,", "3,a,1,0,0", "4,a,1,1,", "4,b,0,1,0"]
+    path.write_text("item,rater,verdict,truth,localised\n" + "\n".join(lines))
+    row = one(results(path), "localisation")
+    assert row["value"] == pytest.approx(2 / 3) and row["reference"] == "declared"
+    assert (row["n"]["ratings"], row["n"]["k"], row["n"]["untold"]) == (3, 2, 1)
+    text, _ = run(path, "--resamples", 0)
+    assert "RIGHT FOR THE RIGHT REASON" in text and "FURTHER" not in text
+    path.write_text(path.read_text().replace("0,no", "0,perhaps"))
+    assert refused(path)[2].splitlines() == [
+        "line 3, column localised: is 'perhaps'; it must be 1 or 0, true or false, or empty"
+    ]
+
+
+def test_without_marks_nothing_is_said_of_right_reasons(ratings) -> None:
+    assert not [row for row in results(ratings) if row["stat"] == "localisation"]
+
+
 def test_named_columns_and_chosen_raters(tmp_path) -> None:
     path = tmp_path / "ratings.csv"
     path.write_text(

@@ -1,6 +1,8 @@
 """Warnings before opening: which results a design will not have, against the results of the same study once rated."""
 
+import io
 import json
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -10,10 +12,11 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
 
-from ratings import empty_cells, opening, simulated, studies
+from ratings import empty_cells, imports, opening, simulated, studies
 from ratings.analyses import document
 from ratings.analyses.filters import Filters
 from ratings.empty_cells import Forecast, Key, forecast
+from ratings.empty_cells_advice import Facts, advise
 from ratings.models import Study
 from ratings.stats.estimates import Estimate
 
@@ -42,6 +45,37 @@ DESIGNS: dict[str, dict[str, Any]] = {
 
 def draft(**changes: Any) -> Study:
     return studies.create_study(studies.read_protocol(factories.protocol(**{"practice": 0, **changes})))
+
+
+SAMPLE = {
+    "barcode": "MAT-AAAAAAAA", "name": "Cells", "properties": {"volume": "10 mL"},
+    "available_for_use": "available_for_further_use", "environmental_condition": "room_temp",
+}  # fmt: skip
+
+
+def import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
+    """Return a draft of imported transitions alone, each with what its line states of where it came from."""
+    lines = []
+    for number, origin in enumerate(origins, 1):
+        after = {**{name: SAMPLE[name] for name in SAMPLE if name != "barcode"}, "replaces": SAMPLE["barcode"]}
+        outcome = {"new_materials": [{**after, "properties": {"volume": f"{number} mL"}}], "new_observations": []}
+        line = {
+            "id": f"item-{number}", "source": "elsewhere", "pair": f"p{number}", "input_materials": [SAMPLE],
+            "action": {"name": "Transfer", "parameters": {"volume": "1 mL"}},
+            "outcome": {**outcome, "success": True, "failure_reason": ""}, **origin,
+        }  # fmt: skip
+        lines.append(json.dumps(line).encode())
+    study = draft(**{"sources": [], "ratings_per_item": 4, "raters": 4, "design": "crossed", **changes})
+    imports.take(study, io.BytesIO(b"\n".join(lines)))
+    return study
+
+
+def rehearse(study: Study) -> dict[str, float | None]:
+    """Return the pooled numbers of one rehearsal."""
+    protocol = studies.read_protocol(study.protocol)
+    plan = opening.preview(protocol, study)
+    results = empty_cells._results(protocol, plan, plan.places, 1)
+    return {row.stat: row.value for row in results if not row.args}
 
 
 @cache
@@ -220,3 +254,93 @@ def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> 
     assert {one.change for one in found} == {"ask for at least 3 raters who rate both sides"}
     three = draft(**{**DESIGNS["two raters, no repeats"], "ratings_per_item": 3, "raters": 3, "name": "Three"})
     assert not [one for one in forecast(three).warnings if one.sure and one.key.stat == "contrast"]
+
+
+def test_items_that_are_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
+    """Planning values: six in ten of them are called, as of subtle errors, and seven in a hundred of the others."""
+    found = rehearse(import_draft({"truth": number % 2 == 0} for number in range(60)))
+    assert found["sensitivity"] == pytest.approx(0.6, abs=0.2)
+    assert found["specificity"] == pytest.approx(0.93, abs=0.1)
+
+
+def changes(study: Study) -> dict[tuple[str, str], str]:
+    """Return what to change for what is surely missing, by statistic and kind."""
+    return {(one.key.stat, one.missing): one.change for one in forecast(study).warnings if one.sure}
+
+
+def test_items_that_state_nothing_are_asked_for_their_perturbation_or_truth() -> None:
+    found = changes(import_draft([{}] * 24, display={"marks": ["if_not_plausible"]}))
+    for stat in ("auc_confidence_correct", "sensitivity", "specificity", "dprime", "mrmc_mean_auc"):
+        assert found[stat, "number"] == (
+            "state the perturbation of the imported items (column `perturbation`) or their truth (column `truth`)"
+        )
+
+
+def test_the_model_of_a_latent_truth_never_has_an_interval_and_no_design_is_asked_for_it() -> None:
+    stats = {one.key.stat for one in forecast(import_draft([{}] * 24)).warnings}
+    assert not {stat for stat in stats if stat.startswith("dawid_skene")}
+
+
+def test_imported_errors_without_a_place_are_asked_for_it() -> None:
+    kinds = [{"perturbation": kind} for kind in ("none", "obvious", "subtle") * 8]
+    study = import_draft(kinds, display={"marks": ["if_not_plausible"]})
+    assert changes(study)["localisation", "number"] == (
+        "state the place of the errors: when twins are vetted, or of imported items in the column `field`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stat", "facts", "change"),
+    [
+        ("dprime", {"kind": "evidence", "unstated": 9}, "state whether the evidence of the imported records is sufficient (column `truth`)"),
+        ("dprime", {"kind": "evidence"}, "nothing: records of evidence carry no planted errors; import items whose reference is known"),
+        ("dprime", {"kind": "evidence", "unperturbed": 9}, "import records that are declared insufficient, too"),
+        ("specificity", {"kind": "evidence", "planted": 9}, "import records that are declared sufficient, too"),
+        ("dprime", {"planted": 9}, "include unperturbed items"),
+        ("dprime", {"unperturbed": 9}, "include items with planted errors"),
+        ("specificity", {"unperturbed": 9, "unstated": 9}, "ask for more items or more ratings per item"),
+    ],
+)  # fmt: skip
+def test_what_a_missing_class_needs_depends_on_what_there_is(stat, facts, change) -> None:
+    none = Facts(
+        kind="transition", design="crossed", items=9, unperturbed=0, planted=0, unstated=0, located=0, raters=4, per_item=4,
+        shared=(9, 9), repeats=0.1, marks=False,
+    )  # fmt: skip
+    assert advise(stat, {}, "number", "", none._replace(**facts)) == change
+
+
+def test_what_is_missing_in_every_rehearsal_is_listed_openly_by_the_answers_expected(client, tmp_path, capsys) -> None:
+    """Of 24 unperturbed items, seven in a hundred are called wrong: too few for the interval of a kappa, each time."""
+    found = forecast_of("no planted errors")
+    expected = [one for one in found.warnings if one.expected]
+    assert ("fleiss_kappa", "interval") in {(one.key.stat, one.missing) for one in expected}
+    assert all(one.times == empty_cells.REHEARSALS and not one.sure for one in expected)
+    assert {one.to_json()["by"] for one in expected} == {"expected answers"}
+    assert found.by_expected and all(
+        not line.often.startswith(f"{empty_cells.REHEARSALS} of") for line in found.by_answers
+    )
+    factories.pool(60)
+    study = draft(**DESIGNS["no planted errors"])
+    client.force_login(User.objects.create_superuser("chief"))
+    page = client.get(f"/studies/{study.slug}/empty/").content.decode()
+    shown, _, folded = page.partition("<details")
+    assert "Empty by the answers expected" in shown and "Fleiss" in shown.partition("by the answers expected")[2]
+    assert "20 of 20" not in folded
+    file = tmp_path / "study.json"
+    file.write_text(
+        json.dumps(factories.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
+    )
+    call_command("create_study", file)
+    printed = capsys.readouterr().out.partition("by the answers expected")[2]
+    assert "no interval of" in printed and "Fleiss" in printed
+
+
+def test_results_of_which_only_some_raters_lack_something_say_so() -> None:
+    """Of each rater's own numbers, none of which is always missing of all raters."""
+    where = {
+        one.where
+        for name in ("four raters of six", "crossed, with repeats")
+        for one in forecast_of(name).warnings
+        if not one.sure
+    }
+    assert any(text.startswith("some raters") or text.startswith("some pairs of raters") for text in where)

@@ -1,10 +1,16 @@
 """The paper's numbers: one data file, read strictly, attached by declared model and role."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import factories
 import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.core.management.base import SystemCheckError
+from django.test import Client
+from django.urls import reverse
 
 from ratings import paper_values
 from ratings.declared_models import DeclaredModel, find_declared_models
@@ -60,6 +66,66 @@ def test_a_wrong_key_is_named_with_its_line_and_all_problems_are_listed_at_once(
 def test_a_value_that_is_not_allowed_is_a_problem(tmp_path: Path, change: dict[str, object], place: str) -> None:
     (problem,) = problems(write(tmp_path / "values.json", {**GOOD, **change}))
     assert problem.startswith(f"3: {place}")
+
+
+MODELS = ["gpt-5", "gpt-4o"]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"value": 1.5}, "values[0].value: is 1.5; allowed for plausibility_rate: 0 to 1"),
+        ({"interval": [0.6, 0.4]}, "values[0].interval: is 0.6 to 0.4; allowed: the lower end first"),
+        ({"range": [0.4, 1.2]}, "values[0].range: is 1.2; allowed for plausibility_rate: 0 to 1"),
+        ({"quantity": "mean_confidence", "value": 0.5}, "values[0].value: is 0.5; allowed for mean_confidence: 1 to 5"),
+        ({"quantity": "pass_at_k"}, "values[0].k: is needed with the quantity pass_at_k"),
+        ({"k": 2}, "values[0].k: is allowed with the quantity pass_at_k alone"),
+        ({"models": MODELS}, "values[0].models: is allowed only with the quantities model_agreement, "),
+        ({"quantity": "model_agreement"}, "values[0].models: is needed with the quantities model_agreement, "),
+        ({"quantity": "conditional_agreement", "models": MODELS, "model": "x"}, "values[0].model: 'x' is not one of"),
+    ],
+)  # fmt: skip
+def test_a_value_that_cannot_be_is_a_problem(tmp_path: Path, change: dict[str, object], problem: str) -> None:
+    (found,) = problems(write(tmp_path / "values.json", {**GOOD, **change}))
+    assert found.startswith(f"3: {problem}")
+
+
+def test_nan_a_field_given_twice_and_two_entries_of_one_thing_are_problems(tmp_path: Path) -> None:
+    path = write(tmp_path / "values.json", GOOD, {**GOOD, "key": "b"})
+    (found,) = problems(path)
+    assert found.startswith("4: values[1]: is of the same quantity, study, model, role, error and k as values[0]")
+    text = path.read_text()
+    path.write_text(text.replace("0.5", "NaN"))
+    assert "NaN is no number" in problems(path)[0]
+    path.write_text(text.replace('"key": "b"', '"key": "b",\n"key": "c"'))
+    assert problems(path)[0].startswith("5: not JSON: the field 'key' stands twice")
+    path.write_text(text.replace("0.5", "1e999", 1))
+    assert problems(path)[0].startswith("3: values[0].value: ")
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The site reads a file with a wrong key on its fourth line."""
+    path = write(tmp_path / "values.json", GOOD, {**GOOD, "key": "b", "colour": 1, "study": "evidence_sufficiency"})
+    monkeypatch.setattr(paper_values, "PATH", path)
+    load_paper_values.cache_clear()
+    yield path
+    load_paper_values.cache_clear()
+
+
+def test_every_command_tells_line_and_key_of_a_broken_file(broken: Path) -> None:
+    (found,) = run_checks(tags=["paper"])
+    assert found.id == "wetbench.E009" and f"{broken.name}:4: values[1].colour: unknown key" in found.msg
+    with pytest.raises(SystemCheckError, match=r"values\.json:4: values"):
+        call_command("check")
+
+
+@pytest.mark.django_db
+def test_the_page_shows_what_is_wrong_with_the_file(broken: Path, boss: Client) -> None:
+    answer = boss.get(reverse("ratings:paper"))
+    assert answer.status_code == 503 and "values.json:4: values[1].colour: unknown key" in answer.content.decode()
+    answer = boss.get(reverse("ratings:paper_json"))
+    assert answer.status_code == 503 and "values[1].colour" in answer.json()["problems"][0]
 
 
 def test_a_key_given_twice_a_broken_file_and_a_missing_one_are_refused(tmp_path: Path) -> None:

@@ -28,9 +28,11 @@ from ratings.models import Analysis, Study
 from ratings.stats import panel
 from ratings.stats.estimates import Estimate
 from ratings.views import dashboard, panels
+from simulation.models import Twin
 
 pytestmark = pytest.mark.django_db
 
+LOCATED = 0.7  # share of called errors whose planted row is marked
 OBVIOUS, SUBTLE, SPECIFICITY = 0.85, 0.45, 0.85  # shares called right: of obvious errors, subtle errors, genuine items
 CASTS = ("offline", "offline-lapses")
 CALLED = {
@@ -74,10 +76,12 @@ def recovered(django_db_setup: None, django_db_blocker: Any) -> Iterator[Recover
 def _recovered() -> Recovered:
     for place, cast in enumerate(CASTS):
         factories.pool(44, (f"caffeine {place}", f"zebrafish {place}"), cast)
-    study = factories.open_study(6, sources=list(SOURCES.values()), design="crossed", ratings_per_item=6)
+    Twin.objects.update(field="new_materials[0].properties.volume")
+    marks = {"marks": ["if_not_plausible"]}
+    study = factories.open_study(6, sources=list(SOURCES.values()), design="crossed", ratings_per_item=6, display=marks)
     boss = User.objects.create_user("boss", is_staff=True)
     Study.objects.filter(pk=study.pk).update(created_by=boss)
-    simulated.simulate_raters(study, 6, OBVIOUS, SUBTLE, SPECIFICITY, seed=1)
+    simulated.simulate_raters(study, 6, OBVIOUS, SUBTLE, SPECIFICITY, located=LOCATED, seed=1)
     studies.close_and_unblind(study, boss)
     study.refresh_from_db()
     made = store.compute(study, Filters())
@@ -194,6 +198,14 @@ def test_d_prime_comes_back(recovered) -> None:
         row = recovered.one("dprime", source=NAMES[source], mean_over="raters")
         assert holds(row, true) or "no interval holds" in row.reason
     assert recovered.one("dprime", source=NAMES["subtle error"], mean_over="raters").low is not None
+
+
+def test_the_share_of_located_errors_comes_back_on_page_and_terminal(recovered) -> None:
+    row = recovered.one("localisation")
+    assert holds(row, LOCATED) and not holds(row, 0.5)
+    assert row.n["ratings"] > 50 and row.n["untold"] == 0
+    assert row.to_json() in recovered.terminal
+    assert "Localisation: called errors whose mark hits the planted row" in recovered.page
 
 
 def test_the_areas_come_back_for_new_raters(recovered) -> None:

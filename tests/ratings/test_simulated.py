@@ -5,7 +5,7 @@ from django.db.models import Count
 
 from ratings import inviting, joining, serving, studies
 from ratings.models import ItemSource, Rating
-from ratings.simulated import Skill, _evidence_judge, _transition_judge, simulate_raters
+from ratings.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
 from ratings.studies import StudyError
 
 
@@ -134,6 +134,41 @@ def test_over_many_raters_and_items_the_stated_shares_come_out(perturbation, cal
     ]
     # At a share of 0.3 items differ by 0.31 and raters by 0.12: sqrt(0.31^2/100 + 0.12^2/20) / sqrt(10 seeds) = 0.013.
     assert 1 - sum(verdicts) / len(verdicts) == pytest.approx(called_error, abs=0.04)
+
+
+def test_what_is_only_declared_wrong_is_called_an_error_as_often_as_a_subtle_one() -> None:
+    """An import that states the truth alone has the perturbation "none" and the reference "declared wrong"."""
+    called = {}
+    for reference in ("declared wrong", "declared right", "unperturbed"):
+        verdicts = [
+            _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), seed)[0]
+            for seed in range(10)
+            for source in sources("none", 100, reference=reference)
+            for rater in range(20)
+        ]
+        called[reference] = 1 - sum(verdicts) / len(verdicts)
+    assert called["declared wrong"] == pytest.approx(0.3, abs=0.04)
+    assert called["declared right"] == called["unperturbed"] == pytest.approx(0.07, abs=0.04)
+
+
+def test_marks_hit_the_planted_row_in_the_stated_share_and_another_row_else() -> None:
+    keys = ["A:Volume", "A/name", "B:Volume", "missing"]
+    marks = [
+        mark_rows(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
+        for item in range(100)
+        for rater in range(20)
+    ]
+    assert all(len(one) == 1 and one[0] in keys for one in marks)
+    # Independent draws: sqrt(0.8 * 0.2 / 2000) = 0.009.
+    assert sum(one == ("A:Volume",) for one in marks) / len(marks) == pytest.approx(0.8, abs=0.03)
+    again = [
+        mark_rows(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
+        for item in range(100)
+        for rater in range(20)
+    ]
+    assert again == marks
+    assert mark_rows([], keys, "i", Skill(0.9, 0.3), 1, "R1")[0] in keys
+    assert mark_rows(["missing"], ["missing"], "i", Skill(0.9, 0.3, located=0.001), 1, "R1") == ()
 
 
 def test_right_answers_come_with_more_confidence_than_wrong_ones() -> None:

@@ -150,7 +150,7 @@ def test_perfect_agreement_and_total_disagreement_are_exact_and_have_no_interval
 def test_pairs_below_the_minimum_overlap_have_values_without_an_interval() -> None:
     rows = pairs(table("1010101010", "1010101001"), min_overlap=11)
     assert [row.low for row in rows] == [None, None]
-    assert {row.reason for row in rows} == {"10 items in common, fewer than 11"}
+    assert {row.reason for row in rows} == {"few items: 10 items in common, fewer than 11"}
     assert rows[0].value == pytest.approx(0.8)
     nothing = pairs(table("11....", "....11"))
     assert {(row.value, row.reason) for row in nothing} == {(None, "no item was rated by both")}

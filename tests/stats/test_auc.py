@@ -172,8 +172,8 @@ def test_with_fewer_than_three_raters_only_items_are_drawn_again(raters: int) ->
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([], "no rating has a known reference"),
-        ([Row("a", "R", 1, 3)], "no rating has a known reference"),
+        ([], "no item states its perturbation: import a column `perturbation` or `truth`"),
+        ([Row("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
         ([Row("a", "R", 1, None, 1)], "no rating with a known reference has a confidence"),
         ([Row("a", "R", 1, 3, 1)], "no rating is incorrect"),
         ([Row("a", "R", 1, 3, 0)], "no rating is correct"),

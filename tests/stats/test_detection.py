@@ -121,7 +121,10 @@ def test_every_rater_has_a_row_even_where_no_truth_is_known() -> None:
     found = detection.detection(build([Row("a", "R", 1, 3), Row("a", "S", 1, 3)]))
     for rater in "RS":
         row = one(found, "dprime", rater=rater)
-        assert (row.value, row.reason) == (None, "no rating has a known reference")
+        assert (row.value, row.reason) == (
+            None,
+            "no item states its perturbation: import a column `perturbation` or `truth`",
+        )
     found = detection.detection(build([Row("a", "R", 1, 3, 1, "good"), Row("b", "S", 1, 3, 0, "bad")]))
     assert one(found, "criterion_c", rater="R", source="bad").reason == "no rating is of an item with a planted error"
 
@@ -138,8 +141,8 @@ def test_verdicts_all_alike_take_the_design_effect_of_the_other_sources() -> Non
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([], "no rating has a known reference"),
-        ([Row("a", "R", 1, 3)], "no rating has a known reference"),
+        ([], "no item states its perturbation: import a column `perturbation` or `truth`"),
+        ([Row("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
         ([Row("a", "R", 1, 3, 1)], "no rating is of an item with a planted error"),
         ([Row("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
     ],

@@ -184,7 +184,7 @@ def test_a_rater_with_one_error_leaves_the_variance_of_these_raters_unknown() ->
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([Row("a", "R", 1, 3)], "no rating has a known reference"),
+        ([Row("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
         ([Row("a", "R", 1, 3, 1)], "no rating is of an item with a planted error"),
         ([Row("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
         ([Row("a", "R", 1, None, 1), Row("b", "R", 1, None, 0)], "no rating with a known reference has a confidence"),

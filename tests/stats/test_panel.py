@@ -140,7 +140,7 @@ def test_one_of_a_kind_is_counted_in_the_singular() -> None:
     }
     line = panel.sections([estimate("dprime", 0.5, n)])[0].lines[0]
     assert line.n == (
-        "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of unperturbed items, 2 verdicts 1"
+        "1 item, 1 pair used, 1 pair below the overlap, 1 miss, 1 false alarm, 1 of items without an error, 2 verdicts 1"
     )
     assert panel.about(build([Row("i", "a", 1, 3, 1)]), {"surplus": 1})[0] == "1 rating of 1 item by 1 rater."
 
@@ -151,10 +151,21 @@ def test_resamples_that_were_never_drawn_are_not_called_undefined(rows) -> None:
     assert "below" in few.reason and "undefined_resamples" not in few.n
 
 
+def test_a_mean_over_pairs_with_few_items_does_not_claim_twenty_in_its_name() -> None:
+    args = {"min_overlap": 20}
+    few = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="few items: no pair shares 20 items, the most is 6")
+    whole = estimate("avg_pairwise_kappa", 0.5, {}, args=args, reason="no interval was asked for")
+    names = [line.name for section in panel.sections([few, whole]) for line in section.lines]
+    assert names == [
+        "Cohen's kappa, mean over pairs of raters",
+        "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)",
+    ]
+
+
 def test_what_is_undefined_throughout_for_one_reason_is_one_line() -> None:
     own = build([Row(str(i), who, i % 2) for i in range(3) for who in "abcde"])
     text = "\n".join(panel.text_lines(panel.panel(own, resamples=0), []))
-    assert "    all 6 undefined: no rating has a known reference" in text
+    assert "    all 6 undefined: no item states its perturbation: import a column `perturbation` or `truth`" in text
 
 
 def test_repeats_and_a_latent_truth_join_the_panel() -> None:

@@ -36,8 +36,8 @@ def test_every_error_source_has_its_curve_over_all_right_items() -> None:
 @pytest.mark.parametrize(
     ("rows", "reason"),
     [
-        ([Row("a", "R", 0, 3, 0)], "no rating of a right item has a confidence"),
-        ([Row("a", "R", 0, None, 0), Row("b", "R", 1, 3, 1)], "no rating of a wrong item has a confidence"),
+        ([Row("a", "R", 0, 3, 0)], "no rating of an item without an error has a confidence"),
+        ([Row("a", "R", 0, None, 0), Row("b", "R", 1, 3, 1)], "no rating of an item with an error has a confidence"),
     ],
 )
 def test_a_curve_without_both_classes_has_no_points_and_says_why(rows: list[Row], reason: str) -> None:

@@ -13,6 +13,7 @@ from ratings.management.upload import opened, plain
 from ratings.rows import source_name
 from ratings.stats import long_csv, panel
 from ratings.stats.agreement import MIN_OVERLAP
+from ratings.stats.localisation import localisation
 from ratings.stats.nouns import counted
 
 MOST_PROBLEMS = 50
@@ -21,7 +22,7 @@ MOST_PROBLEMS = 50
 class Command(BaseCommand):
     help = (
         "The statistics panel of ratings from any tool: a long CSV with the columns item, rater, verdict and, if you like, "
-        "confidence, truth, source, pair. No database is touched. Every row is read, or nothing is computed."
+        "confidence, truth, source, pair, localised. No database is touched. Every row is read, or nothing is computed."
     )
     requires_system_checks = []
 
@@ -54,6 +55,8 @@ class Command(BaseCommand):
         found = self._read(options["file"], long_csv.Reading(*columns, options["categories"], options["raters"]))
         chosen = {name: options[name] for name in ("seed", "resamples", "min_overlap")}
         rows = panel.panel(found.table, found.repeats, **chosen)
+        if found.marked is not None:
+            rows += [row._replace(reference=found.table.reference_name) for row in localisation(found.marked)]
         about = panel.about(found.table, found.left_out, found.notes)
         if options["json"]:
             for line in (*_told(found), *found.notes):

@@ -77,7 +77,9 @@ def _warnings(study: Study, raters: int | None) -> list[str]:
         return [found.skipped]
     lines = [f"  {_said(line)}" for line in found.by_design]
     head = "Results that will be empty with this design:" if lines else "This design leaves no result empty."
-    more = sum(not one.sure for one in found.warnings)
+    if expected := [f"  {_said(line)}" for line in found.by_expected]:
+        lines += ["Results that will be empty by the answers expected (they were in every rehearsal):", *expected]
+    more = sum(not one.sure and not one.expected for one in found.warnings)
     rest = f"{counted(more, 'result')} more may be empty, depending on the answers: see its page Who rates what."
     return [head, *lines, *([rest] if more else [])]
 

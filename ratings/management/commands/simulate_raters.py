@@ -22,6 +22,10 @@ class Command(BaseCommand):
         parser.add_argument(
             "--agreement", type=float, default=simulated.AGREEMENT, help="with the classifier, on evidence"
         )
+        parser.add_argument(
+            "--located", type=float, default=simulated.LOCATED,
+            help="share of noticed errors whose row is marked, where rows can be marked",
+        )  # fmt: skip
         parser.add_argument("--seed", type=between(0, MAX_SEED), required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -34,6 +38,7 @@ class Command(BaseCommand):
                 options["sensitivity_subtle"],
                 options["specificity"],
                 agreement=options["agreement"],
+                located=options["located"],
                 seed=options["seed"],
                 progress=self._show,
             )

@@ -241,7 +241,7 @@ def find_published_fraction(who: str, kind: str, models: Collection[str] = ()) -
     entry = find_ensemble(who) if kind == "ensemble" else None
     if entry is None or set(entry.models or ()) == set(models):
         return entry
-    return f"the paper's is of {', '.join(entry.models or ())}"
+    return "the paper's is of other classifiers"
 
 
 def find_ensemble(who: str) -> PaperValue | None:

@@ -110,7 +110,7 @@ FORMS: Mapping[str, Form] = {
         "n": Column("Judged", "records judged", "count"),
         "low": Column("Low", "lower end of the 95% Wilson interval", "share"),
         "high": Column("High", "upper end of the 95% Wilson interval", "share"),
-        "models": Column("Of", "the classifiers of an ensemble", "text"),
+        "models": Column("Of", "the classifiers whose verdicts it is of", "text"),
         "published": Column("Published", "the paper's share for the same classifier, or an ensemble of the same ones", "share"),
         "published_reason": _WHY_UNPUBLISHED,
     }),
@@ -238,7 +238,7 @@ def _verdicts(found: Reading) -> dict[str, dict[str, int]]:
 def _fractions(found: Reading) -> list[tuple[Any, ...]]:
     """Each classifier; what most of them and all of them say; the same of those alone that the paper's ensembles are of."""
     models = _verdicts(found)
-    rows = [(*_share_row(one, "classifier"), "") for one in human_model.fractions(models)]
+    rows = [(*_share_row(one, "classifier"), one.who) for one in human_model.fractions(models)]
     if len(models) > 1:
         rows += _ensembles(models, human_model.MAJORITY, human_model.CONSENSUS)
         panels = {tuple(entry.models or ()) for who in ENSEMBLES if (entry := find_ensemble(who))}
@@ -247,8 +247,7 @@ def _fractions(found: Reading) -> list[tuple[Any, ...]]:
                 rows += _ensembles({name: models[name] for name in sorted(panel)}, *ENSEMBLES.values())
     named = {told: who for who, told in ENSEMBLES.items()}
     published = pair_with_reasons(
-        find_published_fraction(named.get(row[0], row[0]), row[1], [name for name in row[-1].split(", ") if name])
-        for row in rows
+        find_published_fraction(named.get(row[0], row[0]), row[1], row[-1].split(", ")) for row in rows
     )
     return [(*row, *paper) for row, paper in zip(rows, published, strict=True)]
 

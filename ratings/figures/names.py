@@ -67,6 +67,14 @@ def _has_correct(document: Document) -> bool:
     return any(tables.number(line, "correct_share") is not None for line in tables.rows(document, "drift"))
 
 
+def _has_published_in(table: str, column: str) -> Callable[[Document], bool]:
+    return lambda document: any(tables.number(line, column) is not None for line in tables.rows(document, table))
+
+
+def _notes_of(table: str) -> Extra:
+    return lambda document: " ".join(tables.notes(document, table))
+
+
 def _published_range(name: str) -> Extra:
     """What the paper prints of a matrix, as the table's notes have it."""
     return lambda document: " ".join(note for note in tables.notes(document, name) if note.startswith("Published"))
@@ -169,6 +177,13 @@ _ALL = (
         _STUDY,
         "Each against the raters, on the same items; whiskers: 95% intervals. Difference: kappa less the "
         "raters' own with each other.",
+        (
+            _where(
+                _has_published_in("human_model", "published_kappa"),
+                "Diamond: the paper's value for people or that model.",
+            ),
+            _notes_of("human_model"),
+        ),
     ),
     Named(
         "agreement_matrix",
@@ -192,6 +207,7 @@ _ALL = (
         "fractions",
         _BOTH,
         "Bars: share of items, or ratings, that say yes; whiskers: 95% intervals.",
+        (_where(_has_published_in("fractions", "published"), "Diamond: the paper's value for the same classifiers."),),
     ),
     Named(
         "pass_at_k",

@@ -359,7 +359,11 @@ def _no_items(asked: _Asked, parts: Parts) -> str:
 
 def _no_successor(model: str | None, parts: Parts) -> str:
     """Return what is added to why a model has no number of ours, where successors were played."""
-    return f", nor of a successor of {model}" if parts.successors and model not in _every(parts.successors) else ""
+    return (
+        f"; no successor of {model} was played either"
+        if parts.successors and model not in _every(parts.successors)
+        else ""
+    )
 
 
 def _every(successors: Mapping[str, Collection[str]]) -> set[str]:

@@ -78,6 +78,11 @@ class _Part(NamedTuple):
             return NOTHING
         return f"{written(one, self.kind)} {self.joined} {written(two, self.kind)}"
 
+    def cell(self, row: Sequence[Any]) -> Cell:
+        """Return the cell of a row; a reason in the place of a number is a sentence, and needs room."""
+        told = self.joined == OR and row[self.at] is None
+        return Cell(self.text(row), self.head.title, self.head.number and not told, self.head.long or told)
+
     def filled(self, row: Sequence[Any]) -> bool:
         """Whether the row has something to say here: "0 of 0" says nothing."""
         if self.joined == "of" and self.other is not None:
@@ -140,10 +145,7 @@ def _name_contrast(sides: Sequence[Cell], label: str) -> Cell:
 
 def _shown(rows: Sequence[Sequence[Any]], every: Sequence[_Part], most: int) -> tuple[list[Head], list[list[Cell]]]:
     parts = [part for part in every if any(part.filled(row) for row in rows)]
-    cells = [
-        [Cell(part.text(row), part.head.title, part.head.number, part.head.long) for part in parts]
-        for row in rows[:most]
-    ]
+    cells = [[part.cell(row) for part in parts] for row in rows[:most]]
     return [part.head for part in parts], cells
 
 

@@ -12,15 +12,23 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings import protocol_words
+from ratings.analyses import store
+from ratings.analyses.tables import records
 from ratings.archive import design, methods
 from ratings.models import Benchmark, Rater, Rating, Study
 from ratings.paper import cells, making
 from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import load_paper_values
+from ratings.stats.human_model import PEOPLE
 from simulation import fixtures, vetting
-from simulation.models import ModelCall, Run, Twin, TwinDecision
+from simulation.models import CastDefinition, ModelCall, Run, Twin, TwinDecision
 
 pytestmark = pytest.mark.django_db(transaction=True)
+OF_BENCHMARK = (
+    "pass_at_k", "sufficient_rate", "majority_sufficient_rate", "consensus_sufficient_rate", "model_agreement",
+    "conditional_agreement",
+)  # fmt: skip
+TODAY = django_settings.FIXTURES_DIR / "paper_study_today.json"
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
 SMALL: dict[str, Any] = {
     "agents": ["paper", "paper-gpt-4o"],
@@ -135,6 +143,20 @@ def check_page(made: list[dict[str, Any]], boss: Client) -> None:
     assert [line.cell._asdict() for line in lines] == made
     for line in lines:
         assert line.shown_ours in page and line.shown_paper in page
+        rated = line.cell.ours is not None and line.quantity not in OF_BENCHMARK
+        assert line.remark == ("ours are of simulated raters" if rated else "")
+    own = {line.cell.cell: line for line in lines}
+    assert own["table1-kappa-human"].cell.paper == 0.526 and "ours are of simulated raters" in page
+    assert own["confidence-mean"].basis == "± 0.59" and "<small>± 0.59</small>" in page
+    study = boss.get(reverse("ratings:study", args=["scripted-paper-transitions"])).content.decode()
+    assert "Published: 3.9 ± 0.59 (n and interval not reported; section 5.1)." in study
+    assert "Ours are of simulated raters." in study
+    evidence = store.find_full(Study.objects.get(slug="scripted-paper-evidence"))
+    assert evidence is not None
+    table = evidence.document["tables"]["human_model"]
+    people = next(row for row in records(table) if row["who"] == PEOPLE)
+    assert (people["kind"], people["published_agreement"], people["published_kappa"]) == ("simulated", 0.75, 0.526)
+    assert table["notes"] == ["Published values of people are beside simulated raters."]
     assert f"<dd>{len(made)}</dd>" in page
     assert boss.get(reverse("ratings:paper_json"), {"replies": "scripted"}).json() == made
 
@@ -151,6 +173,17 @@ def check_roles(client: Client) -> None:
 def test_before_it_was_made_the_page_says_how(boss: Client) -> None:
     page = boss.get(reverse("ratings:paper")).content.decode()
     assert "No replication yet" in page and "make paper MAX_COST=" in page
+
+
+def test_the_plan_of_today_is_the_papers_with_the_casts_of_today() -> None:
+    fixtures.load_lab(django_settings.FIXTURES_DIR)
+    today, paper = read_plan(TODAY), read_plan()
+    assert today.model_dump(exclude={"agents", "twin_maker"}) == paper.model_dump(exclude={"agents", "twin_maker"})
+    casts = {row.name: row.data for row in CastDefinition.objects.filter(name__in=[*today.agents, today.twin_maker])}
+    assert len(casts) == len(today.agents) + 1
+    followed = {cast["successor_of"][cast["agent"]["model"]] for cast in casts.values()}
+    assert followed == {"gpt-5", "claude-sonnet-4", "gemini-2.5-flash", "qwen3-235b-thinking", "deepseek-r1"}
+    assert {cast["agent"]["scaffold"] for cast in casts.values()} == {"plain"}
 
 
 def test_with_keys_the_worst_case_comes_first_and_nothing_is_ordered_without_a_limit(

@@ -117,6 +117,17 @@ def test_the_papers_agents_are_asked_plainly_and_gpt_5_simulates_and_writes_twin
     assert casts["current-gpt-6.1-sol-simulator"]["transition_model"]["model"] == "gpt-6.1-sol"
 
 
+def test_todays_casts_are_asked_as_the_papers_are_and_each_model_says_whose_successor_it_is(
+    shipped: ModelFiles,
+) -> None:
+    known = {entry["name"] for entry in shipped.models}
+    today = [made for made in shipped.casts if made["name"].startswith("current")]
+    assert len(today) == 9 and {made["agent"]["scaffold"] for made in today} == {"plain"}
+    for made in today:
+        speakers = {player["model"] for player in cast_files.players(made) if "model" in player}
+        assert set(made["successor_of"]) == speakers and set(made["successor_of"].values()) <= known
+
+
 def test_what_has_become_of_the_papers_models_is_said_with_source_and_day(shipped: ModelFiles) -> None:
     models = {entry["name"]: entry for entry in shipped.models}
     lives = {name: (entry["lifecycle"], entry["retires_on"]) for name, entry in models.items()}
@@ -220,6 +231,12 @@ def test_a_wrong_model_or_price_is_named_by_field_with_what_is_allowed(tmp_path:
         (cast(name="offline"), "casts[0].name: is 'offline'"),
         (cast(description=" "), "casts[0].description: is ' '"),
         (cast(agent=None), 'casts[0].agent: is None; allowed: an object with either "plays" or "model"'),
+        (cast(successor_of=["mine"]), "casts[0].successor_of: is ['mine']; allowed: an object like"),
+        (cast(successor_of={"gpt-9": "mine"}), "casts[0].successor_of.gpt-9: no player of the cast is this model"),
+        (
+            cast(agent=SPEAKS, successor_of={"mine": "gpt-4"}),
+            "casts[0].successor_of.mine: is 'gpt-4'; allowed: the name",
+        ),
         (cast(agent={**SPEAKS, "plays": "offline/random"}), "casts[0].agent: is {"),
         (cast(agent={"plays": "person"}), "casts[0].agent.plays: is 'person'; allowed: offline/protocol"),
         (cast(transition_model={"plays": "offline/random"}), "transition_model.plays: is 'offline/random'"),

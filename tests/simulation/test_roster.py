@@ -171,6 +171,19 @@ def test_a_model_has_ended_on_the_day_its_provider_named(lifecycle: str, day: st
 
 
 @pytest.mark.usefixtures("shipped")
+def test_the_models_of_some_casts_that_are_switched_off_are_found_with_who_asks_them() -> None:
+    found = roster.find_retired(["paper", "paper-gpt-4o", "current", "offline"], date(2026, 11, 24))
+    assert [(one.model, one.casts) for one in found] == [("claude-sonnet-4", ("paper", "paper-gpt-4o"))]
+    assert found[0].said == (
+        "claude-sonnet-4-20250514 was switched off on 2026-06-15: it answers only where ANTHROPIC_BASE_URL leads elsewhere "
+        "(asked by paper, paper-gpt-4o)."
+    )
+    later = roster.find_retired(["paper"], date(2026, 12, 11))
+    assert [one.model for one in later] == ["claude-sonnet-4", "gemini-2.5-flash", "gpt-5"]
+    assert roster.find_retired(["current"], date(2026, 12, 11)) == []
+
+
+@pytest.mark.usefixtures("shipped")
 def test_a_cast_whose_model_is_gone_cannot_play_and_says_which() -> None:
     LanguageModel.objects.get(name="gpt-4o").delete()
     assert line("paper").why_not == "not loaded: gpt-4o (python manage.py load_models)"

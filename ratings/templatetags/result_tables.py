@@ -81,7 +81,7 @@ class _Part(NamedTuple):
     def cell(self, row: Sequence[Any]) -> Cell:
         """Return the cell of a row; a reason in the place of a number is a sentence, and needs room."""
         told = self.joined == OR and row[self.at] is None
-        return Cell(self.text(row), self.head.title, self.head.number and not told, self.head.long or told)
+        return Cell(self.text(row), self.head.title, self.head.number, self.head.long or told)
 
     def filled(self, row: Sequence[Any]) -> bool:
         """Whether the row has something to say here: "0 of 0" says nothing."""
@@ -210,7 +210,7 @@ def _joined(
             "to",
         )
     if name.startswith("published") and name != WHY_UNPUBLISHED and WHY_UNPUBLISHED in names:
-        return names.index(WHY_UNPUBLISHED), Head(title, meaning, True), OR
+        return names.index(WHY_UNPUBLISHED), Head(title, meaning, False), OR
     after = names.index(name) + 1
     if after < len(columns) and columns[after]["title"] == "of":
         return after, Head(title, f"{meaning}; of {columns[after]['meaning']}", True), "of"

@@ -149,12 +149,12 @@ def decide(twin: Twin, answers: Answers, by: User) -> TwinDecision:
 def accept_unread(twins: QuerySet[Twin], note: str) -> int:
     """Let those by models that wait into studies, on record as read by nobody; return how many.
 
-    They still wait for a person, and enter no study that wants one. The place stays that which their maker stated.
+    They still wait for a person, and enter no study that wants one. Where the error stands is known as far as `find_place` knows it.
     """
     waiting = list(undecided(twins).select_for_update(of=("self",)))
     for twin in waiting:
         twin.vetting = "accepted"
-        twin.field = twin.field if twin.field in [str(difference["path"]) for difference in twin.diff] else ""
+        twin.field = find_place(twin)
     Twin.objects.bulk_update(waiting, ["vetting", "field"], batch_size=200)
     TwinDecision.objects.bulk_create(
         TwinDecision(

@@ -100,6 +100,10 @@ class Maker:
                 f"{run.cast} took {have}. Make sample smaller (and transitions.items); the same command goes on"
             )
 
+    def find_retired(self) -> list[roster.Retired]:
+        """Return the models of this replication that their providers have switched off."""
+        return roster.find_retired(self.names.cast(name) for name in [*self.plan.agents, self.plan.twin_maker])
+
     def costs(self) -> list[Cost]:
         """Return the worst case of every run, before any is ordered."""
         found, experiments = [], list(self._experiments())

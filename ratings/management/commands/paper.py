@@ -112,7 +112,12 @@ class Command(BaseCommand):
         return scripted
 
     def _show_costs(self, maker: making.Maker, max_cost: Decimal | None) -> None:
-        """Print the worst case of each run. CommandError without a limit, or where a model has no price."""
+        """Print which models are retired, and the worst case of each run.
+
+        CommandError without a limit, or where a model has no price.
+        """
+        for retired in maker.find_retired():
+            self.stdout.write(retired.said)
         costs = maker.costs()
         for cost in costs:
             amount = (

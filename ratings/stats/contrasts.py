@@ -234,11 +234,19 @@ def _of_u_statistic(blank: Contrast, pools: tuple[Pool, Pool], averages: TwoCond
     if averages.test.low is None or not found.se > 0:
         return row._replace(reason=found.reason or averages.reason)
     df, fewer = averages.test.df, max(1, averages.readers - 1)
+    if (
+        mrmc_two.INCOMPLETE in found.reason
+    ):  # that variance is wide enough near 1 as well, and each area's own is far too wide
+        p, low, high = mrmc_two.infer(found.first - found.second, found.se, df)
+        assert low is not None and high is not None  # the standard error is above 0
+        return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=found.reason)
     means = [
         mrmc_two.Mean(value, se, min(df, fewer) if is_extreme(value) else df, mrmc_two.count_readings(grid))
         for value, se, grid in zip((found.first, found.second), found.own_se, grids, strict=True)
     ]
-    p, low, high = mrmc_two.infer_areas((means[0], means[1]), found.se, df, mrmc.AREAS)
+    # Unbiased, but by itself it held 91 % with eight raters: no smaller than that of the mean areas, which are the same.
+    se = max(found.se, averages.test.se)
+    p, low, high = mrmc_two.infer_areas((means[0], means[1]), se, df, mrmc.AREAS)
     return row._replace(low=low, high=high, p=p, method="u_statistic", reason=found.reason)
 
 

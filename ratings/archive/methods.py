@@ -52,7 +52,7 @@ def _items(study: Study, design: Design, made: Json | None) -> Iterator[str]:
         yield f"By the protocol an error is planted in {design.protocol.prevalence:.1%} of the items from the pool."
     if design.protocol.prevalence:
         yield f"Planted errors were checked by: {_lower(WORDS['vetting'][design.protocol.vetting].name)}."
-    if accepted_unread.says_unread(study):
+    if made and accepted_unread.says_unread(study):
         yield f"Errors that a model planted were {accepted_unread.SAID}."
     if made and made["reference"]["name"] != NO_TRUTH:
         yield f"Every number on errors has this reference: {made['reference']['description']}."

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet
 
-from ratings.models import Assignment
+from ratings.models import Assignment, StudyEvent
 from ratings.models.answers import FIRST, SECOND
 from simulation.verifying.form import Wrong, check, rows, wrong
 
@@ -56,7 +56,8 @@ def meetings() -> Iterator[Wrong]:
 
 
 @check(
-    "only a crossover has a second session; its answers come after the washout, each pair once in each session",
+    "only a crossover has a second session; its answers come after the washout, each pair once in each session, unless the "
+    "version that was not shown yet was taken back",
     Assignment,
 )
 def sessions_of_crossovers() -> Iterator[Wrong]:
@@ -64,10 +65,15 @@ def sessions_of_crossovers() -> Iterator[Wrong]:
     for code in rows(_EVERY.filter(~crossover, session=2).values_list("code", flat=True)):
         yield wrong(Assignment, code, "session 1: its study is no crossover", "session 2")
     live = _EVERY.filter(crossover, released_at__isnull=True)
+    taken_back = StudyEvent.objects.filter(study=OuterRef("rater__study"), kind="taken back")
     sessions = (
-        live.values("rater__code", "pair").annotate(n=Count("session", distinct=True)).filter(rater__withdrawn_at=None)
+        live.values("rater__code", "pair")
+        .annotate(n=Count("session", distinct=True), shown=Max("opened_at"), may_miss=Exists(taken_back))
+        .filter(rater__withdrawn_at=None)
+        .exclude(n=2)
+        .exclude(n=1, shown__isnull=False, may_miss=True)
     )
-    for rater, pair, n in rows(sessions.exclude(n=2).values_list("rater__code", "pair", "n")):
+    for rater, pair, n in rows(sessions.values_list("rater__code", "pair", "n")):
         yield wrong(Assignment, f"rater {rater}", f"pair {pair} in both sessions", f"in {n}")
     people = live.filter(rater__simulated=False)
     first = Max("rating__submitted_at", filter=Q(session=1))

@@ -281,8 +281,6 @@ def test_an_address_of_staff_is_refused_when_it_is_invited_and_when_the_link_is_
 
 @pytest.mark.django_db(transaction=True)
 def test_a_role_given_while_a_seat_is_being_taken_waits_and_takes_back(owner) -> None:
-    if connection.vendor != "postgresql":
-        pytest.skip("SQLite has one writer at a time")
     factories.pool(NEW)
     finished = factories.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
     factories.unblinded(finished, owner)
@@ -297,12 +295,17 @@ def test_a_role_given_while_a_seat_is_being_taken_waits_and_takes_back(owner) ->
 
     with transaction.atomic():
         seat = joining.accept(invitation, user, joining.Joining())
-        other = threading.Thread(target=give_role)
-        other.start()
-        other.join(2)
-        assert other.is_alive()
-    other.join(30)
-    assert not other.is_alive() and not dealt(seat) & known(finished)
+        if connection.vendor == "postgresql":  # SQLite has one writer at a time: there the role comes after the seat
+            other = threading.Thread(target=give_role)
+            other.start()
+            other.join(2)
+            assert other.is_alive()
+    if connection.vendor == "postgresql":
+        other.join(30)
+        assert not other.is_alive()
+    else:
+        members.add(finished, "later", "analyst", owner)
+    assert not dealt(seat) & known(finished)
 
 
 def test_unblinding_a_study_takes_its_items_back_from_its_analysts_elsewhere(owner, analyst) -> None:

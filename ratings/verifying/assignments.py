@@ -65,13 +65,13 @@ def sessions_of_crossovers() -> Iterator[Wrong]:
     for code in rows(_EVERY.filter(~crossover, session=2).values_list("code", flat=True)):
         yield wrong(Assignment, code, "session 1: its study is no crossover", "session 2")
     live = _EVERY.filter(crossover, released_at__isnull=True)
-    taken_back = StudyEvent.objects.filter(study=OuterRef("rater__study"), kind="taken back")
+    may_miss = StudyEvent.objects.filter(kind="taken back").values("study")
     sessions = (
-        live.values("rater__code", "pair")
-        .annotate(n=Count("session", distinct=True), shown=Max("opened_at"), may_miss=Exists(taken_back))
+        live.values("rater__code", "rater__study", "pair")
+        .annotate(n=Count("session", distinct=True), shown=Max("opened_at"))
         .filter(rater__withdrawn_at=None)
         .exclude(n=2)
-        .exclude(n=1, shown__isnull=False, may_miss=True)
+        .exclude(n=1, shown__isnull=False, rater__study__in=may_miss)
     )
     for rater, pair, n in rows(sessions.values_list("rater__code", "pair", "n")):
         yield wrong(Assignment, f"rater {rater}", f"pair {pair} in both sessions", f"in {n}")

@@ -108,14 +108,14 @@ def compare_shares(first: Side, second: Side, deff: float = 1.0, is_rater: bool 
     raters = [len(np.unique(side.rater)) for side in sides]
     if not is_rater and min(raters) < FEWEST_RATERS and counts.shared_raters < counts.raters:
         return Difference(counts, *shares, reason="; ".join(filter(None, (_describe_sharing(counts), FEW_RATERS))))
-    both, is_paired = _variance_of(sides), _find_pairs(sides) is not None
-    found = _adjust_pairs(sides, both, deff) if is_paired else _adjust_sides(sides, both, deff)
+    both, pairs = _variance_of(sides), _find_pairs(sides)
+    found = _adjust_sides(sides, both, deff) if pairs is None else _adjust_pairs(pairs, both, deff)
     df, difference = _degrees_of_freedom(sides, both), shares[0] - shares[1]
     half = find_student_quantile((1 + LEVEL) / 2, df) * found.se
     low, high = max(-1.0, found.difference - half), min(1.0, found.difference + half)
     p = float(2 * stdtr(df, -abs(found.difference) / found.se))
     low, high = min(low, difference), max(high, difference)
-    return Difference(counts, *shares, low, high, p, df, is_paired, _describe_sharing(counts))
+    return Difference(counts, *shares, low, high, p, df, pairs is not None, _describe_sharing(counts))
 
 
 def _describe_sharing(counts: "Counts") -> str:
@@ -151,10 +151,8 @@ def _find_pairs(sides: Sequence[Side]) -> Floats | None:
     return found
 
 
-def _adjust_pairs(sides: Sequence[Side], both: _Clustered, deff: float) -> _Adjusted:
+def _adjust_pairs(pairs: Floats, both: _Clustered, deff: float) -> _Adjusted:
     """Return the adjusted difference of Bonett and Price; the clusters multiply its variance by their design effect."""
-    pairs = _find_pairs(sides)
-    assert pairs is not None  # the caller has looked
     n, alone = len(pairs), float(np.var(pairs)) / len(pairs)
     effect = max(1.0, both.variance / alone if alone > 0 else deff)
     up, down = ((float(np.sum(pairs == change)) + 1) / (n + 2) for change in (1, -1))
@@ -196,8 +194,8 @@ def _variance_of(sides: Sequence[Side]) -> _Clustered:
     """Return V = V_item + V_rater - V_both, but no less than either, with Satterthwaite's degrees of freedom.
 
     The degrees of freedom are those of a sum of independent variances, V^2 / sum of V_k^2/(clusters_k - 1)
-    (Satterthwaite 1946, Biometrics Bulletin 2:110), k: items and raters of one side, of the other and of both. A rater's own sum of residuals on a side that has no other rater is 0, so
-    a side of one rater is about that rater.
+    (Satterthwaite 1946, Biometrics Bulletin 2:110), k: items and raters of one side, of the other and of both. A rater's own
+    sum of residuals on a side that has no other rater is 0, so a side of one rater is about that rater.
     """
     signs = (1.0, -1.0)
     residuals = np.concatenate(

@@ -287,7 +287,7 @@ def simulated_study(seed: int) -> reading.Reading:
 
 def test_known_differences_between_two_simulators_come_back_with_truth_unknown() -> None:
     held = {"subtle": 0, "none": 0, "AUC": 0}
-    worlds = 150
+    worlds = 60
     for seed in range(worlds):
         lines = records(sections_contrasts.tables(simulated_study(seed), (), {})["contrasts"])
         found = one(lines, "sources", "gpt, subtle error", "qwen, subtle error", "rate")
@@ -296,8 +296,8 @@ def test_known_differences_between_two_simulators_come_back_with_truth_unknown()
         held["none"] += found["low"] <= 0 <= found["high"]
         found = one(lines, "simulators", "gpt, subtle error", "qwen, subtle error", "AUC")
         held["AUC"] += found["low"] <= true_area(0.65) - true_area(0.45) <= found["high"]
-    # 95 % of 150 is 142.5 with a standard deviation of 2.7; docs/coverage.md has many more studies.
-    assert all(0.9 <= count / worlds <= 1 for count in held.values()), held
+    # 95 % of 60 is 57 with a standard deviation of 1.7; docs/coverage.md has many more studies.
+    assert all(0.88 <= count / worlds <= 1 for count in held.values()), held
 
 
 def true_area(called: float) -> float:

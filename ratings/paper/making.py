@@ -22,7 +22,7 @@ from simulation import control, queueing, roster, scripted_server, setups, spend
 from simulation.forms import accepted_steps
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
-from simulation.models import CastDefinition, Experiment, Replication, Run
+from simulation.models import CastDefinition, Experiment, PaperPlan, Run
 from simulation.providers.base import PROVIDERS
 
 Say = Callable[[str], None]
@@ -57,6 +57,7 @@ class Maker:
     def make(self) -> None:
         """Play, plant errors, rate, unblind and analyse. PaperError where it cannot go on."""
         self.check()
+        PaperPlan.objects.update_or_create(name=self.names.replication, defaults={"plan": self.plan.model_dump()})
         runs = [self._episodes(self.plan.agents[0])]
         self._check_samples(runs[0])  # before the others cost anything
         runs += [self._episodes(agent) for agent in self.plan.agents[1:]]
@@ -73,13 +74,12 @@ class Maker:
         problems += _check_cast("twin_maker", self.plan.twin_maker)
         if problems:
             raise PaperError("The plan cannot be made:\n" + "\n".join(problems))
-        before = Replication.objects.filter(name=self.names.replication).first()
+        before = PaperPlan.objects.filter(name=self.names.replication).first()
         if before and (changes := find_changes(before.plan, self.plan, self._fixed())):
             raise PaperError(
                 f"This replication was begun with another plan: {'; '.join(changes)}. Go on with the plan that it was begun "
                 "with; for another replication start with an empty data folder (WETBENCH_VAR_DIR)"
             )
-        Replication.objects.update_or_create(name=self.names.replication, defaults={"plan": self.plan.model_dump()})
 
     def _fixed(self) -> list[str]:
         """Return the parts of the plan that something has been made of."""

@@ -70,7 +70,7 @@ class Run(models.Model):
         return f"{self.kind} by {self.cast}, seed {self.seed}"
 
 
-class Replication(models.Model):
+class PaperPlan(models.Model):
     """What `make paper` makes under one name, and the plan it was made with last. Its runs are found by their submission ids."""
 
     name = models.CharField(max_length=64, unique=True)

@@ -16,7 +16,7 @@ from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import PaperValuesError
 from ratings.protocols import ProtocolError
 from simulation import control, fixtures, queueing, roster, spending, workers
-from simulation.models import ModelCall, Replication, Run, Twin
+from simulation.models import ModelCall, PaperPlan, Run, Twin
 from simulation.scripted_server import Server
 from simulation.setups import SCRIPTED_ALONE
 
@@ -165,7 +165,7 @@ def test_a_plan_that_does_not_fit_this_laboratory_is_refused_before_anything_is_
 ) -> None:
     with pytest.raises(making.PaperError, match=said):
         make(changed(plan, **change), "100")
-    assert not Run.objects.exists() and not Replication.objects.exists()
+    assert not Run.objects.exists() and not PaperPlan.objects.exists()
 
 
 def changed(plan: Plan, **changes: Any) -> Plan:

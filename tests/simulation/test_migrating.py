@@ -8,9 +8,7 @@ from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.management.sql import emit_post_migrate_signal, emit_pre_migrate_signal
 from django.db import connection
-from django.utils import timezone
 
-from simulation import vetting
 from simulation.models import Twin, TwinDecision
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
@@ -43,19 +41,3 @@ def test_kinds_that_nobody_had_named_are_empty_after_the_upgrade_and_named_ones_
     import_module("simulation.migrations.0009_unnamed_kinds")._clear_placeholder(apps, None)
     kinds = [Twin.objects.get(pk=twin.pk).kind for twin in (unnamed, by_rule, named)]
     assert kinds == ["", "model", "model"]
-
-
-def test_twins_that_make_paper_had_accepted_in_the_name_of_a_person_are_unread_after_the_upgrade() -> None:
-    played, boss = factories.episode("caffeine"), User.objects.create_user("boss", is_staff=True)
-    stands = {"rule": "", "vetting": "accepted", "vetted_by": boss, "vetted_at": timezone.now()}
-    unread, read, read_later = (
-        factories.twin(factories.transition(played, number), "subtle", **stands) for number in (1, 2, 3)
-    )
-    note = "Accepted unread by `manage.py paper`: nobody has looked at this twin"
-    for twin, said in ((unread, note), (read, ""), (read_later, note), (read_later, "")):
-        TwinDecision.objects.create(twin=twin, decision="accepted", perturbation="subtle", by=boss, note=said)
-    import_module("simulation.migrations.0010_replications_and_unread")._mark_unread(apps, None)
-    assert list(vetting.accepted_unread(Twin.objects.all())) == [unread]
-    assert set(vetting.accepted(Twin.objects.all(), by_person=True)) == {read, read_later}
-    assert list(unread.decisions.values_list("decision", "by")) == [("unread", None)]
-    assert list(read_later.decisions.order_by("pk").values_list("decision", flat=True)) == ["unread", "accepted"]

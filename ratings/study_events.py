@@ -1,0 +1,313 @@
+"""The content of the events in a study's log: one class for each event, with its fields and their types.
+
+Content is data that decisions may read. `ratings.event_sentences` turns it into words, which nothing reads back.
+No name of a person is in any content: accounts are stored by their number.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Union
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, TypeAdapter, ValidationError
+
+Count = Annotated[int, Field(ge=0)]
+Account = Annotated[int, Field(ge=1)]
+Texts = Annotated[tuple[str, ...], Strict(False)]  # JSON has lists only; the texts themselves stay strict
+Pairs = Annotated[tuple[Annotated[tuple[str, str], Strict(False)], ...], Strict(False)]
+LEGACY = "text"  # the only key of an event whose sentence could not be converted
+
+
+class ContentError(ValueError):
+    """Data of an event does not have the fields or types of its kind."""
+
+
+class Content(BaseModel):
+    """What every content has in common: no field may be added, missing, of another type, or changed later."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as they are stored."""
+        return self.model_dump(mode="json")
+
+
+class LegacyText(BaseModel):
+    """The sentence of an earlier release that could not be converted. It is shown, and no decision reads it."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    text: str
+
+
+class Created(Content):
+    kind = "created"
+
+
+class Edited(Content):
+    """`part` is the step of the form that was saved, if the form was used."""
+
+    kind = "edited"
+    part: str = ""
+
+
+class Duplicated(Content):
+    """`source` is the slug of the study that was copied."""
+
+    kind = "duplicated"
+    source: str
+
+
+class Opened(Content):
+    """The size of the study, and how many items or cases could not be used, or can be read in an unblinded study."""
+
+    kind = "opened"
+    items: Count
+    raters: Count
+    left_out: Count = 0
+    shown: Count = 0
+    identical_cases: Count = 0
+    cases: Count = 0
+
+
+class Paused(Content):
+    kind = "paused"
+
+
+class Resumed(Content):
+    kind = "resumed"
+
+
+class Closed(Content):
+    kind = "closed"
+
+
+class Reopened(Content):
+    """`left` assignments wait for another seat."""
+
+    kind = "reopened"
+    dealt: Count = 0
+    left: Count = 0
+
+
+class Unblinded(Content):
+    kind = "unblinded"
+
+
+class GuideRevised(Content):
+    kind = "guide"
+    version: Count
+
+
+class Invited(Content):
+    kind = "invited"
+    rater: str
+    step: Literal["invited", "sign_in_again", "revoked"] = "invited"
+
+
+class Reminded(Content):
+    kind = "reminded"
+    raters: Count
+
+
+class Joined(Content):
+    kind = "joined"
+    rater: str
+
+
+class Withdrawn(Content):
+    """`dropped`: the rater's ratings count no more."""
+
+    kind = "withdrawn"
+    rater: str
+    dropped: bool
+    dealt: Count = 0
+    left: Count = 0
+
+
+class Erased(Content):
+    kind = "erased"
+    rater: str
+
+
+class Simulated(Content):
+    kind = "simulated"
+    raters: Texts
+    seed: int
+
+
+class SeatsAdded(Content):
+    """`items` were given to the new seats."""
+
+    kind = "replanned"
+    added: Texts
+    items: Count
+
+
+class SeatsReplanned(Content):
+    """`free` seats were replaced by `raters` new ones."""
+
+    kind = "replanned"
+    free: Count
+    raters: Count
+
+
+class ItemsAdded(Content):
+    kind = "items added"
+    items: Count
+    left: Count = 0
+
+
+class ItemsImported(Content):
+    kind = "items imported"
+    items: Count
+    sources: Texts
+
+
+class ImportsRemoved(Content):
+    """All imported items were removed from the draft; a file that was imported before may be imported again."""
+
+    kind = "items imported"
+    removed: Count
+
+
+class RatingsImported(Content):
+    kind = "ratings imported"
+    ratings: Count
+    raters: Count
+
+
+class QuarantineDecided(Content):
+    """`digest` is the start of the payload's SHA-256, `things` are [name, what it is in the laboratory]."""
+
+    kind = "quarantine"
+    decision: Literal["released", "dropped"]
+    digest: str
+    reason: str = ""
+    things: Pairs = ()
+
+
+class Audited(Content):
+    kind = "audited"
+    passed: bool
+
+
+class InterimLook(Content):
+    """`shown` of `sources` had enough ratings when `ratings` of those planned were reached; 0 before the first snapshot."""
+
+    kind = "looked"
+    ratings: Count
+    planned: Count
+    shown: Count
+    sources: Count
+
+
+class InterimLookBySource(Content):
+    """An interim analysis of the first release, which had no snapshots."""
+
+    kind = "looked"
+    shown: Count
+    sources: Count
+    least: Count
+
+
+class TableExported(Content):
+    """A CSV file. `filters_text` is what earlier releases stored in place of `filters`."""
+
+    kind = "exported"
+    blinded: bool
+    filters: dict[str, str] = {}
+    filters_text: str = ""
+
+
+class ArchiveExported(Content):
+    """`sha256` is the digest of the zip file, or of SHA256SUMS in a folder; "" if the file is not kept any more."""
+
+    kind = "exported"
+    blinded: bool
+    sha256: str
+    of: Literal["zip", "SHA256SUMS"] = "zip"
+
+
+class ApiExported(Content):
+    """Ratings were read with the API token of this name."""
+
+    kind = "exported"
+    blinded: bool
+    token: str
+
+
+class MemberChanged(Content):
+    """A role was given or taken away. `MembershipChange` holds the same for authorisation, which never reads the log.
+
+    `role` is "" where an earlier release took away a role that its log did not name.
+    """
+
+    kind = "member"
+    account: Account
+    role: Literal["admin", "analyst", ""]
+    granted: bool
+
+
+class MachineOrdered(Content):
+    kind = "machine"
+    rater: str
+    name: str
+    items: Count
+    with_context: bool
+
+
+class MachineRated(Content):
+    """`failed` counts the items without an answer by reason."""
+
+    kind = "machine"
+    rater: str
+    name: str
+    rated: Count
+    items: Count
+    failed: dict[str, Annotated[int, Field(ge=0)]] = {}
+
+
+class ItemsTakenBack(Content):
+    """Items were taken from raters who can read them elsewhere. Only early releases named the rater."""
+
+    kind = "taken back"
+    items: Count = 0
+    incomplete: Count = 0
+    left: Count = 0
+    rater: str = ""
+
+
+CLASSES: tuple[type[Content], ...] = (
+    Created, Edited, Duplicated, Opened, Paused, Resumed, Closed, Reopened, Unblinded, GuideRevised, Invited, Reminded,
+    Joined, Withdrawn, Erased, Simulated, SeatsAdded, SeatsReplanned, ItemsAdded, ItemsImported, ImportsRemoved,
+    RatingsImported, QuarantineDecided, Audited, InterimLook, InterimLookBySource, TableExported, ArchiveExported,
+    ApiExported, MemberChanged, MachineOrdered, MachineRated, ItemsTakenBack,
+)  # fmt: skip
+KINDS = tuple(dict.fromkeys(cls.kind for cls in CLASSES))
+
+
+def parse_content(kind: str, data: Any) -> Content:
+    """Return the content of an event of this kind. ContentError for an unknown kind or field, or a wrong type."""
+    if kind not in _ADAPTERS:
+        raise ContentError(f"{kind!r} is no kind of study event")
+    try:
+        return _ADAPTERS[kind].validate_python(data)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "data"
+        raise ContentError(f"{kind}: {place}: {first['msg']}") from error
+
+
+def read_content(kind: str, data: Any) -> Content | LegacyText:
+    """Return stored content, which may be a sentence of an earlier release. Otherwise ContentError."""
+    if isinstance(data, Mapping) and set(data) == {LEGACY} and isinstance(data[LEGACY], str):
+        return LegacyText(text=data[LEGACY])
+    return parse_content(kind, data)
+
+
+def _build_adapter(kind: str) -> TypeAdapter[Content]:
+    classes = tuple(cls for cls in CLASSES if cls.kind == kind)
+    union: Any = Union[classes]  # noqa: UP007  # of a tuple that type checkers cannot follow
+    return TypeAdapter(union)
+
+
+_ADAPTERS = {kind: _build_adapter(kind) for kind in KINDS}

@@ -131,7 +131,8 @@ def _study(plan: Plan, at: Ids, admin: int) -> dict[str, Any]:
 
 def _moves(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
     for n, kind in enumerate(("created", "opened") if plan.ratings else ("created",)):
-        yield {"id": 2 * at.study + n, "study_id": at.study, "kind": kind, "at": str(START)}
+        data = {"items": plan.items, "raters": plan.raters} if kind == "opened" else {}
+        yield {"id": 2 * at.study + n, "study_id": at.study, "kind": kind, "at": str(START), "data": json.dumps(data)}
 
 
 def _raters(plan: Plan, at: Ids, admin: int) -> Iterator[dict[str, Any]]:

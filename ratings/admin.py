@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings import confirming, erasing, second_step, sessions
+from ratings import confirming, erasing, second_step, sessions, study_log
 from ratings.models import Rater, Study, StudyEvent
 from ratings.studies import StudyError
 from wetbench_site.audit_log import security_event
@@ -50,8 +50,12 @@ class RaterAdmin(ReadOnlyAdmin):
 
 @admin.register(StudyEvent)
 class StudyEventAdmin(ReadOnlyAdmin):
-    list_display = ["at", "study", "kind", "by", "detail"]
+    list_display = ["at", "study", "kind", "by", "words"]
     list_select_related = ["study", "by"]
+
+    @admin.display(description="details")
+    def words(self, event: StudyEvent) -> str:
+        return study_log.describe_events([event])[0].words
 
 
 def _own(request: HttpRequest, user: User) -> str | None:

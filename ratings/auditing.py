@@ -19,6 +19,7 @@ from ratings.audit.sealed import sealed
 from ratings.audit.visits import ChangedError
 from ratings.models import Assignment, BlindingAudit, Study, StudyEvent
 from ratings.studies import Actor
+from ratings.study_events import Audited
 
 # Since 2 an undecided check has passed null; since 3 checks have their power; since 4 other studies count; since 5
 # names that were declared things in the laboratory are listed, and the power to find a style is measured.
@@ -47,7 +48,7 @@ def store(study: Study, report: dict[str, Any], by: Actor = None) -> BlindingAud
     """Keep the report and log it, in the transaction of whoever calls."""
     passed = bool(report["passed"])
     audit = BlindingAudit.objects.create(study=study, by=by, passed=passed, report=report, sha256=digest(report))
-    StudyEvent.objects.create(study=study, kind="audited", by=by, detail=f"blinding {'holds' if passed else 'LEAKS'}")
+    StudyEvent.record(study, Audited(passed=passed), by)
     return audit
 
 

@@ -1,5 +1,6 @@
 """Erasure of personal data: who somebody is goes, what they rated stays under its code."""
 
+import re
 import uuid
 
 from django.contrib.admin.models import LogEntry
@@ -9,9 +10,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import former, seating, second_step, sessions
-from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink
+from ratings import seating, second_step, sessions
+from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
 from ratings.studies import Actor, StudyError, log
+from ratings.study_events import LEGACY, ApiExported, Erased
 
 UNDER_WAY = ("open", "paused")
 
@@ -32,16 +34,14 @@ def erase(user: User, by: Actor = None) -> None:
     _forget_ways_in(user, seats)
     _forget_person(user)
     for seat in seats:
-        log(seat.study, "erased", None, seat.label)  # by nobody: the log must not tie a name to a code
+        log(seat.study, Erased(rater=seat.label))  # by nobody: the log must not tie a name to a code
 
 
 def _forget_person(user: User) -> None:
     number = ContentType.objects.get_for_model(User).pk
     LogEntry.objects.filter(content_type_id=number, object_id=str(user.pk)).update(object_repr="erased")
     Membership.objects.filter(user=user).delete()
-    for event in former.events_of(user).filter(detail__startswith=f"{user.username} "):
-        event.detail = "erased" + event.detail.removeprefix(user.username)
-        event.save(update_fields=["detail"])
+    _forget_texts(user)
     user.username = f"erased-{uuid.uuid4().hex[:12]}"
     user.email = user.first_name = user.last_name = ""
     user.last_login = None
@@ -51,6 +51,20 @@ def _forget_person(user: User) -> None:
     RaterProfile.objects.update_or_create(
         user=user, defaults={"degree": "", "field": "", "years": None, "erased_at": timezone.now()}
     )
+
+
+def _forget_texts(user: User) -> None:
+    """Remove what events hold in free text: names of the user's API tokens, and the name in sentences of early releases.
+
+    Membership changes and other events store the account's number only.
+    """
+    read = StudyEvent.objects.filter(kind=ApiExported.kind, by=user, data__has_key="token")
+    for event in read:
+        StudyEvent.objects.filter(pk=event.pk).update(data={**event.data, "token": "erased"})
+    name = re.compile(rf"(?<!\w){re.escape(user.username)}(?!\w)")
+    for event in StudyEvent.objects.filter(data__has_key=LEGACY):
+        if (text := name.sub("erased", event.data[LEGACY])) != event.data[LEGACY]:
+            StudyEvent.objects.filter(pk=event.pk).update(data={LEGACY: text})
 
 
 def _forget_ways_in(user: User, seats: list[Rater]) -> None:

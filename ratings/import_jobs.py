@@ -17,6 +17,7 @@ from ratings.imports import ImportRefused
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.studies import StudyError
+from ratings.study_events import ImportsRemoved
 from simulation import job_files, jobs
 from simulation.jobs import Outcome, Upload, Work
 from simulation.models import Job
@@ -116,8 +117,8 @@ def _ratings(work: Work) -> Outcome:
 
 
 def _removals(study: Study) -> int:
-    """How often all imported items were taken out again: the log says of them "all … removed", of imports how many."""
-    return study.events.filter(kind="items imported", detail__startswith="all ").count()
+    """Return how often all imported items were removed again."""
+    return study.events.filter(kind=ImportsRemoved.kind, data__has_key="removed").count()
 
 
 def _do(work: Work, importing: _Importing) -> Outcome:

@@ -12,6 +12,7 @@ from ratings import import_items, import_lines, imported, protocols, quarantine,
 from ratings.import_lines import Problem
 from ratings.models import ImportedItem, Item, Study
 from ratings.studies import StudyError, log
+from ratings.study_events import ImportsRemoved, ItemsImported
 
 MOST_PROBLEMS = 1_000
 INTO = ("draft", "open", "paused")
@@ -97,8 +98,7 @@ def _write(study: Study, read: Read, by: User | None) -> Checked:
     for item in checked.items:
         item.by = by
     rows = ImportedItem.objects.bulk_create(checked.items, batch_size=200)
-    count = f"{len(rows)} item{'s' * (len(rows) != 1)}"
-    log(study, "items imported", by, f"{count}: {', '.join(sorted({row.label for row in rows}))}")
+    log(study, ItemsImported(items=len(rows), sources=tuple(sorted({row.label for row in rows}))), by)
     if not study.is_draft:
         seating.add_items(study, imported.candidates(rows), by)
     return checked
@@ -111,7 +111,7 @@ def remove_all(study: Study, by: User | None = None) -> int:
     if not study.is_draft:
         raise StudyError(f"{study.name} is {study.status}; imported items can be removed from a draft alone")
     count, _ = study.imported_items.all().delete()
-    log(study, "items imported", by, f"all {count} removed")
+    log(study, ImportsRemoved(removed=count), by)
     return count
 
 

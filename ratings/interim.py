@@ -4,7 +4,6 @@ What is shown is a snapshot of the whole study as it stood when a quarter of the
 that moved with single ratings would, beside the blinded export, tell which source each new one belongs to.
 """
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
@@ -18,6 +17,7 @@ from ratings import designs, former
 from ratings.access import role_in
 from ratings.models import ItemSource, RatingEvent, Study
 from ratings.studies import log
+from ratings.study_events import InterimLook, Opened
 
 if TYPE_CHECKING:
     from ratings.stats.proportions import Rate
@@ -84,8 +84,8 @@ def look(study: Study, user: User) -> Look:
         raise NotAllowed(why)
     found = _look(study)
     seen = sum(line.rate is not None for line in found.lines)
-    at = f"at {found.ratings} of {found.planned} planned ratings" if found.ratings else "before the first snapshot"
-    log(study, "looked", user, f"{at}: {seen} of {len(found.lines)} sources shown")
+    content = InterimLook(ratings=found.ratings, planned=found.planned, shown=seen, sources=len(found.lines))
+    log(study, content, user)
     return found
 
 
@@ -103,8 +103,11 @@ def _look(study: Study) -> Look:
 
 def _planned(study: Study) -> int:
     """Ratings the study set out to collect when it opened; items and seats that came later move no snapshot."""
-    opened = study.events.filter(kind="opened").values_list("detail", flat=True).first()
-    items, seats = map(int, re.findall(r"\d+", opened or "")[:2] or (study.items.count(), study.ratings_per_item))
+    opened = study.events.filter(kind=Opened.kind).first()
+    if opened and isinstance(content := opened.content, Opened):
+        items, seats = content.items, content.raters
+    else:
+        items, seats = study.items.count(), study.ratings_per_item
     ratings = items * (seats if designs.is_crossed(study) else study.ratings_per_item)
     protocol = designs.protocol_of(study)
     return min(ratings, protocol.stop_ratings or ratings) if protocol.stop == "ratings" else ratings

@@ -9,6 +9,7 @@ from django.utils import timezone
 from ratings import signing_in
 from ratings.models import Invitation, Rater, Study
 from ratings.studies import Actor, StudyClosed, StudyError, log
+from ratings.study_events import Invited
 
 LIFETIME = timedelta(days=7)
 
@@ -24,7 +25,7 @@ def invite(seat: Rater, by: Actor = None, email: str = "") -> str:
     _check(seat)
     if seat.user:
         _check_way_back(seat.user, seat)
-        log(seat.study, "invited", by, f"{seat.label}, to sign in again")
+        log(seat.study, Invited(rater=seat.label, step="sign_in_again"), by)
         return signing_in.make_link(seat.user, "rater")
     _revoke(seat)
     token, now = signing_in.new_token(), timezone.now()
@@ -33,7 +34,7 @@ def invite(seat: Rater, by: Actor = None, email: str = "") -> str:
         expires_at=now + LIFETIME,
     )  # fmt: skip
     Rater.objects.filter(pk=seat.pk).update(invited_at=now)
-    log(seat.study, "invited", by, seat.label)
+    log(seat.study, Invited(rater=seat.label), by)
     return token
 
 
@@ -60,7 +61,7 @@ def revoke(seat: Rater, by: Actor = None) -> None:
     if not _revoke(seat):
         raise StudyError(f"{seat.label} has no invitation to take back")
     Rater.objects.filter(pk=seat.pk).update(invited_at=None)
-    log(seat.study, "invited", by, f"{seat.label}, taken back")
+    log(seat.study, Invited(rater=seat.label, step="revoked"), by)
 
 
 @transaction.atomic

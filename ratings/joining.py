@@ -10,6 +10,7 @@ from django.utils import timezone
 from ratings import access, former, readable_elsewhere, signing_in, taking_back
 from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.studies import StudyError, log
+from ratings.study_events import Joined
 
 
 class Gone(StudyError):  # noqa: N818  # a state its holder is told about, not a fault
@@ -131,7 +132,7 @@ def _take(seat: Rater, user: User, said: Joining) -> None:
         RaterProfile.objects.filter(pk=profile.pk).update(**said.profile, answered_at=now)
     seat.user, seat.consented_at, seat.last_seen_at = user, now, now
     seat.save(update_fields=["user", "consented_at", "last_seen_at"])
-    log(seat.study, "joined", None, seat.label)  # by nobody: the log must not tie a name to a code
+    log(seat.study, Joined(rater=seat.label))  # by nobody: the log must not tie a name to a code
     taking_back.take_back_readable(seat.study, [seat])
 
 

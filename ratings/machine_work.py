@@ -9,6 +9,7 @@ from django.utils import timezone
 from ratings import machine_checker, machine_rows, machines
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.studies import log
+from ratings.study_events import MachineRated
 from simulation import casting, jobs, players, prompting, spending, units
 from simulation.casting import Prompter
 from simulation.estimating import Estimate
@@ -158,5 +159,7 @@ def _done(rater: MachineRater) -> Outcome:
     now = machines.standing(rater)
     failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(now.failed.items()))
     said = f"{rater.label}, {rater.name}: {now.rated} of {now.items} items rated{failed}"
-    log(rater.study, "machine", detail=said)
-    return {"said": said, "rated": now.rated, "items": now.items, "failed": dict(now.failed)}
+    failures = dict(now.failed)
+    content = MachineRated(rater=rater.label, name=rater.name, rated=now.rated, items=now.items, failed=failures)
+    log(rater.study, content)
+    return {"said": said, "rated": now.rated, "items": now.items, "failed": failures}

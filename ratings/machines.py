@@ -17,6 +17,7 @@ from ratings import job_access, machine_checker, protocols
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
 from ratings.rows import SealedError
 from ratings.studies import StudyError, log
+from ratings.study_events import MachineOrdered
 from simulation import control, jobs, queueing, roster
 from simulation.models import Job, Run
 from simulation.queueing import Limits, Terms
@@ -223,7 +224,8 @@ def _one_job(rater: MachineRater, retry: bool, by: User | None, terms: Terms) ->
     if not left:
         return Ordered(rater, None, 0)
     job = jobs.request(KIND, params, subject=job_access.subject(rater.study), by=by, run=rater.run)
-    log(rater.study, "machine", by, f"{rater.label}, {rater.name}: {left} items to rate, {shown(rater)}")
+    with_context = bool(rater.setup.get("with_context"))
+    log(rater.study, MachineOrdered(rater=rater.label, name=rater.name, items=left, with_context=with_context), by)
     return Ordered(rater, job, left)
 
 

@@ -4,8 +4,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ratings import access, former, signing_in, taking_back
-from ratings.models import Membership, Study
+from ratings.models import Membership, MembershipChange, Study
 from ratings.studies import Actor, StudyError, log
+from ratings.study_events import MemberChanged
 
 ROLES = dict(Membership.ROLES)
 
@@ -27,7 +28,7 @@ def add(study: Study, who: str, role: str, by: Actor = None) -> Membership:
     if study.raters.filter(user=user).exists():
         raise StudyError(f"{user.get_username()} is a rater of this study, who must not see where items come from")
     member, _ = Membership.objects.update_or_create(study=study, user=user, defaults={"role": role})
-    log(study, "member", by, former.said_of(user, f"is {ROLES[role]}"))
+    _record_change(study, user, role, by, granted=True)
     if study.is_unblinded:
         taking_back.take_back_from(user)
     return member
@@ -38,7 +39,13 @@ def remove(study: Study, member: Membership, by: Actor = None) -> None:
     if by is not None and member.user_id == by.pk and access.role_in(by, study) != "superuser":
         raise StudyError("You cannot remove yourself; ask another admin of this study")
     member.delete()
-    log(study, "member", by, former.said_of(member.user, "has no role any more"))
+    _record_change(study, member.user, member.role, by, granted=False)
+
+
+def _record_change(study: Study, user: User, role: str, by: Actor, *, granted: bool) -> None:
+    """Store the change for authorisation, and add it to the study's log for people."""
+    MembershipChange.objects.create(study=study, user=user, role=role, granted=granted, by=by)
+    log(study, MemberChanged(account=user.pk, role="admin" if role == "admin" else "analyst", granted=granted), by)
 
 
 def _user(who: str) -> User:

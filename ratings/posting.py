@@ -17,6 +17,7 @@ from ratings import former, inviting, mailing, people, signing_in
 from ratings.mailing import Address, Letter
 from ratings.models import Invitation, Rater, Study
 from ratings.studies import Actor, StudyError, log
+from ratings.study_events import Reminded
 
 MOST = 200
 REMINDED = timedelta(days=7)  # how long the link of a reminder works
@@ -84,7 +85,7 @@ def remind(study: Study, by: Actor, address: Address) -> Posted:
         seats = [seat for seat in _waiting_for(study) if left[seat.pk] != 0]
         written = [(seat.label, _reminder(seat, left[seat.pk], by, address)) for seat in seats]
         posts = [post for _, post in written if post]
-        log(study, "reminded", by, f"{len(posts)} rater{'s' * (len(posts) != 1)}")
+        log(study, Reminded(raters=len(posts)), by)
     return _send(posts)._replace(without=[label for label, post in written if post is None])
 
 

@@ -15,6 +15,7 @@ from ratings.blinding import Payload
 from ratings.found import Found
 from ratings.models import Quarantine, Study, StudyEvent
 from ratings.source_names import Finding, Lexicon
+from ratings.study_events import QuarantineDecided
 from simulation.lab import giving_away
 
 Reason = tuple[str, str]  # the place, and what was found there
@@ -152,10 +153,13 @@ def decide(study: Study, held: Held, decision: str, by: User, things: Mapping[st
         payload_sha256=held.digest,
         defaults={**_fields(held), "decision": decision, "things": known, "by": by, "at": timezone.now()},
     )
-    detail = f"{decision} {held.digest[:12]}: {held.reasons[0][1] if held.reasons else 'no reason left'}"
-    if known:
-        detail += f"; declared things in the laboratory: {'; '.join(f'“{name}”, {said}' for name, said in known)}"
-    StudyEvent.objects.create(study=study, kind="quarantine", by=by, detail=detail[:300])
+    content = QuarantineDecided(
+        decision="released" if decision == "released" else "dropped",
+        digest=held.digest[:12],
+        reason=held.reasons[0][1] if held.reasons else "",
+        things=tuple((name, meaning) for name, meaning in known),
+    )
+    StudyEvent.record(study, content, by)
     return row
 
 

@@ -18,6 +18,7 @@ from ratings.imports import MOST_PROBLEMS, ImportRefused
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
 from ratings.rating_table import Row, Table
 from ratings.studies import StudyError, log
+from ratings.study_events import RatingsImported
 
 INTO = ("open", "paused", "closed")
 
@@ -112,8 +113,7 @@ def _write(study: Study, read: Table, by: User | None) -> Checked:
     ratings = [_rating(row, place, now) for row, place in zip(checked.rows, places, strict=True)]
     Rating.objects.bulk_create(ratings, batch_size=200)
     RatingEvent.objects.bulk_create(map(_event, ratings), batch_size=200)
-    count = f"{len(ratings)} rating{'s' * (len(ratings) != 1)}"
-    log(study, "ratings imported", by, f"{count} by {len(seats)} rater{'s' * (len(seats) != 1)}")
+    log(study, RatingsImported(ratings=len(ratings), raters=len(seats)), by)
     return checked
 
 

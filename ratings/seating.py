@@ -15,6 +15,7 @@ from ratings.protocols import MOST_RATERS
 from ratings.redealing import LIVE, Dealt
 from ratings.stats.nouns import counted
 from ratings.studies import Actor, StudyError, log
+from ratings.study_events import ItemsAdded, SeatsAdded, SeatsReplanned, Withdrawn
 
 
 @transaction.atomic
@@ -40,8 +41,7 @@ def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
     crossed = designs.is_crossed(study)  # whose document wants as many raters as ratings, whoever left
     study.protocol["raters"] = study.ratings_per_item if crossed else study.protocol.get("raters", 0) + n
     study.save(update_fields=["protocol", "ratings_per_item"])
-    names = ", ".join(seat.label for seat in seats)
-    log(study, "replanned", by, f"{names} added, with {counted(moved, 'item')}")
+    log(study, SeatsAdded(added=tuple(seat.label for seat in seats), items=moved), by)
     return seats
 
 
@@ -62,7 +62,8 @@ def withdraw(seat: Rater, by: Actor = None) -> Dealt:
     planned = study.status in ("open", "paused") and not designs.is_pool(study)
     dealt = redealing.deal_free(study, redealing.takers(study)) if planned else Dealt(0, 0)
     own = by is not None and by.pk == row.user_id  # the log must not tie a name to a code
-    log(study, "withdrawn", None if own else by, _told(row, dealt))
+    content = Withdrawn(rater=row.label, dropped=row.dropped, dealt=dealt.given, left=dealt.left)
+    log(study, content, None if own else by)
     return dealt
 
 
@@ -92,7 +93,7 @@ def add_items(study: Study, found: Sequence[Found], by: Actor = None) -> int:
     if pooled and found:  # whoever has claimed and rated all they may finds more
         redealing.find_idle(study).update(new_items_at=timezone.now())
     dealt = Dealt(0, 0) if pooled else redealing.deal_free(study, redealing.takers(study))
-    log(study, "items added", by, f"{counted(len(found), 'item')}{_waiting(dealt)}")
+    log(study, ItemsAdded(items=len(found), left=dealt.left), by)
     return len(found)
 
 
@@ -112,7 +113,7 @@ def replan(study: Study, raters: int) -> None:
     places = opening.assign(designs.protocol_of(study), study.draw, planned, raters, seats[0].number)
     own = [place._replace(slot=slots[place.key][place.slot - 1]) if place.slot else place for place in places]
     opening.write(study, own, seats)
-    log(study, "replanned", None, f"{len(free)} free seats became {raters}")
+    log(study, SeatsReplanned(free=len(free), raters=raters))
 
 
 def free_seats(study: Study) -> list[Rater]:
@@ -162,15 +163,6 @@ def _planned(study: Study, slots: dict[str, list[int]]) -> list[Planned]:
         for key, (source, pair) in every.items()
         if key in slots
     ]
-
-
-def _told(seat: Rater, dealt: Dealt) -> str:
-    rule = "ratings dropped" if seat.dropped else "ratings kept"
-    return f"{seat.label}, {rule}; {counted(dealt.given, 'place')} dealt to others{_waiting(dealt)}"
-
-
-def _waiting(dealt: Dealt) -> str:
-    return f"; {counted(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
 
 
 _LIVE_HERE = Q(assignments__occasion=1, assignments__slot__isnull=False, assignments__released_at__isnull=True)

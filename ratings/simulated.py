@@ -19,7 +19,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import answering, claiming, designs, inviting, seating, serving, studies
+from ratings import answering, claiming, designs, inviting, seating, serving, studies, study_events
 from ratings.answering import RateResult
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
@@ -92,7 +92,7 @@ def simulate_raters(
             progress(given, total)
     labels = tuple(rater.label for rater in seats)
     if given:
-        studies.log(study, "simulated", by, f"{', '.join(labels)}, seed {seed}")
+        studies.log(study, study_events.Simulated(raters=labels, seed=seed), by)
     return Simulation(labels, given, revoked, replanned)
 
 

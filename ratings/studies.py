@@ -11,11 +11,11 @@ from django.db import transaction
 from django.db.models import ProtectedError, Q
 from django.utils import timezone
 
-from ratings import crossover, designs, opening, pool, protocols, redealing, stopping, taking_back
+from ratings import designs, opening, pool, protocols, redealing, stopping, study_events, taking_back
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
-from ratings.stats.nouns import counted
+from ratings.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
 from simulation.models import CatalogueEntry
 from wetbench_site.audit_log import security_event
 
@@ -68,7 +68,7 @@ def create_study(protocol: StudyProtocol, by: Actor = None) -> Study:
     if not created:
         raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
     GuideVersion.objects.create(study=study, number=1, text=protocol.guide, by=by)
-    log(study, "created", by)
+    log(study, Created(), by)
     return study
 
 
@@ -80,7 +80,7 @@ def edit_draft(study: Study, protocol: StudyProtocol, by: Actor = None, part: st
         raise ProtocolError([f"slug: {protocol.slug!r} is the slug of another study; give a new one"])
     Study.objects.filter(pk=row.pk).update(slug=protocol.slug, **_columns(protocol))
     GuideVersion.objects.filter(study=row, number=1).update(text=protocol.guide, by=by, at=timezone.now())
-    log(row, "edited", by, part)
+    log(row, Edited(part=part), by)
     row.refresh_from_db()
     return row
 
@@ -90,6 +90,7 @@ def delete_draft(study: Study) -> None:
     """Nobody was ever asked anything: nothing is kept, its log neither."""
     row = _locked(study, "deleted", "draft")
     row.events.all().delete()
+    row.membership_changes.all().delete()
     row.audits.all().delete()
     try:
         row.delete()
@@ -110,7 +111,7 @@ def duplicate(study: Study, by: Actor = None) -> Study:
     for row in imported:
         row.pk, row._state.adding, row.study, row.by = None, True, copy, row.by or by
     ImportedItem.objects.bulk_create(imported, batch_size=500)
-    log(copy, "duplicated", by, f"from {study.slug}")
+    log(copy, Duplicated(source=study.slug), by)
     return copy
 
 
@@ -128,29 +129,33 @@ def open_study(study: Study, raters: int | None = None, by: Actor = None) -> Non
     filled = opening.fill(study, protocol, raters or protocol.raters)
     study.protocol["raters"] = filled.seats
     study.save(update_fields=["protocol"])
-    left_out = f"; {counted(filled.left_out, 'item')} of unblinded studies left out" if filled.left_out else ""
-    shown = f"; {counted(filled.shown, 'item')} of episodes that stand in unblinded studies" if filled.shown else ""
-    detail = f"{counted(filled.items, 'item')}, {counted(filled.seats, 'rater')}{left_out}{shown}"
-    detail += f"; {same}" if (same := crossover.say_alike(filled.alike)) else ""
-    _move(study, "open", "opened", by, detail, opened_at=timezone.now())
+    content = Opened(
+        items=filled.items,
+        raters=filled.seats,
+        left_out=filled.left_out,
+        shown=filled.shown,
+        identical_cases=filled.alike.cases,
+        cases=filled.alike.of,
+    )
+    _move(study, "open", content, by, opened_at=timezone.now())
 
 
 @transaction.atomic
 def pause(study: Study, by: Actor = None) -> None:
     """Take no ratings for a while; raters are told so, and nothing they did is lost."""
-    _move(_locked(study, "paused", "open"), "paused", "paused", by)
+    _move(_locked(study, "paused", "open"), "paused", study_events.Paused(), by)
 
 
 @transaction.atomic
 def resume(study: Study, by: Actor = None) -> None:
     """Take ratings again after a pause."""
-    _move(_locked(study, "resumed", "paused"), "open", "resumed", by)
+    _move(_locked(study, "resumed", "paused"), "open", study_events.Resumed(), by)
 
 
 @transaction.atomic
 def close(study: Study, by: Actor = None) -> None:
     """No more ratings; those given stay sealed."""
-    _move(_locked(study, "closed", "open", "paused"), "closed", "closed", by, closed_at=timezone.now())
+    _move(_locked(study, "closed", "open", "paused"), "closed", study_events.Closed(), by, closed_at=timezone.now())
 
 
 @transaction.atomic
@@ -158,7 +163,7 @@ def reopen(study: Study, by: Actor = None) -> None:
     """Take ratings again; not once anyone may have seen where the items came from. What raters left while it was closed
     is dealt to others."""
     row = _locked(study, "reopened", "closed")
-    _move(row, "open", "reopened", by, _dealt(row), closed_at=None)
+    _move(row, "open", _deal_freed(row), by, closed_at=None)
     taking_back.take_back_readable(row)
 
 
@@ -167,7 +172,7 @@ def unblind(study: Study, by: Actor) -> None:
     """Break the seal of a closed study, for good. Doing it again changes nothing."""
     if Study.objects.select_for_update().get(pk=study.pk).is_unblinded:
         return
-    _move(_locked(study, "unblinded", "closed"), "unblinded", "unblinded", by, unblinded_at=timezone.now())
+    _move(_locked(study, "unblinded", "closed"), "unblinded", study_events.Unblinded(), by, unblinded_at=timezone.now())
     taking_back.take_back_beside(study)
 
 
@@ -191,7 +196,7 @@ def revise_guide(study: Study, text: str, by: Actor = None) -> int:
     number = row.guide_version + 1
     Study.objects.filter(pk=row.pk).update(guide=text, guide_version=number)
     GuideVersion.objects.create(study=row, number=number, text=text, by=by)
-    log(row, "guide", by, f"version {number}")
+    log(row, GuideRevised(version=number), by)
     return number
 
 
@@ -200,11 +205,11 @@ def stop_met(study: Study) -> bool:
     return stopping.look(study).met
 
 
-def log(study: Study, kind: str, by: Actor = None, detail: str = "") -> None:
-    """One line in the study's log; what touches the seal or the way in, in the security log too, without names of seats."""
-    StudyEvent.objects.create(study=study, kind=kind, by=by, detail=detail[:300])
-    if kind in _SECURITY:
-        security_event(kind, None, study=study.slug, user=by.pk if by else None)
+def log(study: Study, content: Content, by: Actor = None) -> None:
+    """Add an event to the study's log. If it concerns the seal or access, add it to the security log, without rater labels."""
+    StudyEvent.record(study, content, by)
+    if content.kind in _SECURITY:
+        security_event(content.kind, None, study=study.slug, user=by.pk if by else None)
 
 
 _SECURITY = frozenset({"invited", "joined", "exported", "unblinded", "looked", "member", "quarantine"})
@@ -224,12 +229,12 @@ def _columns(protocol: StudyProtocol) -> dict[str, Any]:
     }
 
 
-def _dealt(study: Study) -> str:
+def _deal_freed(study: Study) -> Reopened:
+    """Deal what raters left while the study was closed. Return how much was dealt and how much waits for another seat."""
     if designs.is_pool(study):
-        return ""
+        return Reopened()
     dealt = redealing.deal_free(study, redealing.takers(study))
-    left = f"{counted(dealt.left, 'place')} left until another seat is added" if dealt.left else ""
-    return "; ".join(filter(None, [f"{counted(dealt.given, 'place')} dealt" if dealt.given else "", left]))
+    return Reopened(dealt=dealt.given, left=dealt.left)
 
 
 def _free_name(study: Study) -> dict[str, str]:
@@ -247,8 +252,8 @@ def _locked(study: Study, done: str, *needs: str) -> Study:
     return row
 
 
-def _move(study: Study, status: str, event: str, by: Actor, detail: str = "", **times: datetime | None) -> None:
+def _move(study: Study, status: str, content: Content, by: Actor, **times: datetime | None) -> None:
     if not study.may_become(status):
         raise StudyError(f"{study.name} is {study.status} and cannot become {status}")
     Study.objects.filter(pk=study.pk).update(status=status, **times)
-    log(study, event, by, detail)
+    log(study, content, by)

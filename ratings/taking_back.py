@@ -16,7 +16,7 @@ from django.utils import timezone
 from ratings import claiming, designs, readable_elsewhere, redealing
 from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
 from ratings.models.answers import FIRST
-from ratings.stats.nouns import counted
+from ratings.study_events import ItemsTakenBack
 
 
 class TakenBack(NamedTuple):
@@ -50,7 +50,8 @@ def take_back_readable(study: Study, seats: Iterable[Rater] | None = None) -> Ta
     items = {(row.rater_id, row.item_id) for row in rows}
     incomplete = _count_incomplete(rows) if designs.is_crossover(study) else 0
     taken = TakenBack(len(items), _give_up(study, chosen, rows), incomplete)
-    StudyEvent.objects.create(study=study, kind="taken back", detail=_describe(taken))
+    # Without a rater's label and without the other study: either could connect the label with a name.
+    StudyEvent.record(study, ItemsTakenBack(items=taken.items, incomplete=taken.incomplete, left=taken.left))
     return taken
 
 
@@ -103,13 +104,3 @@ def _give_up(study: Study, seats: Collection[Rater], rows: Collection[Assignment
     if not designs.is_crossed(study):
         redealing.even_out(study, losers)
     return left
-
-
-def _describe(taken: TakenBack) -> str:
-    """Say so without a rater's code and without the other study: either could tie the code to a name."""
-    parts = [f"{counted(taken.items, 'item')} not dealt to raters who can read them elsewhere"]
-    if taken.incomplete:
-        parts.append(f"{counted(taken.incomplete, 'case')} of the crossover incomplete")
-    if taken.left:
-        parts.append(f"{counted(taken.left, 'place')} left until another seat is added")
-    return "; ".join(parts)

@@ -28,6 +28,7 @@ from ratings.models import (
     Study,
 )
 from ratings.stats.table import Ratings
+from ratings.study_events import MemberChanged, TableExported
 
 # What a formula, a table in LaTeX, a sentence in Markdown and a path of a file would take for something else.
 SOURCE = "=gpt_5 & 50%\\{x}../<b>"
@@ -120,10 +121,10 @@ def export() -> Exported:
     """Made within the caller's transaction."""
     boss = User.objects.create_user("boss.name", is_staff=True)
     study = rated_study()
-    studies.log(study, "member", boss, "analyst.name (account 7) is analyst")
+    studies.log(study, MemberChanged(account=7, role="analyst", granted=True), boss)
     close(study, boss)
     first = zipped(study, blinded=False)
-    studies.log(study, "exported", boss, "somebody takes it away in between")
+    studies.log(study, TableExported(blinded=False), boss)  # between two archives of the same state
     made = store.compute(study, Filters())
     blinded = [zipped(study, blinded=True), zipped(study, blinded=True)]
     return Exported(

@@ -36,6 +36,7 @@ from ratings.models import (
     Study,
     StudyEvent,
 )
+from ratings.study_events import Edited
 from simulation import jobs
 from simulation.models import Episode, EvidenceReview, Run, Transition, Twin
 from wetbench_site.access_table import TABLE
@@ -213,7 +214,7 @@ def _people(study: Study, ada: User) -> None:
     )  # fmt: skip
     free.invited_at = timezone.now()
     free.save()
-    StudyEvent.objects.create(study=study, kind="edited", by=ada, detail=WORSE[:300])
+    StudyEvent.record(study, Edited(part=WORSE[:300]), by=ada)
     found = [Check("hostile", WORSE, 1, [Leak(WORSE, WORSE)]), Check("left out", WORSE, skipped=WORSE)]
     auditing.store(study, {**auditing.report(study, found), "known_tells": [WORSE]}, by=ada)
 

@@ -19,6 +19,7 @@ ALLOWED = {
     "simulation/setups.py": ("simulation.providers",),
     "ratings/stats": ("ratings.stats",),
     "ratings/planning": ("ratings.planning",),
+    "ratings/study_events.py": (),
     "ratings/naming.py": (),
     "ratings/lanes.py": ("ratings.naming",),
     "ratings/batches.py": ("ratings.lanes",),
@@ -81,6 +82,7 @@ ALLOWED = {
         "ratings.rows",
         "ratings.stopping",
         "ratings.studies",
+        "ratings.study_events",
         "simulation.lab.bench",
         "simulation.models",
         "wetbench_site",
@@ -93,6 +95,7 @@ ALLOWED = {
         "ratings.codebook",
         "ratings.crossover",
         "ratings.drawings",
+        "ratings.event_sentences",
         "ratings.exports",
         "ratings.figures",
         "ratings.job_access",
@@ -106,6 +109,7 @@ ALLOWED = {
         "ratings.stats",
         "ratings.stopping",
         "ratings.studies",
+        "ratings.study_events",
         "simulation.job_files",
         "simulation.jobs",
         "simulation.models",
@@ -124,6 +128,7 @@ WITHOUT_DJANGO = (
     "ratings/comparing.py", "ratings/protocols.py", "ratings/protocol_problems.py", "ratings/protocol_words.py", "ratings/choices.py",
     "ratings/naming.py", "ratings/lanes.py", "ratings/batches.py", "ratings/marking.py", "ratings/blinding.py",
     "ratings/balance.py", "ratings/observing.py", "ratings/screen.py", "ratings/machine_rows.py", "ratings/machine_checker.py",
+    "ratings/study_events.py",
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from ratings.api.studies import own_study
 from ratings.archive import fields
 from ratings.models import Item, Rating, Study
 from ratings.rows import BlindRow
+from ratings.study_events import ApiExported
 
 router = Router(tags=["ratings"])
 _PLACE = "assignment__"
@@ -88,11 +89,12 @@ def _place(row: BlindRow, blinded: bool) -> list[Any]:
 
 def _log(request: ApiRequest, study: Study, blinded: bool) -> None:
     """A copy that begins is logged like the file's, but not each time for a program that looks every few minutes."""
-    detail = f"{'blinded' if blinded else 'with sources'}, by API token {request.auth.name}"
+    content = ApiExported(blinded=blinded, token=request.auth.name)
     since = timezone.now() - _LOGGED_EVERY
-    logged = study.events.filter(kind="exported", by=request.auth.user, detail=detail, at__gt=since)
+    own = study.events.filter(kind=content.kind, by=request.auth.user, at__gt=since)
+    logged = own.filter(data__token=content.token, data__blinded=blinded)
     if request.method == "GET" and not logged.exists():
-        studies.log(study, "exported", request.auth.user, detail)
+        studies.log(study, content, request.auth.user)
 
 
 def _typed(cells: Mapping[str, object]) -> Any:

@@ -1,7 +1,7 @@
 """Asking for an archive: whoever asks for the same state of a study in the same variant gets the same file."""
 
 import hashlib
-from typing import Final
+from typing import Final, Literal
 
 from django.contrib.auth.models import User
 
@@ -10,6 +10,7 @@ from ratings.analyses import form
 from ratings.models import Study
 from ratings.rows import SealedError
 from ratings.studies import StudyError
+from ratings.study_events import ArchiveExported
 from simulation import job_files, jobs
 from simulation.models import Job
 
@@ -38,14 +39,14 @@ def ask(study: Study, blinded: bool, by: User) -> Job:
     return job
 
 
-def log(study: Study, blinded: bool, by: User | None, sha256: str) -> None:
-    """One line in the study's log for each archive that is handed out."""
-    studies.log(study, "exported", by, f"archive, {variant(blinded)}, SHA-256 {sha256}")
+def log(study: Study, blinded: bool, by: User | None, sha256: str, of: Literal["zip", "SHA256SUMS"] = "zip") -> None:
+    """Add an event to the study's log for each archive that is handed out."""
+    studies.log(study, ArchiveExported(blinded=blinded, sha256=sha256, of=of), by)
 
 
 def taken(study: Study, job: Job, by: User, sha256: str) -> None:
     """Whoever takes an archive that another asked for is logged as well; one who has a line of it already, not again."""
-    if not study.events.filter(kind="exported", by=by, detail__endswith=sha256).exists():
+    if not study.events.filter(kind="exported", by=by, data__sha256=sha256).exists():
         log(study, job.params["variant"] == BLINDED, by, sha256)
 
 

@@ -7,11 +7,13 @@ from typing import Any
 
 from django.db.models import Case, Count, F, Q, When
 
+from ratings import event_sentences
 from ratings.archive import fields
 from ratings.archive.entries import Entry, table
 from ratings.models import PracticeAnswer, Rater, RatingEvent, Study
+from ratings.study_events import Content, ItemsImported, LegacyText
 
-# Lines about accounts, and kinds of which it is not known that they name nobody, are told without their words.
+# Events about accounts, and kinds that may name a person, have no details in an archive.
 _HARMLESS = (
     "opened", "reopened", "guide", "invited", "joined", "withdrawn", "erased", "simulated", "replanned", "items added",
     "items imported", "ratings imported", "looked", "machine", "reminded",
@@ -67,16 +69,21 @@ def who(seat: Rater) -> str:
 
 
 def _events(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:
-    log = study.events.exclude(kind="exported").order_by("at", "pk").values_list("at", "kind", "detail")
-    told = ((at, "study", kind, None, None, None, None, _detail(kind, detail, blinded)) for at, kind, detail in log)
+    log = study.events.exclude(kind="exported").order_by("at", "pk")
+    told = ((row.at, "study", row.kind, None, None, None, None, _detail(row.content, blinded)) for row in log)
     return heapq.merge(told, _rated(study, blinded), key=lambda row: row[0])
 
 
-def _detail(kind: str, detail: str, blinded: bool) -> str:
-    """What the log says. Of imported items, blinded, their number alone: their sources' names stand behind it."""
-    if kind not in _HARMLESS:
+def _detail(content: Content | LegacyText, blinded: bool) -> str:
+    """Return the details in words. Blinded, imported items have their number only: the names of their sources are sealed.
+
+    The sentences of earlier releases that could not be converted are left out: nothing shows whom they name.
+    """
+    if isinstance(content, LegacyText) or content.kind not in _HARMLESS:
         return ""
-    return detail.partition(":")[0] if blinded and kind == "items imported" else detail
+    if blinded and isinstance(content, ItemsImported):
+        content = content.model_copy(update={"sources": ()})
+    return event_sentences.describe_content(content)
 
 
 def _rated(study: Study, blinded: bool) -> Iterator[tuple[Any, ...]]:

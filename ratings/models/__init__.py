@@ -3,7 +3,15 @@
 from ratings.models.analyses import Analysis, Benchmark, Drawing, MachineRater, MachineRating
 from ratings.models.answers import Assignment, Draft, FirstLook, PracticeAnswer, Rating, RatingEvent
 from ratings.models.items import ImportedItem, Item, ItemSource, Quarantine
-from ratings.models.people import Invitation, Membership, Rater, RaterProfile, RightsPeriod, SignInLink
+from ratings.models.people import (
+    Invitation,
+    Membership,
+    MembershipChange,
+    Rater,
+    RaterProfile,
+    RightsPeriod,
+    SignInLink,
+)
 from ratings.models.sessions import BrowserSession
 from ratings.models.studies import EVIDENCE, TRANSITION, BlindingAudit, GuideVersion, Study, StudyEvent
 from ratings.models.tokens import ApiToken
@@ -28,6 +36,7 @@ __all__ = [
     "MachineRater",
     "MachineRating",
     "Membership",
+    "MembershipChange",
     "PracticeAnswer",
     "Quarantine",
     "Rater",

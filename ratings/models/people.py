@@ -27,6 +27,37 @@ class Membership(models.Model):
         return f"{self.get_role_display()} of {self.study}"
 
 
+class MembershipChange(models.Model):
+    """A role in a study that was given or taken away. Rows are only added.
+
+    Who ever was a member is read from here alone: the study's log shows the same for people. The account's name is not
+    stored, so that erasing a person changes no row. The row of a deleted account stays, and counts for nobody.
+    """
+
+    study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="membership_changes")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="membership_changes"
+    )
+    role = models.CharField(
+        max_length=8,
+        choices=Membership.ROLES,
+        blank=True,
+        help_text="empty where an early release took away a role and did not log which",
+    )
+    granted = models.BooleanField(help_text="whether the role was given; otherwise it was taken away")
+    at = models.DateTimeField(default=timezone.now)
+    by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+
+    class Meta:
+        ordering = ["at", "pk"]
+        constraints = [
+            models.CheckConstraint(condition=Q(granted=False) | ~Q(role=""), name="membership_change_granted_has_role"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.role or 'role'} {'granted' if self.granted else 'removed'} {self.at:%Y-%m-%d %H:%M}"
+
+
 class RightsPeriod(models.Model):
     """Since when an account is or was staff or superuser, and until when: what was read under a right stays known.
 

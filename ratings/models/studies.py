@@ -3,11 +3,14 @@
 import hashlib
 import secrets
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 from django.conf import settings
+from django.contrib.auth.models import User
 from django.db import models
 from django.utils import timezone
+
+from ratings import study_events
 
 TRANSITION, EVIDENCE = "transition_plausibility", "evidence_sufficiency"
 
@@ -90,7 +93,7 @@ class Study(models.Model):
 
 
 class StudyEvent(models.Model):
-    """One line of a study's log. Rows are only ever added."""
+    """One event in a study's log. Rows are only added. `data` has the fields that `study_events` declares for the kind."""
 
     KINDS = [
         (kind, kind)
@@ -102,20 +105,11 @@ class StudyEvent(models.Model):
         )
     ]  # fmt: skip
 
-    _TOLD: ClassVar[dict[str, str]] = {
-        "guide": "guide revised",
-        "member": "role given",
-        "machine": "machine rater",
-        "looked": "interim look",
-        "quarantine": "quarantine decided",
-        "taken back": "items taken back",
-    }
-
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="events")
     kind = models.CharField(max_length=20, choices=KINDS)
     by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     at = models.DateTimeField(default=timezone.now)
-    detail = models.CharField(max_length=300, blank=True)
+    data = models.JSONField(default=dict, blank=True)
 
     class Meta:
         ordering = ["at", "pk"]
@@ -123,12 +117,20 @@ class StudyEvent(models.Model):
     def __str__(self) -> str:
         return f"{self.kind} {self.at:%Y-%m-%d %H:%M}"
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Store the event. ContentError if its data does not have the fields and types of its kind."""
+        study_events.parse_content(self.kind, self.data)
+        super().save(*args, **kwargs)
+
+    @classmethod
+    def record(cls, study: Study, content: study_events.Content, by: User | None = None) -> Self:
+        """Add an event to the study's log."""
+        return cls.objects.create(study=study, kind=content.kind, by=by, data=content.to_json())
+
     @property
-    def told(self) -> str:
-        """What happened, as the log says it."""
-        if self.kind == "member" and self.detail.endswith("has no role any more"):
-            return "role taken back"
-        return self._TOLD.get(self.kind, self.kind)
+    def content(self) -> study_events.Content | study_events.LegacyText:
+        """The data with its types. ContentError if it was changed past this model."""
+        return study_events.read_content(self.kind, self.data)
 
 
 class GuideVersion(models.Model):

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings import drawings, protocol_words, redealing, reports, stopping, tallies
+from ratings import drawings, protocol_words, redealing, reports, stopping, study_log, tallies
 from ratings.analyses import filters, store
 from ratings.analyses.filters import TITLES, Choices, Filters
 from ratings.benchmarks import freezing
@@ -56,7 +56,7 @@ def study(request: StudyRequest) -> HttpResponse:
         "role": request.role,
         "may_run": request.role != "analyst",
         "facts": protocol_words.facts(row),
-        "events": row.events.select_related("by"),
+        "log": study_log.describe_events(row.events.select_related("by")),
     }
     if row.is_draft:
         return render(request, "ratings/study_draft.html", {**context, **_draft(request)})

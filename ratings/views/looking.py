@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ratings import interim
+from ratings import interim, study_log
 from ratings.views.guards import StudyRequest, study_page
 
 
@@ -22,7 +22,9 @@ def interim_look(request: StudyRequest) -> HttpResponse:
         "refusal": interim.refusal(study, request.user),
         "least": interim.LEAST,
         "yes": study.answers[0].lower(),
-        "looks": study.events.filter(kind="looked").select_related("by").order_by("-at")[:20],
+        "looks": study_log.describe_events(
+            study.events.filter(kind="looked").select_related("by").order_by("-at")[:20]
+        ),
     }
     if request.method == "POST":
         try:

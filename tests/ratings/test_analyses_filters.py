@@ -4,6 +4,7 @@ import csv
 import io
 
 import factories
+import logged
 import pytest
 from django.http import QueryDict
 from django.urls import reverse
@@ -77,7 +78,7 @@ def test_the_ratings_file_keeps_to_the_filters_and_says_so_in_the_log(study, adm
     assert {row["perturbation"] for row in found} == {"none"}
     assert len(found) == sum(row.perturbation == "none" for row in rating_rows(study))
     assert "ratings-part.csv" in response["Content-Disposition"]
-    assert study.events.get(kind="exported").detail == "with sources. Only planted error: no planted error"
+    assert logged.word(study, "exported") == "with sources. Only planted error: no planted error"
 
 
 def test_a_file_asked_for_with_a_wrong_filter_is_refused_by_name(study, admin_client) -> None:

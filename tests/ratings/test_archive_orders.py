@@ -12,6 +12,7 @@ from typing import Any
 
 import exported
 import factories
+import logged
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -28,6 +29,8 @@ from ratings.imports import ImportRefused
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.naming import visible
 from ratings.rows import SealedError
+from ratings.study_events import ItemsImported, Reminded
+from ratings.study_log import describe_events
 from simulation import job_files, jobs
 from simulation.models import Job
 
@@ -54,7 +57,7 @@ def command(*args: str) -> str:
 
 def exports_of(study: Study) -> list[tuple[str, str]]:
     found = study.events.filter(kind="exported").order_by("pk")
-    return [(event.by.username if event.by else "", event.detail.split(", SHA")[0]) for event in found]
+    return [(line.by.username if line.by else "", line.words.split(", SHA")[0]) for line in describe_events(found)]
 
 
 def page(study: Study) -> str:
@@ -148,7 +151,7 @@ def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_th
 
 
 def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_where(study: Study, boss: User) -> None:
-    studies.log(study, "items imported", boss, "3 items: gpt-9, Author")
+    studies.log(study, ItemsImported(items=3, sources=("gpt-9", "Author")), boss)
 
     def said(blinded: bool) -> list[str]:
         rows = exported.rows(exported.unzipped(exported.zipped(study, blinded=blinded))["events.csv"])
@@ -232,7 +235,7 @@ def test_a_zip_can_be_read_by_whom_the_umask_allows(study: Study, tmp_path: Path
 
 @pytest.mark.both_databases
 def test_what_changes_while_it_is_written_is_written_again(study: Study) -> None:
-    changes = [lambda: studies.log(study, "reminded", None, "1 rater"), lambda: None]
+    changes = [lambda: studies.log(study, Reminded(raters=1)), lambda: None]
 
     def tell(step: int, of: int, said: str) -> None:
         if said == "Writing events.csv" and changes:
@@ -246,7 +249,7 @@ def test_what_changes_while_it_is_written_is_written_again(study: Study) -> None
 def test_a_study_that_never_keeps_still_is_not_exported(study: Study) -> None:
     def tell(step: int, of: int, said: str) -> None:
         if said == "Writing items.csv":
-            studies.log(study, "reminded", None, "1 rater")
+            studies.log(study, Reminded(raters=1))
 
     with pytest.raises(making.ExportError, match="Pause the study, or try again at a quieter time"):
         exported.zipped(study, blinded=True, tell=tell)
@@ -297,7 +300,7 @@ def test_whoever_asks_for_the_same_state_is_given_the_same_file_and_is_logged(st
     other = User.objects.create_user("other")
     assert orders.ask(study, True, other) == first
     assert exports_of(study) == [("root", "archive, blinded"), ("other", "archive, blinded")]
-    studies.log(study, "reminded", None, "1 rater")
+    studies.log(study, Reminded(raters=1))
     assert orders.ask(study, True, boss) != first
 
 
@@ -319,8 +322,7 @@ def test_whoever_takes_the_file_of_another_is_logged_once_and_who_only_looks_is_
     for user in (boss, waiting, waiting, later):
         assert _as(user).get(address).status_code == 200
     assert exports_of(study) == [(name, "archive, blinded") for name in ("root", "waiting", "later")]
-    logged = study.events.filter(kind="exported").values_list("detail", flat=True)
-    assert set(logged) == {f"archive, blinded, SHA-256 {file.sha256}"}
+    assert set(logged.words(study, "exported")) == {f"archive, blinded, SHA-256 {file.sha256}"}
     assert _as(User.objects.create_user("stranger")).get(address).status_code == 404
     assert len(exports_of(study)) == 3
 
@@ -348,14 +350,14 @@ def test_an_archive_is_as_new_as_when_it_was_made_not_as_when_it_was_asked_for(
 ) -> None:
     stale = "The study has changed since this archive was made"
     job = orders.ask(study, True, boss)
-    studies.log(study, "reminded", boss, "2 raters")  # between asking and making
+    studies.log(study, Reminded(raters=2), boss)  # between asking and making
     play_all()
     assert stale not in client.get(page(study)).content.decode()
     job.refresh_from_db()
     Job.objects.filter(pk=job.pk).update(result={"said": job.result["said"]})  # as before results told their state
     assert stale in client.get(page(study)).content.decode()
     Job.objects.filter(pk=job.pk).update(result=job.result)
-    studies.log(study, "reminded", boss, "1 rater")
+    studies.log(study, Reminded(raters=1), boss)
     assert stale in client.get(page(study)).content.decode()
 
 

@@ -78,10 +78,10 @@ def test_each_step_is_saved_by_itself_and_shows_again_what_was_saved(staff: Clie
     study.refresh_from_db()
     assert study.deadline.isoformat() == "2027-03-31"
     assert [source["count"] for source in study.protocol["sources"]] == [4, 3, 3]
-    assert list(study.events.values_list("kind", "detail")) == [
-        ("created", ""),
-        ("edited", "raters"),
-        ("edited", "screen"),
+    assert list(study.events.values_list("kind", "data")) == [
+        ("created", {}),
+        ("edited", {"part": "raters"}),
+        ("edited", {"part": "screen"}),
     ]
 
 

@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import factories
+import logged
 import pytest
 from django.contrib.auth.models import User
 from django.core import mail
@@ -167,7 +168,7 @@ def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_befo
     call_command("create_study", file)
     assert LEFT_OUT in capsys.readouterr().out
     studies.open_study(study)
-    assert study.events.get(kind="opened").detail.endswith(LEFT_OUT)
+    assert logged.word(study, "opened").endswith(LEFT_OUT)
 
 
 def test_too_few_steps_on_which_two_sources_differ_says_how_many_are_identical() -> None:
@@ -324,7 +325,9 @@ def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> 
     User.objects.filter(pk=first.user_id).update(is_staff=False)
     dealt = seating.withdraw(second)
     assert dealt == redealing.Dealt(0, 15 + 16)
-    assert "0 places dealt to others; 31 places left until another seat is added" in study.events.last().detail
+    assert (
+        "0 places dealt to others; 31 places left until another seat is added" in logged.words(study, "withdrawn")[-1]
+    )
     assert list(first.assignments.values_list("session", flat=True)) == [1], "what was shown, and no more"
     studies.close(study)
     studies.reopen(study)

@@ -104,7 +104,7 @@ def test_an_export_is_logged_and_a_refused_one_is_not(study, admin_user) -> None
     assert not study.events.filter(kind="exported").exists()
     csv_lines(study, True, admin_user)
     event = study.events.get(kind="exported")
-    assert (event.by, event.detail) == (admin_user, "blinded")
+    assert (event.by, event.data) == (admin_user, {"blinded": True, "filters": {}, "filters_text": ""})
 
 
 def test_no_cell_of_text_can_become_a_formula(study, admin_user) -> None:

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import factories
+import logged
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
@@ -87,7 +88,7 @@ def test_a_file_becomes_the_items_of_a_draft_and_raters_see_the_blinded_payload_
     assert "LEAK" not in json.dumps(right.payload)
     assert "MAT-" not in json.dumps(right.payload)
     assert right.payload["observations"][0]["description"] == "Cells is cloudy"
-    assert study.events.get(kind="items imported").detail == "2 items: elsewhere"
+    assert logged.word(study, "items imported") == "2 items: elsewhere"
 
 
 def test_numbers_are_shown_as_they_were_written() -> None:

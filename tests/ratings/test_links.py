@@ -17,6 +17,7 @@ from tests_support import race
 from ratings import access, inviting, joining, members, studies
 from ratings.access import Door
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
+from ratings.study_events import InterimLook
 
 pytestmark = pytest.mark.django_db
 
@@ -233,7 +234,7 @@ def test_who_had_part_in_a_study_cannot_take_a_seat_in_it(past: str) -> None:
         members.remove(study, members.add(study, "ann", "analyst"))
         User.objects.filter(pk=ann.pk).update(username="ann" if past == "analyst" else "anna")
     elif past == "looked":
-        studies.log(study, "looked", ann)
+        studies.log(study, InterimLook(ratings=0, planned=4, shown=0, sources=1), ann)
     elif past == "made it":  # and is no member of staff any more
         Study.objects.filter(pk=study.pk).update(created_by=ann)
     else:
@@ -287,7 +288,7 @@ def test_who_is_told_a_link_by_an_admin_gets_a_new_account_and_no_address(client
 def test_joining_is_logged_under_the_code_and_by_nobody() -> None:
     seat = seats.taken(seats.seat())
     event = StudyEvent.objects.get(kind="joined")
-    assert (event.detail, event.by) == (seat.label, None)
+    assert (event.data, event.by) == ({"rater": seat.label}, None)
 
 
 def test_a_taken_seats_link_signs_its_rater_in_again_once(client: Client) -> None:

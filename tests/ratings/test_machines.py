@@ -11,6 +11,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import logged
 import pytest
 import rating_room
 import speakers
@@ -392,7 +393,7 @@ def test_nothing_of_what_machines_said_can_be_read_before_unblinding(study: Stud
         with pytest.raises(SealedError):
             read(study)
     assert not [word for word in ("lausible", "verdict:", "confidence") if word in told]
-    log = " ".join(study.events.filter(kind="machine").values_list("detail", flat=True))
+    log = " ".join(logged.words(study, "machine"))
     assert "M1, a-rater: 5 items to rate, payload alone" in log and "5 of 5 items rated" in log
     assert "lausible" not in log
     said = machines.rows(unblinded(study))

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import factories
+import logged
 import pytest
 import seats
 from django.contrib.admin.models import LogEntry
@@ -361,9 +362,9 @@ def test_an_admin_adds_an_analyst_by_name_or_address(page: Client, study: Study)
     member = study.members.first()
     page.post(f"/studies/small/members/{member.pk}/remove/")
     assert study.members.count() == 1
-    assert [event.detail for event in study.events.filter(kind="member")][:1] == [
-        f"ann (account {member.user_id}) is analyst"
-    ]
+    assert logged.words(study, "member")[0] == f"ann (account {member.user_id}) is analyst"
+    changes = study.membership_changes.filter(user=member.user_id).values_list("role", "granted", "by__username")
+    assert list(changes) == [("analyst", True, "boss"), ("analyst", False, "boss")]
 
 
 def test_roles_that_would_break_the_blinding_are_refused(page: Client, study: Study) -> None:
@@ -444,7 +445,7 @@ def test_an_erased_analysts_name_leaves_the_log_of_members_and_who_they_were_sta
     ann = User.objects.create_user("ann")
     members.add(study, "ann", "analyst")
     erasing.erase(ann)
-    assert study.events.get(kind="member").detail == f"erased (account {ann.pk}) is analyst"
+    assert logged.word(study, "member") == f"erased (account {ann.pk}) is analyst"
 
 
 def test_addresses_of_those_who_had_part_are_not_invited(study: Study) -> None:

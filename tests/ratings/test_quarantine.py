@@ -1,6 +1,7 @@
 """What an item's text might give away is kept out of a study until a person says otherwise."""
 
 import factories
+import logged
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -85,7 +86,7 @@ def test_an_item_that_says_too_much_stays_out_until_it_is_released(study: Study)
     assert one.found not in pool.find(protocols.stored(study.protocol), study)
     quarantine.decide(study, one, "released", User.objects.create_user("ada"))
     assert held(study) == [] and len(pool.find(protocols.stored(study.protocol), study)) == 30
-    assert study.events.filter(kind="quarantine", detail__startswith="released").count() == 1
+    assert study.events.filter(kind="quarantine", data__decision="released").count() == 1
 
 
 def test_what_was_dropped_stays_out(study: Study) -> None:
@@ -160,7 +161,7 @@ def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named
     client.post(address, sent)
     assert Quarantine.objects.get(study=named).things == [["gemini", "an HPLC column"]]
     assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi>" in client.get(address).content.decode()
-    assert named.events.filter(kind="quarantine", detail__contains="“gemini”, an HPLC column").exists()
+    assert logged.word(named, "quarantine").endswith("; declared things in the laboratory: “gemini”, an HPLC column")
     assert quarantine.declared(named) == {one.digest: {"gemini": "an HPLC column"}}
 
 

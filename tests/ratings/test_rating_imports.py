@@ -5,6 +5,7 @@ from typing import Any
 
 import exported
 import factories
+import logged
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -69,7 +70,7 @@ def test_a_table_becomes_ratings_of_new_raters_under_the_next_labels(study: Stud
     events = RatingEvent.objects.filter(assignment__rater__in=[a, b])
     assert {event.kind for event in events} == {"imported"}
     assert events.count() == 3
-    assert study.events.get(kind="ratings imported").detail == "3 ratings by 2 raters"
+    assert logged.word(study, "ratings imported") == "3 ratings by 2 raters"
 
 
 @pytest.mark.both_databases

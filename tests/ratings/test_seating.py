@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any
 
 import factories
+import logged
 import pytest
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -190,7 +191,10 @@ def test_what_nobody_may_have_waits_for_another_seat_and_the_log_says_so(db) -> 
     gone = factories.seat(study)
     assert seating.withdraw(gone, by=gone.user) == (0, 2)
     event = study.events.get(kind="withdrawn")
-    assert event.detail == ("R01, ratings kept; 0 places dealt to others; 2 places left until another seat is added")
+    assert event.data == {"rater": "R01", "dropped": False, "dealt": 0, "left": 2}
+    assert logged.word(study, "withdrawn") == (
+        "R01, ratings kept; 0 places dealt to others; 2 places left until another seat is added"
+    )
     assert event.by is None  # the log must not tie a name to a code
     late = seating.add_seats(study, 1)[0]
     assert late.assignments.count() == 2 and set(map(tuple, live(study).values())) == {(1, 2)}
@@ -228,7 +232,7 @@ def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(d
     # 24 ratings by 4 raters: 6 are dropped, and wanted of the other three
     studies.reopen(study)
     assert sum(waiting(study).values()) == 6
-    assert study.events.get(kind="reopened").detail == "6 places dealt"
+    assert logged.word(study, "reopened") == "6 places dealt"
     for seat in seats[1:]:
         factories.rate_all(seat)
     assert studies.stop_met(study)

@@ -10,8 +10,10 @@ import pytest
 from django.contrib.auth.models import User
 
 from ratings import rating_imports, reports, stopping, studies
-from ratings.models import Rater, Rating, Study, StudyEvent
+from ratings.event_sentences import title_event
+from ratings.models import Rater, Rating, Study
 from ratings.studies import StudyError
+from ratings.study_events import GuideRevised, MemberChanged, Paused
 
 pytestmark = pytest.mark.django_db
 
@@ -156,8 +158,9 @@ def test_a_draft_that_somehow_has_raters_is_kept_and_it_is_said_why(ada: User) -
     assert study.events.exists()
 
 
-def test_the_log_says_in_words_what_happened() -> None:
-    said = {kind: StudyEvent(kind=kind).told for kind, _ in StudyEvent.KINDS}
-    assert (said["guide"], said["member"], said["looked"]) == ("guide revised", "role given", "interim look")
-    assert StudyEvent(kind="member", detail="ben (account 3) has no role any more").told == "role taken back"
-    assert said["opened"] == "opened"
+def test_log_titles_name_what_happened() -> None:
+    given = MemberChanged(account=3, role="analyst", granted=True)
+    assert title_event("member", given) == "role given"
+    assert title_event("member", given.model_copy(update={"granted": False})) == "role taken back"
+    assert title_event("guide", GuideRevised(version=2)) == "guide revised"
+    assert title_event("paused", Paused()) == "paused"

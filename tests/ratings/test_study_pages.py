@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import factories
+import logged
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -301,7 +302,7 @@ def test_the_csv_is_blinded_until_the_study_is_not_and_both_are_logged(staff: Cl
     assert {row["source"] for row in rows(blind)} == {""}
     whole = staff.get(at("ratings_csv", unblinded(study)))
     assert {row["perturbation"] for row in rows(whole)} == {"none", "obvious", "subtle"}
-    assert list(study.events.filter(kind="exported").values_list("detail", flat=True)) == ["blinded", "with sources"]
+    assert logged.words(study, "exported") == ["blinded", "with sources"]
 
 
 def rows(answer: Any) -> list[dict[str, str]]:

@@ -64,7 +64,7 @@ class Command(BaseCommand):
     def _unpacked(self, study: Study, blinded: bool, to: Path) -> str:
         count = making.unpacked(study, blinded, to, self._tell).files
         digest = hashlib.sha256((to / "SHA256SUMS").read_bytes()).hexdigest()
-        orders.log(study, blinded, None, f"{digest} of SHA256SUMS")
+        orders.log(study, blinded, None, digest, "SHA256SUMS")
         return f"{count} files in {plain(str(to))}, SHA-256 of SHA256SUMS {digest}"
 
     def _tell(self, step: int, of: int, said: str) -> None:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from tests_support import play_out
 
-from ratings import answering, auditing, serving, studies
+from ratings import answering, auditing, members, serving, studies
 from ratings.analyses import form
 from ratings.benchmarks import freezing
 from ratings.blinding import payload_digest
@@ -79,6 +79,10 @@ def rated_study() -> Study:
     answering.rate(last.assignment, True, 5, uuid.uuid4(), revision=1, note="on second thoughts")
     first_look(Assignment.objects.filter(rating__isnull=False).exclude(pk=last.assignment_id).earliest("pk"))
     studies.pause(study)
+    for name in ("ann", "bea"):
+        User.objects.create_user(name)
+        members.add(study, name, "analyst")
+    members.remove(study, study.members.get(user__username="bea"))
     return study
 
 

@@ -1,11 +1,15 @@
 """Studies: each stands where its log has led it, and its people are who they may be."""
 
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import groupby
 
+from django.contrib.auth.models import User
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
-from ratings.models import GuideVersion, Membership, Rater, Rating, Study, StudyEvent
+from ratings.models import GuideVersion, Membership, MembershipChange, Rater, Rating, Study, StudyEvent
+from ratings.study_events import ContentError, MemberChanged, read_content
 from simulation.verifying.form import Wrong, check, rows, wrong
 
 _LEADS = {
@@ -26,6 +30,44 @@ def statuses_of_studies() -> Iterator[Wrong]:
             stands = _LEADS[kind]
         if stands != status:
             yield wrong(Study, slug, f"{stands or 'nothing'}, by its log", status)
+
+
+@check("an event of a study has the fields and types of its kind, or is the text of an early release", StudyEvent)
+def contents_of_events() -> Iterator[Wrong]:
+    events = StudyEvent.objects.order_by("pk").values_list("study__slug", "kind", "data")
+    for slug, kind, data in rows(events):
+        try:
+            read_content(kind, data)
+        except ContentError as error:
+            yield wrong(StudyEvent, slug, f"the data of an event of kind {kind}", error)
+
+
+@check(
+    "every change of a role in the log of a study is in the table that authorisation reads, and no other",
+    MembershipChange,
+)
+def changes_of_members() -> Iterator[Wrong]:
+    logged: Counter[tuple[str, int | None, str, bool]] = Counter()
+    accounts = set(User.objects.values_list("pk", flat=True))
+    events = StudyEvent.objects.filter(kind=MemberChanged.kind).order_by("pk")
+    for slug, data in rows(events.values_list("study__slug", "data")):
+        with suppress(ContentError):  # which is the finding of another check
+            if isinstance(content := read_content(MemberChanged.kind, data), MemberChanged):
+                account = content.account if content.account in accounts else None  # deleted: the table has no user
+                logged[slug, account, content.role, content.granted] += 1
+    changes = MembershipChange.objects.order_by("pk").values_list("study__slug", "user", "role", "granted")
+    stored = Counter(rows(changes))
+    for slug, account, role, granted in (logged - stored).elements():
+        yield wrong(
+            MembershipChange, slug, f"a row for account {account}, {role or 'no'} role, granted: {granted}", "none"
+        )
+    for slug, account, role, granted in (stored - logged).elements():
+        yield wrong(
+            MembershipChange,
+            slug,
+            "no row without an event",
+            f"account {account}, {role or 'no'} role, granted: {granted}",
+        )
 
 
 @check("a study has the times of its moves, and a draft has no items", Study)
@@ -72,4 +114,4 @@ def seats() -> Iterator[Wrong]:
             yield wrong(Rater, code, f"R{number:02}", label)
 
 
-CHECKS = (statuses_of_studies, times_of_studies, versions_of_guides, seats)
+CHECKS = (statuses_of_studies, contents_of_events, changes_of_members, times_of_studies, versions_of_guides, seats)

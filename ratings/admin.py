@@ -7,6 +7,7 @@ from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
+from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -48,14 +49,26 @@ class RaterAdmin(ReadOnlyAdmin):
     list_select_related = ["study"]
 
 
+class StudyEventList(ChangeList):
+    """A page of events with their details in words. The names of all accounts on it take one query."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        events = list(self.result_list)
+        for event, line in zip(events, study_log.describe_events(events), strict=True):
+            event.words = line.words
+
+
 @admin.register(StudyEvent)
 class StudyEventAdmin(ReadOnlyAdmin):
-    list_display = ["at", "study", "kind", "by", "words"]
+    list_display = ["at", "study", "kind", "by", "details"]
     list_select_related = ["study", "by"]
 
-    @admin.display(description="details")
-    def words(self, event: StudyEvent) -> str:
-        return study_log.describe_events([event])[0].words
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return StudyEventList
+
+    def details(self, event: StudyEvent) -> str:
+        return str(getattr(event, "words", ""))
 
 
 def _own(request: HttpRequest, user: User) -> str | None:

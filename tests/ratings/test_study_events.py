@@ -123,6 +123,21 @@ def test_log_asks_for_the_names_of_all_members_at_once(study: Study, owner: User
     assert set(counts) == {2}
 
 
+def test_back_office_shows_the_log_in_words_with_the_same_queries_for_any_number_of_members(
+    study: Study, owner: User, client: Client
+) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    address, counts = reverse("admin:ratings_studyevent_changelist"), []
+    for number in range(4):
+        User.objects.create_user(f"member-{number}")
+        members.add(study, f"member-{number}", "analyst", owner)
+        with CaptureQueriesContext(connection) as asked:
+            page = client.get(address).content.decode()
+        counts.append(len(asked))
+        assert f">{logged.words(study, 'member')[-1]}<" in page and ">40 items, 1 rater<" in page
+    assert len(set(counts[1:])) == 1, counts
+
+
 def test_erasure_leaves_no_name_in_events_and_changes_of_members(study: Study, owner: User) -> None:
     ann = User.objects.create_user("ann.byron", email="ann@example.org")
     members.add(study, "ann.byron", "analyst", owner)

@@ -16,9 +16,10 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import at_work, control, idle, jobs, leases, ledger, queueing, runner, spending, tidying, twinning
+from simulation import control, idle, jobs, leases, ledger, queueing, runner, spending, tidying, twinning
 from simulation.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
+from wetbench_site import log_context
 
 log = logging.getLogger("wetbench.workers")
 BELLS = 500  # messages that may wait at once: without workers, ringing again and again would fill the broker
@@ -64,7 +65,7 @@ def _advance(lease: Lease[Row], advance: Callable[[Lease[Row]], bool]) -> bool:
     """One unit; whatever is logged meanwhile says of which row and step."""
     row = lease.row
     far: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
-    with at_work.on(type(row).__name__.lower(), row.code, **far):
+    with log_context.bind(type(row).__name__.lower(), row.code, **far):
         return advance(lease)
 
 

@@ -114,10 +114,11 @@ ALLOWED = {
     "ratings/machine_checker.py": ("ratings.lanes", "ratings.marking", "ratings.naming", "simulation.checker"),
     "simulation/gym.py": ("simulation.lab", "simulation.offline"),
     "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
-    "simulation": ("simulation", "wetbench_site.starting"),
-    "wetbench_site": ("wetbench_site", "ratings.models", "ratings.views", "simulation.at_work", "simulation.models"),
+    "simulation": ("simulation", "wetbench_site.log_context", "wetbench_site.starting"),
+    "wetbench_site": ("wetbench_site", "ratings.models", "simulation.models"),
 }
 WITHOUT_DJANGO = (
+    "wetbench_site/log_context.py",
     "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
     "simulation/providers", "simulation/scripted_server", "simulation/llm", "simulation/pricing.py", "simulation/setups.py", "simulation/casting.py",
     "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/planning", "ratings/figures",

@@ -20,10 +20,9 @@ from django.views.debug import ExceptionReporter, get_exception_reporter_class
 from pytest_django.fixtures import Settings
 from struck import Scene
 
-from simulation import at_work
 from simulation.models import ModelCall
 from simulation.scripted_server import Server
-from wetbench_site import logs
+from wetbench_site import log_context, logs
 from wetbench_site.audit_log import security_event
 from wetbench_site.redaction import HIDDEN, Redactor
 
@@ -85,7 +84,7 @@ def test_a_line_of_json_tells_when_who_and_what(as_json: Written) -> None:
 
 
 def test_a_line_within_a_unit_names_its_row_and_step(as_json: Written) -> None:
-    with at_work.on("episode", "0f5c2a52", step=3, phase="agent"):
+    with log_context.bind("episode", "0f5c2a52", step=3, phase="agent"):
         log.info("one")
     log.info("two")
     one, two = as_json.lines
@@ -108,7 +107,7 @@ def test_what_opens_something_is_hidden_wherever_it_stands(told: str, written: W
     }.get(told, told)  # fmt: skip
     log.warning("said: %s", told)
     log.warning(f"said: {told}", extra={"facts": {"said": told}})
-    with at_work.on("job", told):
+    with log_context.bind("job", told):
         log.warning("a line")
     try:
         raise OSError(told)

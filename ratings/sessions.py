@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from ratings import reauth
 from ratings.models import BrowserSession
-from ratings.statements import Statement
 from wetbench_site.audit_log import security_event
+from wetbench_site.prepared_queries import PreparedQuery
 
 LONGEST = timedelta(days=7)
 WRITTEN_EVERY = timedelta(minutes=10)
@@ -47,7 +47,7 @@ class SessionStore(db.SessionStore):
         return row
 
 
-_LIVE = Statement(
+_LIVE = PreparedQuery(
     lambda key, now: BrowserSession.objects.filter(session_key=key, expire_date__gt=now).order_by(), "text", "time"
 )
 

@@ -114,8 +114,14 @@ ALLOWED = {
     "ratings/machine_checker.py": ("ratings.lanes", "ratings.marking", "ratings.naming", "simulation.checker"),
     "simulation/gym.py": ("simulation.lab", "simulation.offline"),
     "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
-    "simulation": ("simulation", "wetbench_site.database", "wetbench_site.log_context", "wetbench_site.starting"),
-    "wetbench_site": ("wetbench_site", "ratings.models", "simulation.models"),
+    "simulation": (
+        "simulation",
+        "wetbench_site.database",
+        "wetbench_site.gauges",
+        "wetbench_site.log_context",
+        "wetbench_site.starting",
+    ),
+    "wetbench_site": ("wetbench_site", "simulation.models"),
 }
 WITHOUT_DJANGO = (
     "wetbench_site/log_context.py",

@@ -20,9 +20,10 @@ from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 from services import RedisServer
 from struck import Scene
 
+from simulation import metrics
 from simulation.models import ModelCall, Worker
 from simulation.scripted_server import Server
-from wetbench_site import readiness, row_metrics
+from wetbench_site import readiness
 
 TOKEN = "a-token-for-prometheus-alone"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -249,7 +250,7 @@ def test_of_calls_the_latest_are_counted(client: Client, model_server: Server, m
     scene.strike({"fault": "wrong_enum"})
     calls = ModelCall.objects.count()
     assert calls > 2 and sum(n for name, n in values(client).items() if "model_calls" in name) == calls
-    monkeypatch.setattr(row_metrics, "LATEST_CALLS", 2)
+    monkeypatch.setattr(metrics, "LATEST_CALLS", 2)
     assert sum(n for name, n in values(client).items() if "model_calls" in name) == 2
 
 

@@ -119,9 +119,10 @@ ALLOWED = {
         "wetbench_site.database",
         "wetbench_site.gauges",
         "wetbench_site.log_context",
+        "wetbench_site.readiness_checks",
         "wetbench_site.starting",
     ),
-    "wetbench_site": ("wetbench_site", "simulation.models"),
+    "wetbench_site": ("wetbench_site",),
 }
 WITHOUT_DJANGO = (
     "wetbench_site/log_context.py",

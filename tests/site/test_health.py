@@ -23,7 +23,7 @@ from struck import Scene
 from simulation import metrics
 from simulation.models import ModelCall, Worker
 from simulation.scripted_server import Server
-from wetbench_site import readiness
+from wetbench_site import gauges, readiness
 
 TOKEN = "a-token-for-prometheus-alone"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -226,6 +226,22 @@ def test_metrics_of_rows_come_from_the_database(client: Client) -> None:
     assert found['wetbench_workers{kind="celery"}'] == 2
     assert found["wetbench_database_up"] == 1 and found["wetbench_ratings"] == 0
     assert found['wetbench_rows_waiting{kind="episode"}'] == 0
+
+
+def test_metrics_of_rows_have_the_same_order_whichever_app_registers_first(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def families() -> list[str]:
+        text = client.get("/metrics").content.decode()
+        return re.findall(r"^# TYPE wetbench_(?!request|database_conn)(\S+)", text, flags=re.M)
+
+    expected = [
+        "database_up", "ratings", "rating_versions", "rows", "rows_waiting", "leases_lost", "model_calls", "model_tokens",
+        "model_cost_usd", "workers",
+    ]  # fmt: skip
+    assert families() == expected
+    monkeypatch.setattr(gauges, "_readers", dict(reversed(gauges._readers.items())))
+    assert families() == expected
 
 
 def test_whole_tables_are_counted_once_a_minute(client: Client, settings: Settings) -> None:

@@ -91,6 +91,14 @@ def test_a_line_within_a_unit_names_its_row_and_step(as_json: Written) -> None:
     assert (one["episode"], one["step"], one["phase"]) == ("0f5c2a52", 3, "agent") and "episode" not in two
 
 
+def test_the_facts_of_an_outer_block_return_when_an_inner_one_ends() -> None:
+    with log_context.bind("job", "a"):
+        with log_context.bind("twin", "b"):
+            assert log_context.bound_facts() == {"twin": "b"}
+        assert log_context.bound_facts() == {"job": "a"}
+    assert log_context.bound_facts() == {}
+
+
 @pytest.mark.parametrize(
     "told",
     [

@@ -9,7 +9,7 @@ from django.http import Http404
 
 from ratings.models import Assignment, Rater, Study
 from ratings.signing_in import Door, Opened, look_at_link, make_link, mark_used, open_link, revoke_links
-from ratings.statements import Statement
+from wetbench_site.prepared_queries import PreparedQuery
 
 __all__ = [
     "Door", "Opened", "Visitor", "assignment_for", "look_at_link", "make_link", "mark_used", "open_link", "revoke_links", "role_in",
@@ -73,10 +73,10 @@ def assignment_for(user: Visitor, code: UUID, *also: str) -> Assignment:
 
 
 @cache
-def _own(*also: str) -> Statement[Assignment]:
+def _own(*also: str) -> PreparedQuery[Assignment]:
     def own(code: UUID, user: int) -> QuerySet[Assignment]:
         rows = Assignment.objects.select_related("item", "rater__study", *also).order_by()
         rows = rows.filter(rater__user_id=user, rater__withdrawn_at__isnull=True, rater__study__status__in=_RATED)
         return rows.filter(code=code)
 
-    return Statement(own, "uuid", "number")
+    return PreparedQuery(own, "uuid", "number")

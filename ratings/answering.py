@@ -11,8 +11,8 @@ from django.utils import timezone
 from ratings import claiming, crossover, designs, serving
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
-from ratings.statements import Statement
 from ratings.studies import StudyClosed, StudyError
+from wetbench_site.prepared_queries import PreparedQuery
 
 
 class Answer(NamedTuple):
@@ -61,7 +61,7 @@ class _Shown(NamedTuple):
 
 
 # Whether a place has an answer, or a submission was taken down anywhere.
-_KNOWN = Statement(
+_KNOWN = PreparedQuery(
     lambda place, submission: (
         RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=submission)).order_by().values_list("pk")[:1]
     ),

@@ -16,14 +16,17 @@ class RatingsConfig(AppConfig):
         from ratings import (  # models must not be imported before
             checks,
             job_access,
+            metrics,
             recalling,
             rights,
             sessions,
             throttling,
         )
         from simulation import access, tidying
+        from wetbench_site import gauges
 
         jobs.declare()
+        gauges.register_metrics("ratings", metrics.read_rating_gauges)
         register(checks.check_paper_values, "paper")
         access.seal(job_access.sealed)
         access.door(job_access.open_to)

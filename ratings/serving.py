@@ -10,18 +10,18 @@ from django.utils import timezone
 from ratings import claiming, crossover, designs
 from ratings.designs import arm as arm  # how a seat is shown things, for pages that serve it
 from ratings.models import Assignment, Rater
-from ratings.statements import Statement
+from wetbench_site.prepared_queries import PreparedQuery
 
 _WAITING = Q(rating__isnull=True, released_at__isnull=True)
 
 
-_FOLLOWING = Statement(
+_FOLLOWING = PreparedQuery(
     lambda seat: (
         Assignment.objects.filter(_WAITING, rater=seat).select_related("item", "draft").order_by("position")[:1]
     ),
     "number",
 )
-_COUNTED = Statement(
+_COUNTED = PreparedQuery(
     lambda seat: (
         Assignment.objects.filter(rater=seat)
         .order_by()

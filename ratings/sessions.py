@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 
 from django.conf import settings
-from django.contrib.auth import SESSION_KEY
+from django.contrib.auth import BACKEND_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends import db
 from django.http import HttpRequest
@@ -16,8 +16,8 @@ from django.utils import timezone
 
 from ratings import reauth
 from ratings.models import BrowserSession
-from ratings.statements import Statement
 from wetbench_site.audit_log import security_event
+from wetbench_site.prepared_queries import PreparedQuery
 
 LONGEST = timedelta(days=7)
 WRITTEN_EVERY = timedelta(minutes=10)
@@ -37,6 +37,7 @@ class SessionStore(db.SessionStore):
             self._session_key = None  # as Django's own: who comes with a key that is over is given another
             return {}
         data: dict[str, Any] = self.decode(row.session_data)
+        _update_backend_path(data)
         if _ends(data) - row.expire_date > WRITTEN_EVERY:
             self.modified = True
         return data
@@ -47,7 +48,7 @@ class SessionStore(db.SessionStore):
         return row
 
 
-_LIVE = Statement(
+_LIVE = PreparedQuery(
     lambda key, now: BrowserSession.objects.filter(session_key=key, expire_date__gt=now).order_by(), "text", "time"
 )
 
@@ -58,6 +59,15 @@ class Open(NamedTuple):
     key: str
     begun_at: datetime
     seen_at: datetime
+
+
+def _update_backend_path(data: dict[str, Any]) -> None:
+    """Replace the path of our sign-in backend by the configured one if the session was begun under an earlier path."""
+    # Django stores the path in each session and treats the user as signed out if the settings do not list it, so moving
+    # the module would sign out everybody. Only our own class is replaced: a backend of another name was removed on purpose.
+    path = data.get(BACKEND_SESSION_KEY, "")
+    if path.startswith("ratings.") and path.endswith(".NameOrEmail") and path not in settings.AUTHENTICATION_BACKENDS:
+        data[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
 
 
 def _ends(data: dict[str, Any]) -> datetime:

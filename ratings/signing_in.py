@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from ratings import throttling
 from ratings.models import SignInLink
-from ratings.statements import Statement
+from wetbench_site.prepared_queries import PreparedQuery
 
 LIFETIME = timedelta(hours=24)
 
@@ -49,7 +49,7 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # it has no types
         return user if user and self.user_can_authenticate(user) else None
 
 
-_BY_KEY = Statement(lambda key: User.objects.filter(pk=key).order_by(), "number")
+_BY_KEY = PreparedQuery(lambda key: User.objects.filter(pk=key).order_by(), "number")
 
 
 def by_email(address: str) -> User | None:

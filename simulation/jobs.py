@@ -21,7 +21,7 @@ from django.db import IntegrityError, close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation import idle, job_files, job_kinds, leases, units
+from simulation import job_files, job_kinds, leases, units
 from simulation.interruptions import Fenced
 from simulation.interruptions import Wait as Wait
 from simulation.job_files import Reading
@@ -30,6 +30,7 @@ from simulation.job_kinds import Outcome as Outcome
 from simulation.job_kinds import handles as handles
 from simulation.leases import Lease
 from simulation.models import Job, JobFile, Leased, Run
+from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.jobs")
 Made = TypeVar("Made")
@@ -194,7 +195,7 @@ def play_here(job: Job, watch: Callable[[Job], None] = lambda _: None) -> Job:
         except leases.DATABASE_AWAY as error:
             log.warning("the database did not answer; trying again: %s", error)
             close_old_connections()
-        idle.let_go()
+        release_connection()
         time.sleep(settings.POLL_SECONDS / 5)
 
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from simulation import gates, idle, ledger, pace, pricing, setups, shelf, spending
+from simulation import gates, ledger, pace, pricing, setups, shelf, spending
 from simulation.interruptions import Fenced, GaveUp, Held, UnitSpent, Wait
 from simulation.leases import Lease
 from simulation.ledger import Opened, Said
@@ -33,6 +33,7 @@ from simulation.providers.base import (
 )
 from simulation.providers.connections import MissingKey
 from simulation.setups import Player, Setup
+from wetbench_site.database import release_connection
 
 _PASSING = {str(kind) for kind, follows in retrying.REACTIONS.items() if isinstance(follows, retrying.Again)}
 
@@ -91,7 +92,7 @@ class Journal:
         # What was tried in vain while the provider was away is not counted against a job that goes on later.
         tries = [call for call in before if call.job_id in (None, self.lease.row.pk)]
         opened = self._open(player, endpoint, prompt, request, turn, tries)
-        idle.let_go()  # no connection is held while a model thinks
+        release_connection()  # no connection is held while a model thinks
         said = _send(line, request)
         if not ledger.complete(opened, self.lease, said):
             raise Fenced

@@ -17,8 +17,9 @@ from django.conf import settings
 from django.db import connection
 from kombu.exceptions import OperationalError
 
-from simulation import idle, workers
+from simulation import workers
 from simulation.leases import DATABASE_AWAY
+from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.tasks")
 PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is taken first: people wait for jobs
@@ -83,7 +84,7 @@ def _look(done: threading.Event) -> None:
         while not done.wait(settings.RING_AGAIN_SECONDS):
             while not (done.is_set() or _stopping.is_set()) and _deaf() and workers.try_next(_stopping):
                 log.warning("no bell was heard for %.0f s and work waited: played without one", _silence())
-            idle.let_go()
+            release_connection()
     finally:
         connection.close()
 

@@ -16,9 +16,11 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import at_work, control, idle, jobs, leases, ledger, queueing, runner, spending, tidying, twinning
+from simulation import control, jobs, leases, ledger, queueing, runner, spending, tidying, twinning
 from simulation.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
+from wetbench_site import log_context
+from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.workers")
 BELLS = 500  # messages that may wait at once: without workers, ringing again and again would fill the broker
@@ -64,7 +66,7 @@ def _advance(lease: Lease[Row], advance: Callable[[Lease[Row]], bool]) -> bool:
     """One unit; whatever is logged meanwhile says of which row and step."""
     row = lease.row
     far: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
-    with at_work.on(type(row).__name__.lower(), row.code, **far):
+    with log_context.bind(type(row).__name__.lower(), row.code, **far):
         return advance(lease)
 
 
@@ -87,7 +89,7 @@ def play_next(stop: threading.Event, run: Run | None = None, among: int = 1) -> 
             try:
                 play_on(kind, code, stop.is_set)
             finally:
-                idle.let_go()
+                release_connection()
             return True
     return False
 
@@ -120,7 +122,7 @@ def work(stop: threading.Event, threads: int) -> None:
     for member in crew:
         member.start()
     with announced("embedded"), sweeping():
-        idle.let_go()
+        release_connection()
         while not stop.wait(settings.POLL_SECONDS):
             pass
     for member in crew:
@@ -139,7 +141,7 @@ def play_run(run: Run, threads: int, watch: Callable[[queueing.RunProgress], Non
             while not (now := queueing.progress(run)).finished:
                 watch(now)
                 if not try_next(stop, run, threads):
-                    idle.let_go()
+                    release_connection()
                     stop.wait(settings.POLL_SECONDS / 5)
     finally:
         stop.set()
@@ -155,7 +157,7 @@ def see_through(run: Run, threads: int, watch: Callable[[queueing.RunProgress], 
         if not queueing.workers_alive():
             return play_run(run, threads, watch)
         watch(now)
-        idle.let_go()
+        release_connection()
         time.sleep(settings.POLL_SECONDS)
     watch(now)
     return now
@@ -175,7 +177,7 @@ def dispatch(stop: threading.Event, ring: Callable[[str, str], bool], waiting: C
             except leases.DATABASE_AWAY as error:
                 log.warning("the database did not answer; trying again: %s", error)
                 close_old_connections()
-            idle.let_go()
+            release_connection()
 
 
 def due(limit: int = BELLS) -> list[tuple[str, str]]:
@@ -241,7 +243,7 @@ def _sweep(done: threading.Event) -> None:
             except Exception:  # of any part: without this thread lost calls would hold their slots until a restart
                 log.exception("could not sweep; trying again")
                 close_old_connections()
-            idle.let_go()
+            release_connection()
     finally:
         connection.close()
 
@@ -250,7 +252,7 @@ def _announce(kind: str, done: threading.Event) -> None:
     try:
         while not done.wait(settings.HEARTBEAT_SECONDS):
             _say(kind)
-            idle.let_go()
+            release_connection()
     finally:
         connection.close()
 
@@ -268,7 +270,7 @@ def _work_on(stop: threading.Event, run: Run | None, among: int) -> None:
     try:
         while not stop.is_set():
             if not try_next(stop, run, among):
-                idle.let_go()
+                release_connection()
                 stop.wait(settings.POLL_SECONDS)
     finally:
         connection.close()

@@ -9,8 +9,7 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
-from simulation import at_work
-from wetbench_site import request_facts
+from wetbench_site import log_context, request_facts
 from wetbench_site.redaction import Redactor
 
 LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -40,7 +39,7 @@ class RedactedStream(logging.StreamHandler):  # type: ignore[type-arg]  # to sta
 def facts(record: logging.LogRecord) -> dict[str, Any]:
     """Whose request and which unit the line belongs to, and what its writer adds as `extra={"facts": ...}`."""
     added: Mapping[str, Any] = getattr(record, "facts", {})
-    return {**request_facts.now(), **at_work.facts(), **added}
+    return {**request_facts.now(), **log_context.bound_facts(), **added}
 
 
 class Line(logging.Formatter):

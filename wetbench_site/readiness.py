@@ -5,30 +5,17 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
-from datetime import timedelta
-from typing import NamedTuple
 
 import redis
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
-from django.db.models import Max
-from django.utils import timezone
 
-from simulation.models import Worker
-from wetbench_site import refusals
+from wetbench_site import readiness_checks, refusals
+from wetbench_site.readiness_checks import Part
 
 PATIENCE_SECONDS = 3.0  # for a part that says nothing
-BEAT_SECONDS = 60
 # What is asked hangs in a thread of its own, a few at most: the next question does not wait behind it.
 _askers = ThreadPoolExecutor(max_workers=4, thread_name_prefix="readiness")
-
-
-class Part(NamedTuple):
-    """`state` is ok, degraded (raters notice nothing) or failed."""
-
-    name: str
-    state: str
-    said: str
 
 
 def parts() -> list[Part]:
@@ -51,18 +38,14 @@ def verdict(found: list[Part]) -> str:
 
 
 def _of_database() -> list[Part]:
-    """In a thread that asks nothing else: its connection goes back when it is done."""
+    """Run all checks that read the database in one thread, on one connection that is closed afterwards."""
     try:
-        seen = Worker.objects.filter(kind=_player()).aggregate(at=Max("seen_at"))["at"]
-        return [Part("database", "ok", "it answers"), _migrations(), _beat(seen)]
+        of_apps = list(readiness_checks.run_database_checks())
+        return [Part("database", "ok", "it answers"), _migrations(), *of_apps]
     except (DatabaseError, InterfaceError) as error:
         return [Part("database", "failed", f"it does not answer: {type(error).__name__}")]
     finally:
         connection.close()
-
-
-def _player() -> str:
-    return "dispatcher" if settings.CELERY_BROKER_URL else "embedded"
 
 
 def _migrations() -> Part:
@@ -70,16 +53,6 @@ def _migrations() -> Part:
     if missing:
         return Part("migrations", "failed", f"{len(missing)} are missing: run `manage.py migrate`")
     return Part("migrations", "ok", "all are applied")
-
-
-def _beat(seen: object) -> Part:
-    """Without one nothing is played: neither episodes nor analyses nor exports."""
-    name, limit = ("dispatcher", "worker")[_player() == "embedded"], timedelta(seconds=BEAT_SECONDS * settings.PACE)
-    if seen is None:
-        return Part(name, "failed", "none runs: start `manage.py worker`")
-    age = timezone.now() - seen  # type: ignore[operator]  # a datetime, as the column is
-    state = "ok" if age < limit else "failed"
-    return Part(name, state, f"last heard of {max(age.total_seconds(), 0):.0f} s ago")
 
 
 def _of_broker() -> list[Part]:

@@ -14,7 +14,7 @@ from django.db import DatabaseError, connection, connections, transaction
 from ratings.backups import counting, opening
 from ratings.backups.counting import Held
 from ratings.backups.faults import BackupError
-from simulation import snapshots
+from wetbench_site.database import read_snapshot
 
 _VARIABLES = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD"}
 _OPTIONS = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "passfile": "PGPASSFILE", "service": "PGSERVICE"}
@@ -29,7 +29,7 @@ def size() -> int:
 
 def copy_into(file: Path) -> Held:
     """One moment of the database, while others write; what it holds at that moment is counted beside it."""
-    with snapshots.one_moment():
+    with read_snapshot():
         [(moment,)] = _asked("SELECT pg_export_snapshot()")
         run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--snapshot={moment}",
             f"--exclude-schema={ASIDE}*", f"--file={file}")  # fmt: skip

@@ -17,9 +17,9 @@ from ratings.backups.faults import BackupError
 from ratings.backups.making import Tell
 from ratings.backups.manifest import Manifest
 from ratings.verifying import every
-from simulation import snapshots
 from simulation.verifying import form
 from simulation.verifying.form import Looked
+from wetbench_site.database import read_snapshot
 
 
 class Restored(NamedTuple):
@@ -131,7 +131,7 @@ def _into_postgres(file: Path, told: Manifest, tell: Tell) -> list[Looked]:
     with _set_aside(tell):
         tell(f"restoring {told.size / 1e6:,.1f} MB")
         postgres.restore_into(postgres.name(), file)
-        with snapshots.one_moment():
+        with read_snapshot():
             found = counting.held()
         _refuse_other(told, found)
         return _fit(told, tell)

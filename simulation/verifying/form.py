@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import Model, QuerySet
 
-from simulation import snapshots
+from wetbench_site.database import read_snapshot
 
 SHOWN = 50  # findings of one check that are kept; the others are counted
 PIECE = 2000  # rows fetched at a time
@@ -62,7 +62,7 @@ def rows(query: "QuerySet[Any, Any]") -> Iterator[Any]:
 def look(checks: Iterable[Check], tell: Tell) -> Iterator[Looked]:
     """Go through the checks, all at one moment of the database."""
     every = list(checks)
-    with snapshots.one_moment():
+    with read_snapshot():
         for at, one in enumerate(every):
             tell(at, len(every), one.name)
             yield _looked(one)

@@ -11,12 +11,15 @@ import pytest
 import seats
 from account_steps import PASSWORD, try_, with_app
 from axes.models import AccessAttempt
+from django.contrib.auth import BACKEND_SESSION_KEY
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
+from pytest_django.fixtures import Settings
 
 from ratings import serving, sessions
 from ratings.models import BrowserSession
+from ratings.signing_in import NameOrEmail
 from simulation import tidying
 
 pytestmark = pytest.mark.django_db
@@ -150,3 +153,31 @@ def test_the_workers_remove_ended_sessions_and_old_counts(kim: User) -> None:
     tidying._next[0] = 0.0
     assert tidying.tidy() and not tidying.tidy()  # once an hour
     assert BrowserSession.objects.count() == 1 and AccessAttempt.objects.get().username == "new"
+
+
+class MovedBackend(NameOrEmail):
+    """The sign-in backend under another path."""
+
+
+@pytest.mark.parametrize(
+    ("stored", "status"),
+    [
+        (
+            "ratings." + "signing_in.NameOrEmail",
+            200,
+        ),  # what sessions hold since the first release, not a module of today
+        ("ratings.signing_in.RemovedBackend", 302),
+        ("elsewhere.signing_in.NameOrEmail", 302),
+    ],
+)
+def test_a_session_survives_a_move_of_our_sign_in_backend_and_of_no_other(
+    client: Client, kim: User, settings: Settings, stored: str, status: int
+) -> None:
+    client.force_login(kim)
+    session = client.session
+    session[BACKEND_SESSION_KEY] = stored
+    session.save()
+
+    settings.AUTHENTICATION_BACKENDS = [f"{MovedBackend.__module__}.{MovedBackend.__qualname__}"]
+
+    assert client.get("/account/").status_code == status

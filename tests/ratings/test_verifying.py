@@ -14,9 +14,9 @@ from tests_support import race
 
 from ratings.models import Rating
 from ratings.verifying import every
-from simulation import snapshots
 from simulation.verifying import form
 from simulation.verifying.form import Looked
+from wetbench_site.database import read_snapshot
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
 CHECKS = {one.name: one for one in every.CHECKS}
@@ -100,7 +100,7 @@ def test_the_command_says_nothing_found_and_ends_well_or_names_what_it_found_and
 @pytest.mark.django_db(transaction=True)
 def test_while_it_looks_others_write_and_it_sees_one_moment() -> None:
     """The site goes on: the reader waits for nobody, and what is written meanwhile is not half seen."""
-    with snapshots.one_moment():
+    with read_snapshot():
         before = Rating.objects.count()  # a transaction of SQLite begins with its first question
         [written] = race(lambda: User.objects.create_user("somebody"), 1)
         assert getattr(written, "username", written) == "somebody"

@@ -20,9 +20,10 @@ from pytest_django.fixtures import DjangoAssertNumQueries, Settings
 from services import RedisServer
 from struck import Scene
 
+from simulation import metrics
 from simulation.models import ModelCall, Worker
 from simulation.scripted_server import Server
-from wetbench_site import readiness, row_metrics
+from wetbench_site import gauges, readiness
 
 TOKEN = "a-token-for-prometheus-alone"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -227,6 +228,22 @@ def test_metrics_of_rows_come_from_the_database(client: Client) -> None:
     assert found['wetbench_rows_waiting{kind="episode"}'] == 0
 
 
+def test_metrics_of_rows_have_the_same_order_whichever_app_registers_first(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def families() -> list[str]:
+        text = client.get("/metrics").content.decode()
+        return re.findall(r"^# TYPE wetbench_(?!request|database_conn)(\S+)", text, flags=re.M)
+
+    expected = [
+        "database_up", "ratings", "rating_versions", "rows", "rows_waiting", "leases_lost", "model_calls", "model_tokens",
+        "model_cost_usd", "workers",
+    ]  # fmt: skip
+    assert families() == expected
+    monkeypatch.setattr(gauges, "_readers", dict(reversed(gauges._readers.items())))
+    assert families() == expected
+
+
 def test_whole_tables_are_counted_once_a_minute(client: Client, settings: Settings) -> None:
     def asked() -> list[str]:
         with CaptureQueriesContext(connection) as queries:
@@ -249,7 +266,7 @@ def test_of_calls_the_latest_are_counted(client: Client, model_server: Server, m
     scene.strike({"fault": "wrong_enum"})
     calls = ModelCall.objects.count()
     assert calls > 2 and sum(n for name, n in values(client).items() if "model_calls" in name) == calls
-    monkeypatch.setattr(row_metrics, "LATEST_CALLS", 2)
+    monkeypatch.setattr(metrics, "LATEST_CALLS", 2)
     assert sum(n for name, n in values(client).items() if "model_calls" in name) == 2
 
 

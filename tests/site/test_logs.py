@@ -20,10 +20,9 @@ from django.views.debug import ExceptionReporter, get_exception_reporter_class
 from pytest_django.fixtures import Settings
 from struck import Scene
 
-from simulation import at_work
 from simulation.models import ModelCall
 from simulation.scripted_server import Server
-from wetbench_site import logs
+from wetbench_site import log_context, logs
 from wetbench_site.audit_log import security_event
 from wetbench_site.redaction import HIDDEN, Redactor
 
@@ -85,11 +84,19 @@ def test_a_line_of_json_tells_when_who_and_what(as_json: Written) -> None:
 
 
 def test_a_line_within_a_unit_names_its_row_and_step(as_json: Written) -> None:
-    with at_work.on("episode", "0f5c2a52", step=3, phase="agent"):
+    with log_context.bind("episode", "0f5c2a52", step=3, phase="agent"):
         log.info("one")
     log.info("two")
     one, two = as_json.lines
     assert (one["episode"], one["step"], one["phase"]) == ("0f5c2a52", 3, "agent") and "episode" not in two
+
+
+def test_the_facts_of_an_outer_block_return_when_an_inner_one_ends() -> None:
+    with log_context.bind("job", "a"):
+        with log_context.bind("twin", "b"):
+            assert log_context.bound_facts() == {"twin": "b"}
+        assert log_context.bound_facts() == {"job": "a"}
+    assert log_context.bound_facts() == {}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +115,7 @@ def test_what_opens_something_is_hidden_wherever_it_stands(told: str, written: W
     }.get(told, told)  # fmt: skip
     log.warning("said: %s", told)
     log.warning(f"said: {told}", extra={"facts": {"said": told}})
-    with at_work.on("job", told):
+    with log_context.bind("job", told):
         log.warning("a line")
     try:
         raise OSError(told)
@@ -179,7 +186,8 @@ def test_a_request_leaves_one_line_with_its_id_user_page_status_and_time(
 def test_a_fault_of_a_page_is_logged_with_its_request_and_without_its_words(
     client: Client, as_json: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (home,) = (pattern for pattern in get_resolver().url_patterns if getattr(pattern, "name", "") == "home")
+    sign_in_urls = get_resolver().url_patterns[0].url_patterns
+    (home,) = (pattern for pattern in sign_in_urls if pattern.name == "home")
     monkeypatch.setattr(home, "callback", broken)
     client.raise_request_exception = False
     answer = client.get("/")

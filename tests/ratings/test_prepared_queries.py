@@ -1,4 +1,4 @@
-"""Queries that are written once and asked again: they give what Django's own give, whoever asks and with whatever values."""
+"""Prepared queries return what the same queries of Django return, for every user and all values."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -11,23 +11,23 @@ from rating_room import open_study
 
 from ratings import access, answering, serving, sessions, studies
 from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
-from ratings.statements import Statement
+from wetbench_site.prepared_queries import PreparedQuery
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
-def test_a_statement_gives_the_rows_of_its_query_for_each_value_anew() -> None:
+def test_a_prepared_query_returns_the_rows_of_its_query_for_every_value() -> None:
     study = open_study(items=4, raters=2)
     answering.rate(study.raters.get(number=1).assignments.get(position=1), True, 4, submission := uuid4())
 
     def events(place: int, of: UUID) -> QuerySet[RatingEvent, tuple[int]]:
         return RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=of)).order_by("pk").values_list("pk")
 
-    asked = Statement(events, "number", "uuid")
+    prepared = PreparedQuery(events, "number", "uuid")
 
     for place in (*Assignment.objects.values_list("pk", flat=True), -1):
         for sent in (submission, uuid4()):
-            assert list(asked.rows(place, sent)) == list(events(place, sent))
+            assert list(prepared.rows(place, sent)) == list(events(place, sent))
 
 
 def test_an_assignment_comes_with_all_that_was_selected_beside_it() -> None:

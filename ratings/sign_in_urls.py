@@ -1,0 +1,16 @@
+"""The addresses of the start page and of signing in and out.
+
+Their names have no namespace, because Django, the templates of the back office and the settings use `login` and `logout`.
+"""
+
+from django.contrib.auth.views import LogoutView
+from django.urls import URLPattern, path
+
+from ratings.views.home import home
+from ratings.views.signing_in import SignIn
+
+urlpatterns: list[URLPattern] = [
+    path("", home, name="home"),
+    path("login/", SignIn.as_view(), name="login"),
+    path("logout/", LogoutView.as_view(), name="logout"),
+]

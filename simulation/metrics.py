@@ -1,0 +1,61 @@
+"""The laboratory's numbers in /metrics: rows to play, model calls and worker processes.
+
+A count over a whole table is cached for a minute; the other queries use an index, however many rows there are.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import Count, Max, Sum
+from django.utils import timezone
+
+from simulation.models import Episode, Job, ModelCall, Run, Twin, Worker
+from wetbench_site.gauges import Gauge, cache_for_a_minute, labelled_gauge, single_gauge
+
+MODELS: dict[str, type[Episode] | type[Twin] | type[Job]] = {"episode": Episode, "twin": Twin, "job": Job}
+LATEST_CALLS = 10_000
+
+
+def read_laboratory_gauges() -> Iterator[Gauge]:
+    """Yield the gauges of episodes, twins and jobs, of model calls, and of workers."""
+    yield from _read_row_gauges()
+    yield from _read_call_gauges()
+    yield _read_worker_gauge()
+
+
+def _read_row_gauges() -> Iterator[Gauge]:
+    by_status = cache_for_a_minute("rows", _count_rows_by_status)
+    yield labelled_gauge("wetbench_rows", "Episodes, twins and jobs by status.", ("kind", "status"), by_status)
+    waiting = [(kind, model.objects.claimable().count()) for kind, model in MODELS.items()]
+    yield labelled_gauge("wetbench_rows_waiting", "Rows that a worker could play now.", ("kind",), waiting)
+    lost = [
+        (kind, model.objects.filter(status__in=model.RUNNABLE).aggregate(n=Sum("lost_leases"))["n"] or 0)
+        for kind, model in MODELS.items()
+    ]
+    yield labelled_gauge("wetbench_leases_lost", "Workers that died on rows now under way.", ("kind",), lost)
+
+
+def _count_rows_by_status() -> list[tuple[str, str, int]]:
+    return [
+        (kind, *row)
+        for kind, model in MODELS.items()
+        for row in model.objects.order_by().values_list("status").annotate(number=Count("pk"))
+    ]
+
+
+def _read_call_gauges() -> Iterator[Gauge]:
+    newest = ModelCall.objects.aggregate(n=Max("pk"))["n"] or 0
+    latest = ModelCall.objects.filter(pk__gt=newest - LATEST_CALLS).order_by().values_list("state")
+    by_state = latest.annotate(number=Count("pk"))
+    description = f"The latest {LATEST_CALLS} calls of language models by state."
+    yield labelled_gauge("wetbench_model_calls", description, ("state",), by_state)
+    held = Run.objects.aggregate(tokens=Sum("held_tokens"), cost=Sum("held_cost"))
+    yield single_gauge("wetbench_model_tokens", "Tokens spent or reserved.", held["tokens"])
+    yield single_gauge("wetbench_model_cost_usd", "US dollars spent or reserved.", held["cost"])
+
+
+def _read_worker_gauge() -> Gauge:
+    since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
+    alive = Worker.objects.filter(seen_at__gt=since).order_by().values_list("kind").annotate(number=Count("pk"))
+    return labelled_gauge("wetbench_workers", "Processes that play, by kind.", ("kind",), alive)

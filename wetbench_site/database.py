@@ -1,0 +1,53 @@
+"""Two ways to use the database connection of this thread with care: release it while it is idle, and read a snapshot."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connection, transaction
+
+
+def release_connection() -> None:
+    """Return this thread's connection to the pool, unless a transaction is open on it.
+
+    A process with hundreds of threads shares ten connections. SQLite has no pool, and closing the last connection of a
+    file costs more than keeping it, so there nothing is closed.
+    """
+    if connection.vendor == "postgresql" and not connection.in_atomic_block:
+        connection.close()
+
+
+@contextmanager
+def read_snapshot() -> Iterator[None]:
+    """Make all reads in the block return one committed state of the database, without making any writer wait.
+
+    The block is a read-only transaction. Inside another transaction, such as that of a test, that transaction is used.
+    """
+    if connection.in_atomic_block:
+        yield
+    elif connection.vendor == "sqlite":
+        with _defer_write_lock(connection), transaction.atomic():
+            yield
+    else:
+        with transaction.atomic():
+            _begin_long_read()
+            yield
+
+
+@contextmanager
+def _defer_write_lock(database: Any) -> Iterator[None]:
+    """Begin transactions of the block without the write lock, which the site's settings otherwise take at once."""
+    database.ensure_connection()
+    usual, database.transaction_mode = database.transaction_mode, "DEFERRED"
+    try:
+        yield
+    finally:
+        database.transaction_mode = usual
+
+
+def _begin_long_read() -> None:
+    """Make the transaction a snapshot and lift its time limits, which are meant for pages and would end a long read."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
+            cursor.execute(f"SET LOCAL {limit} = 0")

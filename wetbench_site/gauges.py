@@ -1,0 +1,50 @@
+"""Gauges that each app reads from the database for /metrics: their form, and the registry of the functions that read them.
+
+Every process that sets up Django imports this module, so it does not import the Prometheus client, which takes 60 ms to
+load and which only web processes need. `row_metrics` makes Prometheus families of the gauges.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.core.cache import cache
+
+
+class Gauge(NamedTuple):
+    """A metric without history. Each row holds the values of the labels, and the number last."""
+
+    name: str
+    description: str
+    labels: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+ReadGauges = Callable[[], Iterable[Gauge]]
+_readers: dict[str, ReadGauges] = {}
+
+
+def register_metrics(app: str, read: ReadGauges) -> None:
+    """Add an app's function to those that every scrape calls. To be called by the app's `ready()`."""
+    _readers[app] = read
+
+
+def read_gauges() -> Iterator[Gauge]:
+    """Yield the gauges of all apps, ordered by the name of the app so that a scrape always has the same order."""
+    for app in sorted(_readers):
+        yield from _readers[app]()
+
+
+def single_gauge(name: str, description: str, value: float | None) -> Gauge:
+    """Return a gauge without labels; no value, such as the sum of an empty table, counts as 0."""
+    return Gauge(name, description, (), [(value or 0,)])
+
+
+def labelled_gauge(name: str, description: str, labels: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> Gauge:
+    """Return a gauge with one number for each combination of labels, and run the query of the rows at once."""
+    return Gauge(name, description, labels, list(rows))
+
+
+def cache_for_a_minute(name: str, count: Callable[[], Any]) -> Any:
+    """Return what this process counted in the last minute, or count now. For counts over a whole table."""
+    return cache.get_or_set(f"metrics/{name}", count, settings.TALLY_SECONDS)

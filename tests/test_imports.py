@@ -114,7 +114,7 @@ ALLOWED = {
     "ratings/machine_checker.py": ("ratings.lanes", "ratings.marking", "ratings.naming", "simulation.checker"),
     "simulation/gym.py": ("simulation.lab", "simulation.offline"),
     "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
-    "simulation": ("simulation", "wetbench_site.starting"),
+    "simulation": ("simulation", "wetbench_site.migration_state", "wetbench_site.starting"),
     "wetbench_site": ("wetbench_site", "ratings.models", "ratings.views", "simulation.at_work", "simulation.models"),
 }
 WITHOUT_DJANGO = (

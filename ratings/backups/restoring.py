@@ -20,6 +20,7 @@ from ratings.verifying import every
 from simulation import snapshots
 from simulation.verifying import form
 from simulation.verifying.form import Looked
+from wetbench_site import migration_state
 
 
 class Restored(NamedTuple):
@@ -41,6 +42,11 @@ def checked(file: Path) -> Manifest:
         raise BackupError(
             f"{file} was made by a newer version, with migrations that this one does not know: {', '.join(newer)}."
             " Install that version first"
+        )
+    if why := settling.refusal(told.held):
+        release = migration_state.LAST_RELEASE_WITH_ALL_MIGRATIONS
+        raise BackupError(
+            f"{file} cannot be restored by this version. {why} To do so, restore the backup with {release}."
         )
     manifest.refuse_damaged(file, told)
     return told

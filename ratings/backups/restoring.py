@@ -20,7 +20,6 @@ from ratings.verifying import every
 from simulation import snapshots
 from simulation.verifying import form
 from simulation.verifying.form import Looked
-from wetbench_site import migration_state
 
 
 class Restored(NamedTuple):
@@ -44,10 +43,7 @@ def checked(file: Path) -> Manifest:
             " Install that version first"
         )
     if why := settling.refusal(told.held):
-        release = migration_state.LAST_RELEASE_WITH_ALL_MIGRATIONS
-        raise BackupError(
-            f"{file} cannot be restored by this version. {why} To do so, restore the backup with {release}."
-        )
+        raise BackupError(f"{file} cannot be restored by this version. {why}")
     manifest.refuse_damaged(file, told)
     return told
 

@@ -24,7 +24,9 @@ def unknown(held: Held) -> list[str]:
 
 def refusal(held: Held) -> str:
     """Return why this version cannot migrate the backup; "" if it can."""
-    return migration_state.explain_gaps(_applied(held), "The database in this backup")
+    release = migration_state.LAST_RELEASE_WITH_ALL_MIGRATIONS
+    why = migration_state.explain_gaps(_applied(held), "The database in this backup")
+    return f"{why} To do so, restore the backup with {release}." if why else ""
 
 
 def older(held: Held) -> list[str]:

@@ -190,7 +190,7 @@ def container(image: Path, tmp_path: Path, safe_postgres: PostgresCluster, redis
 
 @pytest.mark.services
 def test_every_command_of_the_containers_runs_and_every_health_check_is_content(container: Container) -> None:
-    assert "Applying ratings.0001_initial" in container.run(OURS["migrate"]["command"])
+    assert "Applying ratings.0001_squashed" in container.run(OURS["migrate"]["command"])
     cmd = json.loads(re.findall(r"^CMD (.*)$", DOCKERFILE, flags=re.M)[0])
     with container.running(cmd), container.running(OURS["dispatcher"]["command"]):
         container.becomes(OURS["web"]["healthcheck"]["test"][1:])

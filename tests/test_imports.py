@@ -123,6 +123,7 @@ ALLOWED = {
         "wetbench_site.database",
         "wetbench_site.gauges",
         "wetbench_site.log_context",
+        "wetbench_site.migration_state",
         "wetbench_site.readiness_checks",
         "wetbench_site.starting",
     ),

@@ -3,7 +3,6 @@
 What needs no database is a system check, so that every command finds it as well as the start of a server or worker.
 """
 
-import functools
 import os
 import string
 from collections.abc import Iterator
@@ -13,8 +12,9 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import connection
-from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
+
+from wetbench_site import migration_state
 
 MOUNTS = Path("/proc/mounts")
 # Locks and shared memory, which SQLite keeps its promises with, do not hold there.
@@ -38,22 +38,20 @@ def durability(app_configs: Any = None, databases: Any = None, **kwargs: Any) ->
 
 def pending_migrations() -> list[CheckMessage]:
     """What this version would change in the database and nobody has done yet; not asked by `migrate` itself."""
-    missing = missing_migrations()
+    applied = MigrationRecorder(connection).applied_migrations()
+    if why := migration_state.explain_gaps(applied, "This database"):
+        return [Error(why, id="wetbench.E010")]
+    missing = migration_state.find_missing(applied)
     if not missing:
         return []
-    said = f"The database lacks {len(missing)} migrations, such as {missing[0]}."
+    said = f"The database lacks {len(missing)} migrations, such as {'.'.join(missing[0])}."
     return [Error(said, hint="Run `python manage.py migrate` once, then start again.", id="wetbench.E008")]
 
 
 def missing_migrations() -> list[str]:
     """One query. What the database has beyond that is of a newer version, and no hindrance."""
-    missing = _of_this_version() - set(MigrationRecorder(connection).applied_migrations())
-    return sorted(".".join(key) for key in missing)
-
-
-@functools.cache
-def _of_this_version() -> frozenset[tuple[str, str]]:
-    return frozenset(MigrationLoader(None).disk_migrations)
+    applied = MigrationRecorder(connection).applied_migrations()
+    return [".".join(key) for key in migration_state.find_missing(applied)]
 
 
 def _exposed() -> Iterator[Error]:

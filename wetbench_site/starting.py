@@ -15,7 +15,7 @@ def refuse_unfit() -> None:
     """Raises Unusable, which names everything at once. For those who serve or play, not for commands."""
     faults = [*run_checks(tags=["wetbench"]), *_of_database()]
     if faults:
-        told = "\n".join(f"- {fault.msg} {fault.hint}" for fault in faults)
+        told = "\n".join(f"- {fault.msg} {fault.hint or ''}".rstrip() for fault in faults)
         raise Unusable(f"WetBench will not start like this:\n{told}")
 
 

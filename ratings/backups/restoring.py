@@ -42,6 +42,8 @@ def checked(file: Path) -> Manifest:
             f"{file} was made by a newer version, with migrations that this one does not know: {', '.join(newer)}."
             " Install that version first"
         )
+    if why := settling.refusal(told.held):
+        raise BackupError(f"{file} cannot be restored by this version. {why}")
     manifest.refuse_damaged(file, told)
     return told
 

@@ -7,7 +7,6 @@ from django.apps import apps
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.core.management import call_command
 from django.db import connection, transaction
-from django.db.migrations.loader import MigrationLoader
 from django.db.models import F
 from django.utils import timezone
 
@@ -15,20 +14,28 @@ from ratings.backups.counting import Held
 from ratings.models import ApiToken, Invitation, Rater, SignInLink
 from simulation.leases import LEASED
 from simulation.models import Worker
+from wetbench_site import migration_state
 
 
 def unknown(held: Held) -> list[str]:
     """Migrations that the backup has and this version does not know: it was made by a newer one."""
-    loader = MigrationLoader(None)
-    known = {f"{app}.{name}" for app, name in {*loader.disk_migrations, *loader.replacements}}
-    ours = {app for app, _ in loader.disk_migrations}
-    return [name for name in held.migrations if name not in known and name.partition(".")[0] in ours]
+    return [".".join(key) for key in migration_state.find_unknown(_applied(held))]
+
+
+def refusal(held: Held) -> str:
+    """Return why this version cannot migrate the backup; "" if it can."""
+    release = migration_state.LAST_RELEASE_WITH_ALL_MIGRATIONS
+    why = migration_state.explain_gaps(_applied(held), "The database in this backup")
+    return f"{why} To do so, restore the backup with {release}." if why else ""
 
 
 def older(held: Held) -> list[str]:
     """Migrations that the backup lacks."""
-    on_disk = {f"{app}.{name}" for app, name in MigrationLoader(None).disk_migrations}
-    return sorted(on_disk - set(held.migrations))
+    return [".".join(key) for key in migration_state.find_missing(_applied(held))]
+
+
+def _applied(held: Held) -> list[migration_state.Key]:
+    return [(app, name) for app, _, name in (migration.partition(".") for migration in held.migrations)]
 
 
 def settle(held: Held) -> None:

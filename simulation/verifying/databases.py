@@ -6,11 +6,11 @@ from typing import Any
 
 from django.apps import apps
 from django.db import connection, models
-from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Exists, Model, OuterRef
 
 from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site import migration_state
 
 _Migration = MigrationRecorder.Migration
 # name -> what the server has no good word for; each is a guard that is written down and not kept.
@@ -31,12 +31,10 @@ _NOT_KEPT = {
 
 @check("every migration of this version is applied, and none of another", _Migration)
 def migrations() -> Iterator[Wrong]:
-    known = MigrationExecutor(connection).loader
-    applied, on_disk = set(known.applied_migrations), set(known.disk_migrations)
-    ours = {app for app, _ in on_disk}
-    for app, name in sorted(on_disk - applied):
+    applied = MigrationRecorder(connection).applied_migrations()
+    for app, name in migration_state.find_missing(applied):
         yield wrong(_Migration, f"{app}.{name}", "applied: run manage.py migrate", "not applied")
-    for app, name in sorted(one for one in applied - on_disk - set(known.replacements) if one[0] in ours):
+    for app, name in migration_state.find_unknown(applied):
         yield wrong(_Migration, f"{app}.{name}", "migrations that this version knows", "one that it does not know")
 
 

@@ -22,11 +22,11 @@ from rating_room import open_study
 
 from ratings import answering, inviting, joining, signing_in
 from ratings.api import tokens
-from ratings.backups import counting, keeping, making, manifest, opening, postgres, restoring, sqlite
+from ratings.backups import counting, keeping, making, manifest, postgres, restoring, sqlite
 from ratings.backups.faults import BackupError
 from ratings.backups.making import Made
 from ratings.backups.restoring import Restored
-from ratings.models import Assignment, Draft, Item, Rater, Rating, RatingEvent
+from ratings.models import Assignment, Draft, Rater, Rating, RatingEvent
 from ratings.signing_in import Door
 from ratings.verifying import answers
 from simulation.models import Worker
@@ -260,25 +260,6 @@ def test_no_link_and_no_token_works_after_a_restore_for_those_withdrawn_since_ar
     assert tokens.live(token) is None
     assert Rater.objects.get(pk=seat.pk).invited_at is None
     assert sound() and inviting.invite(Rater.objects.get(pk=seat.pk))
-
-
-def test_a_backup_of_an_older_version_is_migrated_and_verified_when_it_is_restored(folder: Path) -> None:
-    study = open_study(items=4, raters=1)
-    answering.rate(study.raters.get().assignments.earliest("position"), True, 3, uuid.uuid4())
-    older = folder.parent / "older.sqlite3"
-    sqlite.copy_into(older)
-    with opening.site_on(older):
-        call_command("migrate", "ratings", "0009", verbosity=0)
-        made = backup(folder)
-    assert "ratings.0010_scale" not in made.told.held.migrations
-    restored = restore(made.file)
-    assert "ratings.0010_scale" in restored.migrated
-    assert counting.held().ratings_sha256 == made.told.held.ratings_sha256
-    assert [one.findings for one in restored.looked if one.check.name in ("migrations", "contexts of items")] == [
-        (),
-        (),
-    ]
-    assert {item.context["goal"] != "" for item in Item.objects.all()} == {True}  # so that there were digests to make
 
 
 @pytest.mark.both_databases

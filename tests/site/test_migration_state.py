@@ -1,0 +1,86 @@
+"""Databases of earlier releases: taken as migrated, or refused with the release to upgrade to first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from ratings.backups import making, restoring
+from ratings.backups.faults import BackupError
+from wetbench_site import migration_state, readiness, starting
+from wetbench_site.environment import Unusable
+from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS as RELEASE
+from wetbench_site.migration_state import Key
+
+ALL = set(MigrationLoader(None).disk_migrations)
+OLD = {key for migration in MigrationLoader(None).disk_migrations.values() for key in migration.replaces}
+INITIAL = {("simulation", "0001_squashed"), ("ratings", "0001_squashed")}
+
+
+def forget(*keys: Key) -> None:
+    """Remove rows of django_migrations, as if these migrations had never been applied."""
+    for app, name in keys:
+        MigrationRecorder(connection).record_unapplied(app, name)
+
+
+def test_an_empty_database_lacks_the_initial_migrations_and_not_those_that_they_replace() -> None:
+    assert set(migration_state.find_missing([])) == ALL
+    assert migration_state.explain_gaps([], "This database") == ""
+
+
+def test_a_database_of_the_last_release_counts_as_migrated_by_the_initial_migrations() -> None:
+    later = ALL - INITIAL
+    assert migration_state.find_missing(OLD | later) == []
+    assert migration_state.find_unknown(OLD) == []
+    assert migration_state.explain_gaps(OLD, "This database") == ""
+
+
+def test_one_absent_migration_of_a_replaced_set_is_named_with_the_release_that_has_it() -> None:
+    applied = OLD - {("ratings", "0016_declared_things")}
+    assert ("ratings", "0016_declared_things") in migration_state.find_missing(applied)
+    why = migration_state.explain_gaps(applied, "This database")
+    assert "lacks ratings.0016_declared_things, which" in why and f"Upgrade to {RELEASE} first" in why
+
+
+def test_many_absent_migrations_are_counted_and_the_first_three_are_named() -> None:
+    why = migration_state.explain_gaps({("ratings", "0001_initial")}, "This database")
+    assert "lacks ratings.0002_rating_room, ratings.0003_fill, ratings.0004_seat_codes and 12 more" in why
+
+
+def test_a_migration_of_a_newer_version_is_unknown_and_no_gap() -> None:
+    applied = {*OLD, ("ratings", "9999_later"), ("elsewhere", "0001_initial")}
+    assert migration_state.find_unknown(applied) == [("ratings", "9999_later")]
+    assert migration_state.explain_gaps(applied, "This database") == ""
+
+
+@pytest.mark.both_databases
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "lost", [("ratings", "0016_declared_things"), ("simulation", "0010_paper_plan_and_unread")], ids=lambda key: key[0]
+)
+def test_migrate_and_the_start_of_a_server_refuse_a_database_older_than_the_last_release(lost: Key) -> None:
+    forget(lost, *INITIAL)
+    name = ".".join(lost)
+    with pytest.raises(CommandError, match=f"Nothing was changed.*lacks {name}, which.*Upgrade to {RELEASE} first"):
+        call_command("migrate", verbosity=0)
+    with pytest.raises(Unusable, match=f"lacks {name}, which.*Upgrade to {RELEASE} first"):
+        starting.refuse_unfit()
+    assert "failed" in {part.state for part in readiness._of_database() if part.name == "migrations"}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_backup_older_than_the_last_release_is_refused_and_nothing_is_touched(settings: Any, tmp_path: Path) -> None:
+    settings.VAR_DIR = tmp_path / "var"
+    lost = ("ratings", "0015_rights")
+    forget(lost, *INITIAL)
+    try:
+        made = making.backup(tmp_path, lambda line: None, scratch=False)
+    finally:
+        for key in (lost, *INITIAL):
+            MigrationRecorder(connection).record_applied(*key)
+    with pytest.raises(BackupError, match=f"ratings.0015_rights, which.*Upgrade to {RELEASE} first"):
+        restoring.checked(made.file)

@@ -1,0 +1,21 @@
+"""python manage.py migrate"""
+
+from typing import Any
+
+from django.core.management.base import CommandError
+from django.core.management.commands.migrate import Command as Migrate
+from django.db import connections
+from django.db.migrations.recorder import MigrationRecorder
+
+from wetbench_site import migration_state
+
+
+class Command(Migrate):
+    help = "Bring the database to the schema of this version. A database older than the initial migrations is refused."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        # Before Django builds its graph of migrations, which raises NodeNotFoundError for such a database.
+        applied = MigrationRecorder(connections[options["database"]]).applied_migrations()
+        if why := migration_state.explain_gaps(applied, "This database"):
+            raise CommandError(f"Nothing was changed. {why}")
+        super().handle(*args, **options)

@@ -1,0 +1,68 @@
+"""Compare the migrations that a database has with those of this version.
+
+Each app has one initial migration. It names in `replaces` the migrations of the last release that had them one by one.
+A database or backup with all of those counts as migrated by the initial migration. One with only some of them cannot be
+migrated by this version, because the files of the others no longer exist.
+"""
+
+import functools
+from collections.abc import Iterable, Iterator
+
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.migration import Migration
+
+Key = tuple[str, str]  # app, name
+
+LAST_RELEASE_WITH_ALL_MIGRATIONS = "d524dde"
+_SHOWN = 3
+
+
+def find_missing(applied: Iterable[Key]) -> list[Key]:
+    """Return the migrations that still have to be applied, sorted; of a partly replaced set, the absent ones."""
+    there = set(applied)
+    return sorted({key for name, migration in _of_this_version() for key in _find_open(name, migration, there)})
+
+
+def find_unknown(applied: Iterable[Key]) -> list[Key]:
+    """Return the migrations of our apps that this version does not know, sorted: a newer version applied them."""
+    known = {key for name, migration in _of_this_version() for key in (name, *_list_replaced(migration))}
+    apps = {app for app, _ in known}
+    return sorted(key for key in set(applied) - known if key[0] in apps)
+
+
+def find_gaps(applied: Iterable[Key]) -> list[Key]:
+    """Return the replaced migrations that are absent although others of their set are applied, sorted."""
+    there = set(applied)
+    replaced = [set(_list_replaced(migration)) for _, migration in _of_this_version()]
+    return sorted(key for keys in replaced if keys & there for key in keys - there)
+
+
+def explain_gaps(applied: Iterable[Key], holder: str) -> str:
+    """Return why `holder` ("This database", a backup's name) cannot be migrated and what to do; "" if it can be."""
+    missing = [".".join(key) for key in find_gaps(applied)]
+    if not missing:
+        return ""
+    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    release = LAST_RELEASE_WITH_ALL_MIGRATIONS
+    return (
+        f"{holder} was made by a release older than {release} and lacks {', '.join(missing[:_SHOWN])}{more}, which this"
+        f" version no longer contains. Upgrade to {release} first: check out that commit, run `python manage.py migrate`"
+        " there, then install this version again."
+    )
+
+
+def _find_open(name: Key, migration: Migration, there: set[Key]) -> Iterable[Key]:
+    """Return what has to be applied of one migration. Django ignores its own row while it has `replaces`."""
+    replaced = set(_list_replaced(migration))
+    if not replaced:
+        return () if name in there else (name,)
+    return replaced - there if replaced & there else (name,)
+
+
+def _list_replaced(migration: Migration) -> Iterator[Key]:
+    yield from ((app, name) for app, name in migration.replaces)
+
+
+@functools.cache
+def _of_this_version() -> tuple[tuple[Key, Migration], ...]:
+    return tuple(MigrationLoader(None).disk_migrations.items())

@@ -78,7 +78,7 @@ def report(unread, slugs):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ratings", "0016_declared_things"),
+        ("ratings", "0001_squashed"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -1,4 +1,4 @@
-"""Every sentence that a release before 0017 stored as `StudyEvent.detail`, read into data.
+"""Every sentence that a release before migration 0002 stored as `StudyEvent.detail`, read into data.
 
 This module belongs to the migration and does not change when the application does. Every pattern matches the whole
 sentence; one that matches none is kept as text. Sentences were cut at 300 characters: a list that was cut ends with what

@@ -19,7 +19,7 @@ from ratings import former, interim, study_events
 from ratings.models import MembershipChange, Study, StudyEvent
 from ratings.study_events import Content
 
-BEFORE, AFTER = "0016_declared_things", "0017_study_event_data"
+BEFORE, AFTER = "0001_squashed", "0002_study_event_data"
 sentences = import_module("ratings.migrations._study_event_sentences")
 CUT = 300
 

@@ -34,11 +34,14 @@ def _audit(work: Work) -> Outcome:
     if study is None:
         raise jobs.Failed("The study is not there any more.")
     try:
-        auditing.refuse_unopened(study)
-        report = auditing.inspect(study, lambda done, of: work.tell(done, of, "Raters' pages looked at"))
+        report = auditing.inspect(study, lambda done, of: work.tell(done, of, _describe_step(of)))
     except AuditError as error:
         raise jobs.Failed(f"{error}.") from error
     return work.finish(lambda: _kept(study, report, work.job))
+
+
+def _describe_step(raters: int) -> str:
+    return "Raters' pages looked at" if raters else "Copying the database and comparing the stored items"
 
 
 def _kept(study: Study, report: dict[str, Any], job: Job) -> Outcome:

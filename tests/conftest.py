@@ -4,6 +4,7 @@ import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import emptying
 import pytest
@@ -57,6 +58,23 @@ def model_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         for name, value in server.environ().items():
             monkeypatch.setenv(name, value)
         yield server
+
+
+@pytest.fixture
+def audit_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let audits work on the test database, as if it were a scratch copy, and in this process: all is rolled back.
+
+    A transaction's data is in no copy, and starting a process takes seconds. The whole way is tested in test_audit_copy.py.
+    """
+    from django.utils import timezone
+
+    from ratings.audit import guard, inspection, process
+
+    def inspect_here(study: Any, progress: Any = None) -> dict[str, Any]:
+        return inspection.inspect(study, timezone.now(), progress)
+
+    monkeypatch.setattr(guard, "_is_allowed", True)
+    monkeypatch.setattr(process, "inspect_copy", inspect_here)
 
 
 @pytest.fixture(scope="session")

@@ -188,6 +188,12 @@ def test_what_only_tests_may_use_is_imported_by_no_room(place: str) -> None:
         assert not [name for name in imported(path) if name.split(".")[0] in ORACLES], path
 
 
+@pytest.mark.parametrize("place", ["simulation", "ratings", "wetbench_site"])
+def test_no_module_of_the_product_imports_the_test_client(place: str) -> None:
+    for path in files(place):
+        assert not [name for name in imported(path) if f"{name}.".startswith("django.test.")], path
+
+
 def test_figures_alone_know_what_draws() -> None:
     knowing = {
         path.relative_to(settings.BASE_DIR / "ratings").parts[0]

@@ -38,6 +38,7 @@ VARIABLES = (
     Variable("SECRET_KEY", values.secret(20), secret=True, required=True),
     Variable("WETBENCH_OLD_SECRET_KEYS", values.SECRETS, secret=True),
     Variable("DATABASE_URL", values.DATABASE, secret=True),
+    Variable("WETBENCH_SCRATCH_DATABASE_URL", values.DATABASE, secret=True),
     Variable("CELERY_BROKER_URL", values.BROKER, secret=True),
     Variable("WETBENCH_HOSTS", values.HOSTS, "localhost,127.0.0.1,[::1]", required=True),
     Variable("WETBENCH_URL", values.SITE, required=True),

@@ -148,6 +148,7 @@ _LEAK = "it is named when the study is unblinded"
 _OF_REPORT = (
     "version",
     "study",
+    "copied_at",
     "at",
     "passed",
     "not_decided",

@@ -2,16 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from statistics import median
 
 from scipy.stats import wilcoxon
 
 from ratings.audit import visits, worlds
+from ratings.audit.browser import Browser
 from ratings.audit.findings import Check, Leak
+from ratings.audit.guard import rolled_back
 from ratings.audit.pages import Page
-from ratings.audit.visits import Browser
 from ratings.models import Assignment, Rater, Study
 
 SLOWER = 0.002  # seconds that nobody could use
@@ -79,7 +79,7 @@ def _anew(study: Study, labels: Collection[str]) -> Times:
     """Those requests, in both worlds at once, in turns."""
     times = Times()
     for rater, place in islice(_every(study), _MOST_ANEW):
-        for page, planted in visits.steadily(study, partial(_one, rater, place, labels)):
+        for page, planted in _one(rater, place, labels):
             times.add(page, planted)
     return times
 
@@ -90,18 +90,19 @@ def _every(study: Study) -> Iterator[tuple[Rater, Assignment]]:
 
 def _one(rater: Rater, place: Assignment, labels: Collection[str]) -> list[tuple[Page, bool]]:
     """Pages of one item in both worlds; nothing where its truth is the same in both."""
-    browser, study = Browser(visits.seated(rater)), rater.study
-    found: list[tuple[Page, bool]] = []
-    for turn in range(_LOOKS_ANEW):
-        for other in (False, True) if turn % 2 else (True, False):
-            with visits.undone(), browser.as_it_is():
-                moved = worlds.another_world(study, study.seed, worlds.shown_to(rater)) if other else {}
-                if other and place.item_id not in moved:
-                    return []
-                found += [(page, other) for page in _until_last(visits.rated(browser, [place]), labels)]
-    with visits.undone():
-        planted = worlds.another_world(study, study.seed, worlds.shown_to(rater))[place.item_id]
-    return [(page, planted != other) for page, other in found]
+    with rolled_back():
+        browser, study = Browser(visits.seated(rater)), rater.study
+        found: list[tuple[Page, bool]] = []
+        for turn in range(_LOOKS_ANEW):
+            for other in (False, True) if turn % 2 else (True, False):
+                with rolled_back(), browser.keep_cookies():
+                    moved = worlds.another_world(study, study.seed, worlds.shown_to(rater)) if other else {}
+                    if other and place.item_id not in moved:
+                        return []
+                    found += [(page, other) for page in _until_last(visits.rated(browser, [place]), labels)]
+        with rolled_back():
+            planted = worlds.another_world(study, study.seed, worlds.shown_to(rater))[place.item_id]
+        return [(page, planted != other) for page, other in found]
 
 
 def _until_last(pages: Iterator[Page], labels: Collection[str]) -> list[Page]:

@@ -1,29 +1,23 @@
-"""What each rater's browser is sent: every page, fragment, refusal and file, fetched inside a transaction that is undone."""
+"""What each rater's browser is sent: every page, fragment, refusal and file.
 
-import re
+The visits write to the database that they read, so they need a scratch copy; each is rolled back, since the next one has to
+find the study as it was.
+"""
+
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import lru_cache
-from http.cookies import SimpleCookie
-from time import perf_counter
 from typing import Any, TypeVar
 from uuid import UUID
 
-from django.conf import settings
-from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
-from django.db import transaction
-from django.db.models import BigIntegerField, Count, Exists, F, Max, OuterRef, Sum
-from django.http import HttpResponse, StreamingHttpResponse
-from django.test import Client
-from django.test.client import ClientHandler
+from django.db.models import Exists, OuterRef
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from ratings import sessions
+from ratings.audit.browser import HTMX, Browser
+from ratings.audit.guard import require_scratch_copy, rolled_back
 from ratings.audit.pages import Page
 from ratings.models import (
     Assignment,
@@ -34,121 +28,17 @@ from ratings.models import (
     RatingEvent,
     Study,
 )
-from wetbench_site.request_facts import REHEARSED
 
-CHUNK = 3  # assignments visited in one transaction: on SQLite all writers wait for it
+CHUNK = 3  # assignments visited in one world: a page may not depend on the origin of any of them
 MOST_CRAWLED = 40  # pages of one rater that are followed from link to link
 Thing = TypeVar("Thing")
-HTMX = {"HX-Request": "true"}
 _PERSONAL = ("desk", "profile", "my_ratings")
 _OF_SEAT = ("next", "guide", "practice", "done", "withdraw", "result", "agree")
 
 
-class ChangedError(RuntimeError):
-    """The study is being worked on: what was found may come of that, and nothing can be said."""
-
-
-@contextmanager
-def undone() -> Iterator[None]:
-    """A transaction of which nothing stays."""
-    with transaction.atomic():
-        yield
-        transaction.set_rollback(True)
-
-
-def state(study: Study) -> tuple[Any, ...]:
-    """A digest of what pages are made of: when it stays the same, differences between two visits mean something."""
-    places = Assignment.objects.filter(rater__study=study)
-    order = Sum(F("pk") * F("position"), output_field=BigIntegerField())
-    dealt = places.aggregate(n=Count("pk"), ids=Sum("pk"), gone=Count("released_at"), order=order)
-    answers = Rating.objects.filter(assignment__rater__study=study).aggregate(n=Count("pk"), changes=Sum("revision"))
-    begun = [kept.objects.filter(assignment__rater__study=study).count() for kept in (FirstLook, Draft)]
-    known = Study.objects.filter(pk=study.pk).values_list("status", "guide_version").first()
-    seats = study.raters.aggregate(n=Count("pk"), last=Max("finished_at"), gone=Count("withdrawn_at"))
-    return *dealt.values(), *answers.values(), *begun, known, *seats.values()
-
-
-def steadily(study: Study, visit: Callable[[], Thing]) -> Thing:
-    """What a visit finds while nobody changes the study; once more if somebody did. It is undone each time."""
-    for _ in range(2):
-        before = state(study)
-        with undone():
-            found = visit()
-        if state(study) == before:
-            return found
-    raise ChangedError(study.name)
-
-
-@lru_cache(maxsize=4)
-def _handler(strict: bool, middleware: tuple[str, ...]) -> ClientHandler:
-    """One chain of middleware for all browsers: loading it takes longer than most answers do."""
-    return ClientHandler(enforce_csrf_checks=strict)
-
-
-class Browser:
-    """A rater's, or a stranger's. An error of the site is an answer like any other."""
-
-    def __init__(self, user: User | None = None, strict: bool = False) -> None:
-        own: dict[str, Any] = {"SERVER_NAME": _host(), REHEARSED: True}
-        self.client = Client(enforce_csrf_checks=strict, raise_request_exception=False, **own)
-        self.client.handler = _handler(strict, tuple(settings.MIDDLEWARE))
-        if user is not None:
-            self.client.cookies[settings.SESSION_COOKIE_NAME] = _session(user)
-
-    def send(self, label: str, method: str, url: str, place: Assignment | None = None, **sent: Any) -> Page:
-        begin = perf_counter()
-        response = getattr(self.client, method)(url, secure=settings.SESSION_COOKIE_SECURE, **sent)
-        text = _text(response)
-        took = perf_counter() - begin
-        item, assignment = (place.item_id, place.pk) if place else (0, 0)
-        headers = {name: "(random)" if _is_random(name, value) else value for name, value in response.items()}
-        return Page(
-            label, url, response.status_code, headers, text, item, assignment, took,
-            asked_item=item, asked=assignment, cookies=_cookies(response),
-        )  # fmt: skip
-
-    @contextmanager
-    def as_it_is(self) -> Iterator[None]:
-        """Afterwards it has the cookies that it has now."""
-        kept = SimpleCookie(self.client.cookies.output(header="", sep=";"))
-        try:
-            yield
-        finally:
-            self.client.cookies = kept
-
-
-def _is_random(name: str, value: str) -> bool:
-    """The id of a request is drawn anew for every answer (wetbench_site/tracing.py); one of another form is looked at."""
-    return name == "X-Request-ID" and re.fullmatch("[0-9a-f]{32}", value) is not None
-
-
-def _session(user: User) -> str:
-    """The key of a session of theirs, as their sign-in would make one; nobody has signed in, and nothing says so."""
-    session = sessions.SessionStore()
-    session[SESSION_KEY], session[HASH_SESSION_KEY] = str(user.pk), user.get_session_auth_hash()
-    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
-    session.create()
-    return str(session.session_key)
-
-
-def _host() -> str:
-    named = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
-    return named[0].lstrip(".") if named else "localhost"
-
-
-def _cookies(response: HttpResponse | StreamingHttpResponse) -> tuple[str, ...]:
-    """All that are set but those of the session and of forms, whose values are random."""
-    own = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
-    return tuple(morsel.OutputString() for name, morsel in sorted(response.cookies.items()) if name not in own)
-
-
-def _text(response: HttpResponse | StreamingHttpResponse) -> str:
-    body = response.getvalue() if hasattr(response, "getvalue") else b""
-    return bytes(body).decode(response.charset or "utf-8", "replace")
-
-
 def seated(rater: Rater) -> User:
-    """Somebody in this seat who is ready to rate its untouched work, in an open study. Only inside `undone`."""
+    """Somebody in this seat who is ready to rate its untouched work, in an open study. Only inside `rolled_back`."""
+    require_scratch_copy()
     user = User.objects.create(username=f"audit-{uuid.uuid4().hex}")
     now = timezone.now()
     Study.objects.filter(pk=rater.study_id).update(status="open")
@@ -165,7 +55,8 @@ def seated(rater: Rater) -> User:
 
 
 def another_seat(study: Study) -> Rater:
-    """A seat more, with nothing to do. Only inside `undone`."""
+    """A seat more, with nothing to do. Only inside `rolled_back`."""
+    require_scratch_copy()
     number = max(study.raters.values_list("number", flat=True), default=0) + 1
     return Rater.objects.create(study=study, number=number, label=f"R{number:02}")
 
@@ -188,7 +79,8 @@ def one_of_each_pair(items: Mapping[int, UUID]) -> list[dict[int, UUID]]:
 
 
 def given(rater: Rater, items: Mapping[int, UUID]) -> list[Assignment]:
-    """These items, as if the rater had claimed them. Only inside `undone`."""
+    """These items, as if the rater had claimed them. Only inside `rolled_back`."""
+    require_scratch_copy()
     until = timezone.now() + timedelta(hours=1)
     rows = [
         Assignment(item_id=item, rater=rater, position=at, pair=pair, lease_until=until)
@@ -232,7 +124,7 @@ def rated(browser: Browser, places: Sequence[Assignment], looks: int = 1) -> Ite
 
 def _only_tried(browser: Browser, url: str, place: Assignment, shown: Page) -> list[Page]:
     """The answers that a browser without scripts gets; the item stays unanswered."""
-    with undone(), browser.as_it_is():
+    with rolled_back(), browser.keep_cookies():
         return list(_answered(browser, url, place, shown, "plain ", {}))
 
 
@@ -259,6 +151,7 @@ def _of_another(page: Page) -> Page:
 
 def afterwards(browser: Browser, rater: Rater, every: bool) -> Iterator[Page]:
     """Own answers and the last page, before Finish and after it, as if no work were left; `every` for all other pages."""
+    require_scratch_copy()
     yield browser.send("own ratings", "get", reverse("ratings:my_ratings"))
     Assignment.objects.filter(rater=rater, rating__isnull=True).update(released_at=timezone.now(), slot=None)
     Study.objects.filter(pk=rater.study_id).update(ratings_per_item=0)

@@ -4,6 +4,7 @@ import random
 from collections.abc import Collection
 
 from ratings import designs
+from ratings.audit.guard import require_scratch_copy
 from ratings.models import Assignment, ItemSource, Rater, Study
 
 _SWAPPED = ("pair", "label", "perturbation", "truth", "reference", "experiment", "action", "transition_id", "twin_id", "review_id",
@@ -22,8 +23,9 @@ def another_world(study: Study, seed: int, only: Collection[int] | None = None) 
 
     What raters are sent may not change by this at all. With `only`, no other item is touched, which takes less time;
     each gets what it would have got among all. Items of a pool keep their pairs: that no rater meets two versions of a
-    thing is decided there when they come for the next item, not before. Only inside `visits.undone`.
+    thing is decided there when they come for the next item, not before. Only inside `rolled_back`.
     """
+    require_scratch_copy()
     swapped = _SWAPPED[1:] if designs.is_pool(study) else _SWAPPED
     rows = list(ItemSource.objects.filter(item__study=study).order_by("pk"))
     random.Random(f"audit/{seed}").shuffle(rows)

@@ -1,6 +1,6 @@
 """Other databases beside the site's own: opened under a name of their own, and forgotten afterwards."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,20 @@ def copy_of_sqlite(file: Path) -> Iterator[str]:
 
 
 @contextmanager
-def database_of_the_server(name: str) -> Iterator[str]:
+def database_of_the_server(name: str, alias: str = OTHER) -> Iterator[str]:
     """The alias of another database of the same PostgreSQL server, without limits of time and without a pool."""
     options = dict(connections[DEFAULT_DB_ALIAS].settings_dict["OPTIONS"])
     options.pop("pool", None)
-    with _opened({"NAME": name, "OPTIONS": {**options, "options": "-c lock_timeout=5000"}}) as alias:
+    with _opened({"NAME": name, "OPTIONS": {**options, "options": "-c lock_timeout=5000"}}, alias):
+        yield alias
+
+
+@contextmanager
+def database_elsewhere(target: Mapping[str, Any], alias: str = OTHER) -> Iterator[str]:
+    """The alias of a PostgreSQL database that `target` describes as Django's settings do."""
+    place = {name: target[name] for name in ("NAME", "HOST", "PORT", "USER", "PASSWORD")}
+    options = {"connect_timeout": 5, **target.get("OPTIONS", {}), "options": "-c lock_timeout=5000"}
+    with _opened({**place, "OPTIONS": options}, alias):
         yield alias
 
 
@@ -40,13 +49,13 @@ def site_on(file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(changes: dict[str, Any]) -> Iterator[str]:
+def _opened(changes: dict[str, Any], alias: str = OTHER) -> Iterator[str]:
     """A connection that no setting names: whoever goes through all of the site's does not meet it."""
-    database = connections[DEFAULT_DB_ALIAS].copy(alias=OTHER)
+    database = connections[DEFAULT_DB_ALIAS].copy(alias=alias)
     database.settings_dict.update(changes)
-    connections[OTHER] = database
+    connections[alias] = database
     try:
-        yield OTHER
+        yield alias
     finally:
         database.close()
-        del connections[OTHER]
+        del connections[alias]

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,14 @@ def copy_into(file: Path) -> Held:
     """One moment of the database, while others write; what it holds at that moment is counted beside it."""
     with read_snapshot():
         [(moment,)] = _asked("SELECT pg_export_snapshot()")
-        run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--snapshot={moment}",
-            f"--exclude-schema={ASIDE}*", f"--file={file}")  # fmt: skip
+        dump_into(file, f"--snapshot={moment}")
         return counting.held()
+
+
+def dump_into(file: Path, *arguments: str) -> None:
+    """Write one moment of the database into a file that pg_restore reads."""
+    run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--exclude-schema={ASIDE}*",
+        f"--file={file}", *arguments)  # fmt: skip
 
 
 def listed(file: Path) -> None:
@@ -54,10 +59,10 @@ def restored_beside(file: Path) -> Held:
             return counting.held(alias)
 
 
-def restore_into(database: str, file: Path) -> None:
-    """All of it or nothing."""
+def restore_into(database: str, file: Path, server: Mapping[str, Any] | None = None) -> None:
+    """All of it or nothing. `server` describes the place of the database, where that is not the site's server."""
     arguments = ("--single-transaction", "--exit-on-error", "--no-owner", "--no-privileges")
-    run("pg_restore", *arguments, f"--dbname={database}", str(file))
+    run("pg_restore", *arguments, f"--dbname={database}", str(file), server=server)
 
 
 def others() -> int:
@@ -91,10 +96,12 @@ def name() -> str:
     return str(connection.settings_dict["NAME"])
 
 
-def run(program: str, *arguments: str) -> str:
+def run(program: str, *arguments: str, server: Mapping[str, Any] | None = None) -> str:
     """What the program said; BackupError with the end of its complaint."""
     command = [found(program), *arguments]
-    done = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False, errors="replace")
+    done = subprocess.run(
+        command, env=_environment(server), capture_output=True, text=True, check=False, errors="replace"
+    )
     if done.returncode:
         raise BackupError(f"{program} failed: {done.stderr.strip()[-600:] or f'exit {done.returncode}'}")
     return done.stdout
@@ -109,28 +116,37 @@ def found(program: str) -> str:
     return path
 
 
-def _environment() -> dict[str, str]:
-    settings: dict[str, Any] = connection.settings_dict
+def _environment(server: Mapping[str, Any] | None) -> dict[str, str]:
+    settings: Mapping[str, Any] = server or connection.settings_dict
     own = {variable: str(settings[name]) for name, variable in _VARIABLES.items() if settings[name]}
-    own |= {
-        variable: str(settings["OPTIONS"][name]) for name, variable in _OPTIONS.items() if name in settings["OPTIONS"]
-    }
-    return {**os.environ, **own, "PGDATABASE": name(), "PGCONNECT_TIMEOUT": "10"}
+    options = settings.get("OPTIONS", {})
+    own |= {variable: str(options[name]) for name, variable in _OPTIONS.items() if name in options}
+    return {**os.environ, **own, "PGDATABASE": str(settings["NAME"]), "PGCONNECT_TIMEOUT": "10"}
 
 
 @contextmanager
 def _scratch() -> Iterator[str]:
     scratch = f"wetbench_check_{uuid.uuid4().hex[:8]}"
+    create_database(scratch)
+    try:
+        yield scratch
+    finally:
+        drop_database(scratch)
+
+
+def create_database(scratch: str) -> None:
+    """Make an empty database on the site's server. BackupError if that is not allowed."""
     with opening.database_of_the_server(name()) as alias, connections[alias].cursor() as cursor:
         try:
             cursor.execute(f"CREATE DATABASE {scratch} TEMPLATE template0")
         except DatabaseError as error:
-            raise BackupError(f"no database to check the backup in could be made: {error}") from error
-    try:
-        yield scratch
-    finally:
-        with opening.database_of_the_server(name()) as alias, connections[alias].cursor() as cursor:
-            cursor.execute(f"DROP DATABASE IF EXISTS {scratch}")
+            raise BackupError(f"no scratch database could be made: {error}") from error
+
+
+def drop_database(scratch: str) -> None:
+    """Drop a database of the site's server, and end the connections to it."""
+    with opening.database_of_the_server(name()) as alias, connections[alias].cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {scratch} WITH (FORCE)")
 
 
 def _change(*statements: str) -> None:

@@ -1,7 +1,6 @@
 """The blinding audit of a study, and the quarantine of what its own text might give away."""
 
 from django.contrib import messages
-from django.db import connection
 from django.http import Http404, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
@@ -33,7 +32,6 @@ def audit(request: StudyRequest) -> HttpResponse:
         "audit": auditing.latest(study),
         "before": study.audits.defer("report")[1:11],
         "job": audit_jobs.shown(study),
-        "on_sqlite": connection.vendor == "sqlite",
     }
     return render(request, "ratings/audit.html", context)
 

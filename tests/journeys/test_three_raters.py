@@ -97,7 +97,7 @@ def name_no_cast() -> None:
 
 @pytest.mark.parametrize("kind", ["transition", pytest.param("evidence", marks=pytest.mark.thorough)])
 def test_three_raters_in_three_browsers_rate_a_study_to_its_last_page(
-    new_context: NewContext, live_server: Any, kind: str
+    new_context: NewContext, live_server: Any, kind: str, audit_in_place: None
 ) -> None:
     factories.pool() if kind == "transition" else factories.evidence_pool()
     name_no_cast()

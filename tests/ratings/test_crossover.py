@@ -429,7 +429,7 @@ def test_the_check_of_rows_finds_a_washout_that_was_too_short_and_a_pair_met_twi
 
 
 @pytest.mark.parametrize("conditions", ["twins", pytest.param("screens", marks=pytest.mark.thorough)])
-def test_the_audit_of_a_crossover_passes_and_visits_both_sessions(conditions) -> None:
+def test_the_audit_of_a_crossover_passes_and_visits_both_sessions(conditions, audit_in_place) -> None:
     """Raters are visited in both sessions, though nobody's washout is over."""
     if conditions == "screens":
         sources = [

@@ -90,7 +90,12 @@ def test_every_secret_may_stand_in_a_file(tmp_path: Path) -> None:
     for variable in VARIABLES:
         if not variable.secret:
             continue
-        value = {"DATABASE_URL": "postgres://a:b@c/d", "CELERY_BROKER_URL": "redis://c:6379/0"}.get(variable.name, KEY)
+        database = "postgres://a:b@c/d"
+        value = {
+            "DATABASE_URL": database,
+            "WETBENCH_SCRATCH_DATABASE_URL": database,
+            "CELERY_BROKER_URL": "redis://c:6379/0",
+        }.get(variable.name, KEY)
         file.write_text(f"{value}\n")
         read = environment.read({f"{variable.name}_FILE": str(file)})
         assert read.values[variable.name] in (value, [value]), variable.name

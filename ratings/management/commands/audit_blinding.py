@@ -42,7 +42,7 @@ class Command(BaseCommand):
         return audit
 
     def _show(self, done: int, of: int) -> None:
-        if sys.stderr.isatty():
+        if of and sys.stderr.isatty():
             self.stderr.write(f"\rrater {done} of {of}", ending="\n" if done == of else "")
 
 

@@ -26,6 +26,11 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random, "_urandom", drawn)  # of secrets
 
 
+@pytest.fixture(autouse=True)
+def in_place(audit_in_place: None) -> None:
+    """No test of this folder needs a copy, but those that bring their own database."""
+
+
 @pytest.fixture(scope="module")
 def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """Zebrafish episodes with twins of both kinds, once for all tests; every reasoning says SECRET, as error prompts do."""

@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings import auditing, studies
-from ratings.audit import orders, payloads, statistics, tells, timing, visits
+from ratings.audit import orders, payloads, statistics, tells, timing
 from ratings.audit.findings import Check
 from ratings.audit.pages import Page
 from ratings.audit.sealed import sealed
@@ -42,7 +41,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
 def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str, settings: Any) -> None:
-    settings.WRITES_PER_MINUTE = 2  # of people; what is rehearsed and undone is no writing
+    settings.WRITES_PER_MINUTE = 2  # of people; the audit's own requests are not counted
     study = opened(kind, each=6, ratings_per_item=2, raters=2) if kind == TRANSITION else opened(kind)
     audit = auditing.run(study)
     report = audit.report
@@ -138,41 +137,6 @@ def test_a_study_of_before_lineage_was_told_is_no_leak_and_one_where_some_tell_i
     assert "no payload key 'lineage'" in str(keys.leaks)
 
 
-def _moving(study: Study, times: int) -> Callable[[Study], tuple[Any, ...]]:
-    """The state of a study in which somebody is given another place so many times, each time just after it was read."""
-    true, left = visits.state, [times]
-
-    def state(study: Study) -> tuple[Any, ...]:
-        found = true(study)
-        if left[0]:
-            left[0] -= 1
-            place = Assignment.objects.filter(rater__study=study).order_by("-position")[0]
-            Assignment.objects.filter(pk=place.pk).update(position=place.position + 1)
-        return found
-
-    return state
-
-
-def test_what_is_found_while_a_study_changes_is_looked_at_again(
-    laboratory: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = opened(each=1, raters=1)
-    monkeypatch.setattr(visits, "state", _moving(study, 1))
-    report = audited(study)
-    shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
-    assert report["passed"] and shown["item fragment, 200"] == 3
-
-
-def test_a_study_that_goes_on_changing_has_to_be_audited_again(
-    laboratory: None, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    study = opened(each=1, raters=1)
-    monkeypatch.setattr(visits, "state", _moving(study, 1000))
-    with pytest.raises(CommandError, match="changed while it was being audited"):
-        call_command("audit_blinding", study.slug)
-    assert not BlindingAudit.objects.exists()
-
-
 def test_what_too_few_items_cannot_tell_is_not_called_passed(laboratory: None, client: Client, capsys: Any) -> None:
     study = opened(each=2, raters=1)
     call_command("audit_blinding", study.slug)
@@ -183,14 +147,7 @@ def test_what_too_few_items_cannot_tell_is_not_called_passed(laboratory: None, c
     assert form["passed"] is None and form["outcome"] == "not decided: too few" and "order" in report["not_decided"]
     client.force_login(User.objects.create_superuser("root"))
     shown = client.get(reverse("ratings:audit", args=[study.slug])).content.decode()
-    assert shown.count("not decided: too few") == len(report["not_decided"]) and "best paused" in shown
-
-
-def test_browsers_share_what_is_loaded_once(settings: Any) -> None:
-    assert visits.Browser().client.handler is visits.Browser().client.handler
-    before = visits.Browser().client.handler
-    through(settings, "marked_header")
-    assert visits.Browser().client.handler is not before
+    assert shown.count("not decided: too few") == len(report["not_decided"])
 
 
 # Its parts

@@ -1,0 +1,204 @@
+"""A browser that asks this very process for pages: a WSGI request to Django's handler, without a socket.
+
+It behaves as raters' browsers do. It keeps cookies, posts forms in their usual encoding and sends the token of its forms in the
+header that the site's htmx requests use, so that the site checks each request as it would any other. A fault of the site is
+an answer with status 500.
+"""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from http.cookies import SimpleCookie
+from time import perf_counter
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes, urlencode, urlsplit
+
+from django.conf import settings
+from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY
+from django.contrib.auth.models import User
+from django.core.handlers.wsgi import WSGIHandler
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+from django.middleware.csrf import CSRF_SECRET_LENGTH
+from django.utils.crypto import get_random_string
+
+from ratings import sessions
+from ratings.audit.guard import require_scratch_copy
+from ratings.audit.pages import Page
+from ratings.models import Assignment
+from wetbench_site.request_facts import REHEARSED
+
+HTMX = {"HX-Request": "true"}
+_WITHOUT_BODY = (204, 304)  # a server sends none, whatever the application returns
+_FORM = "application/x-www-form-urlencoded"
+
+
+class Answer(NamedTuple):
+    """What the site returned: `headers` without cookies, `cookies` as they are to be set."""
+
+    status: int
+    headers: dict[str, str]
+    cookies: "SimpleCookie"
+    body: bytes
+
+
+class Browser:
+    """The browser of a rater, or of a stranger where no user is given."""
+
+    def __init__(self, user: User | None = None) -> None:
+        self.cookies = {settings.CSRF_COOKIE_NAME: get_random_string(CSRF_SECRET_LENGTH)}
+        if user is not None:
+            self.cookies[settings.SESSION_COOKIE_NAME] = _create_session(user)
+
+    def send(
+        self,
+        label: str,
+        method: str,
+        url: str,
+        place: Assignment | None = None,
+        data: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Page:
+        """Send one request and return the answer as a page. `place` is the assignment that the request is about."""
+        environ = self._environ(method.upper(), url, data, headers or {})
+        begin = perf_counter()
+        answer = _ask(environ)
+        took = perf_counter() - begin
+        self._store(answer.cookies)
+        item, assignment = (place.item_id, place.pk) if place else (0, 0)
+        found = {name: "(random)" if _is_random(name, value) else value for name, value in answer.headers.items()}
+        return Page(
+            label, url, answer.status, found, _decode(answer), item, assignment, took,
+            asked_item=item, asked=assignment, cookies=_shown(answer.cookies),
+        )  # fmt: skip
+
+    @contextmanager
+    def keep_cookies(self) -> Iterator[None]:
+        """Restore the cookies of before at the end of the block."""
+        kept = dict(self.cookies)
+        try:
+            yield
+        finally:
+            self.cookies = kept
+
+    def _store(self, cookies: "SimpleCookie") -> None:
+        for name, morsel in cookies.items():
+            if morsel["max-age"] in (0, "0"):
+                self.cookies.pop(name, None)
+            else:
+                self.cookies[name] = morsel.value
+
+    def _environ(
+        self, method: str, url: str, data: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The request as PEP 3333 describes it."""
+        secure, host = settings.SESSION_COOKIE_SECURE, _host()
+        parts = urlsplit(url)
+        body = urlencode(data or {}).encode() if method == "POST" else b""
+        environ: dict[str, Any] = {
+            "REQUEST_METHOD": method,
+            "SCRIPT_NAME": "",
+            "PATH_INFO": unquote_to_bytes(parts.path).decode("latin-1"),
+            "QUERY_STRING": parts.query,
+            "CONTENT_LENGTH": str(len(body)),
+            "CONTENT_TYPE": _FORM if method == "POST" else "",
+            "SERVER_NAME": host,
+            "SERVER_PORT": "443" if secure else "80",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "REMOTE_ADDR": "127.0.0.1",
+            "HTTP_HOST": host,
+            "HTTP_COOKIE": "; ".join(f"{name}={value}" for name, value in self.cookies.items()),
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "https" if secure else "http",
+            "wsgi.input": io.BytesIO(body),
+            "wsgi.errors": io.StringIO(),
+            "wsgi.multithread": False,
+            "wsgi.multiprocess": True,
+            "wsgi.run_once": False,
+            REHEARSED: True,
+        }
+        if method not in ("GET", "HEAD", "OPTIONS"):
+            environ["HTTP_ORIGIN"] = f"{environ['wsgi.url_scheme']}://{host}"
+            environ["HTTP_X_CSRFTOKEN"] = self.cookies.get(settings.CSRF_COOKIE_NAME, "")
+        return environ | {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()}
+
+
+@lru_cache(maxsize=4)
+def _handler(middleware: tuple[str, ...]) -> WSGIHandler:
+    """Return one handler for all browsers: loading its middleware takes longer than most answers."""
+    return WSGIHandler()
+
+
+def _ask(environ: dict[str, Any]) -> Answer:
+    """Return the whole answer. RuntimeError unless the process works on a scratch copy: requests write."""
+    require_scratch_copy()
+    started: list[tuple[int, list[tuple[str, str]]]] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], error: Any = None, /) -> Callable[[bytes], object]:
+        started.append((int(status.split(" ", 1)[0]), headers))
+        return lambda written: None  # for applications that write by themselves, which Django never does
+
+    with _transaction_kept():
+        response: Any = _handler(tuple(settings.MIDDLEWARE))(environ, start_response)
+        try:
+            body = b"".join(response)
+        finally:
+            response.close()
+    status, headers = started[-1]
+    cookies: SimpleCookie = SimpleCookie()
+    for value in _all_of(headers, "set-cookie"):
+        cookies.load(value)
+    if environ["REQUEST_METHOD"] == "HEAD" or status in _WITHOUT_BODY:
+        body = b""
+    return Answer(status, {name: value for name, value in headers if name.lower() != "set-cookie"}, cookies, body)
+
+
+@contextmanager
+def _transaction_kept() -> Iterator[None]:
+    """Keep Django from closing the connection with each request: a visit is one transaction around many of them."""
+    both = (request_started, request_finished)
+    for signal in both:
+        signal.disconnect(close_old_connections)
+    try:
+        yield
+    finally:
+        for signal in both:
+            signal.connect(close_old_connections)
+
+
+def _all_of(headers: Iterable[tuple[str, str]], wanted: str) -> Iterator[str]:
+    return (value for name, value in headers if name.lower() == wanted)
+
+
+def _decode(answer: Answer) -> str:
+    """The body as text, in the encoding that its header names."""
+    charset = re.search(r"charset=[\"']?([\w-]+)", answer.headers.get("Content-Type", ""))
+    return answer.body.decode(charset[1] if charset else "utf-8", "replace")
+
+
+def _is_random(name: str, value: str) -> bool:
+    """Whether this is the id of a request, which is new with every answer. One of another form is compared as it is."""
+    return name == "X-Request-ID" and re.fullmatch("[0-9a-f]{32}", value) is not None
+
+
+def _create_session(user: User) -> str:
+    """Return the key of a session such as a sign-in makes; there is no sign-in, so none is logged."""
+    require_scratch_copy()
+    session = sessions.SessionStore()
+    session[SESSION_KEY], session[HASH_SESSION_KEY] = str(user.pk), user.get_session_auth_hash()
+    session[BACKEND_SESSION_KEY] = settings.AUTHENTICATION_BACKENDS[0]
+    session.create()
+    return str(session.session_key)
+
+
+def _host() -> str:
+    named = [host for host in settings.ALLOWED_HOSTS if host.strip("*.")]
+    return named[0].lstrip(".") if named else "localhost"
+
+
+def _shown(cookies: "SimpleCookie") -> tuple[str, ...]:
+    """All cookies that are set except those of the session and of forms, whose values are random."""
+    own = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
+    return tuple(morsel.OutputString() for name, morsel in sorted(cookies.items()) if name not in own)

@@ -1,0 +1,67 @@
+"""python -m ratings.audit.child STUDY COPIED_AT: inspect one study on a scratch copy, as `ratings.audit.process` starts it.
+
+STUDY is the study's primary key. Each line of standard output is a JSON object: {"progress": [done, of]}, and at the end
+{"report": ...}, or {"refused": reason}. Log lines go to standard error.
+"""
+
+import json
+import logging
+import os
+import sys
+import threading
+from datetime import datetime
+from typing import Any, TextIO
+
+import django
+
+_NICENESS = 10  # a tenth of the time that a rater's page gets where both want the same processor
+
+
+def main() -> int:
+    os.nice(_NICENESS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # Whatever prints by accident must not get between the messages.
+    messages, sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8"), sys.stderr
+    django.setup()
+    try:
+        _inspect(int(sys.argv[1]), datetime.fromisoformat(sys.argv[2]), messages)
+    except Exception:  # the log redacts the traceback; the interpreter would print it as it is
+        logging.getLogger("wetbench.audit").exception("the audit failed")
+        return 1
+    return 0
+
+
+def _inspect(key: int, copied_at: datetime, messages: TextIO) -> None:
+    from django.conf import settings
+
+    from ratings.audit import guard, inspection, reports
+    from ratings.audit.errors import AuditError
+    from ratings.models import Study
+
+    settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
+    guard.allow_writes()
+    try:
+        study = Study.objects.filter(pk=key).first()
+        if study is None:
+            raise AuditError("The study is not in the copy: it was deleted when the audit began")
+        reports.refuse_unopened(study)
+        report = inspection.inspect(study, copied_at, lambda *done: _write(messages, {"progress": done}))
+        _write(messages, {"report": report})
+    except AuditError as error:
+        _write(messages, {"refused": str(error)})
+
+
+def _write(messages: TextIO, message: dict[str, Any]) -> None:
+    messages.write(json.dumps(message) + "\n")
+    messages.flush()
+
+
+def _end_with_parent() -> None:
+    """End this process when nobody holds the other end of its standard input: nobody waits for the report then."""
+    while os.read(0, 1024):  # not sys.stdin, whose lock would be in the way when the interpreter ends
+        pass
+    os._exit(3)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

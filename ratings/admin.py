@@ -17,8 +17,8 @@ from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from ratings import confirming, erasing, second_step, sessions, study_log
+from ratings.errors import StudyError
 from ratings.models import Rater, Study, StudyEvent
-from ratings.studies import StudyError
 from wetbench_site.audit_log import security_event
 
 

@@ -8,10 +8,10 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import claiming, crossover, designs, serving
+from ratings import crossover, designs, serving, slots
+from ratings.errors import StudyClosed, StudyError
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
-from ratings.studies import StudyClosed, StudyError
 from wetbench_site.prepared_queries import PreparedQuery
 
 
@@ -195,9 +195,9 @@ def _locked(assignment: Assignment) -> Assignment:
     """
     study = assignment.rater.study
     if designs.is_pool(study) or assignment.released_at:
-        study = claiming.lock(study.pk)
+        study = slots.lock(study.pk)
     else:
-        claiming.share(study)
+        slots.share(study)
         if _lock_rows(assignment.pk) == _state(assignment):
             return assignment
     rows = Assignment.objects.select_for_update(of=("self", "rater"), no_key=True)
@@ -325,7 +325,7 @@ def _hold(place: Assignment) -> None:
         return
     place.released_at = place.lease_until = None
     if late and place.occasion == FIRST:
-        claiming.lock(place.rater.study_id)
-        place.slot = claiming.free_slot(place.item_id, place.rater.study.ratings_per_item)
+        slots.lock(place.rater.study_id)
+        place.slot = slots.free_slot(place.item_id, place.rater.study.ratings_per_item)
         place.surplus = place.slot is None
     place.save(update_fields=["released_at", "lease_until", "slot", "surplus"])

@@ -12,16 +12,16 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count, Max, Min, Q, QuerySet
 
-from ratings import designs, readable_elsewhere
+from ratings import designs, readable_elsewhere, slots
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.models.answers import FIRST, SECOND
 from ratings.planning import Arm
 from ratings.protocols import StudyProtocol
+from ratings.slots import LIVE
 
-_LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)
 _TAKEN = Count("assignments", filter=Q(
     assignments__occasion=FIRST, assignments__slot__isnull=False, assignments__released_at__isnull=True
 ))  # fmt: skip
@@ -45,7 +45,7 @@ def claim(seat: Rater, now: datetime) -> Assignment | None:
 
 def release_expired(study: Study, now: datetime, but: Rater | None = None) -> int:
     """Give back the slots of items that were not rated in time; the rows stay, and what is sent late is still read."""
-    rows = Assignment.objects.filter(_LIVE, rater__study=study, rating__isnull=True, lease_until__lte=now)
+    rows = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, lease_until__lte=now)
     return rows.exclude(rater=but).update(slot=None, released_at=now)
 
 
@@ -60,7 +60,7 @@ def next_expiry(seat: Rater) -> datetime | None:
         return None
     own = seat.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
     blocked = seat.assignments.filter(occasion=FIRST).exclude(_begun()).values("pair")
-    leased = Assignment.objects.filter(_LIVE, rater__study=seat.study, rating__isnull=True, lease_until__isnull=False)
+    leased = Assignment.objects.filter(LIVE, rater__study=seat.study, rating__isnull=True, lease_until__isnull=False)
     leased = leased.exclude(rater=seat).exclude(item__in=own).exclude(pair__in=blocked)
     leased = leased.exclude(item__in=readable_elsewhere.find_readable_by(seat.study, seat))
     first: datetime | None = leased.aggregate(first=Min("lease_until"))["first"]
@@ -69,27 +69,12 @@ def next_expiry(seat: Rater) -> datetime | None:
 
 @transaction.atomic
 def _claim(seat: Rater, now: datetime) -> Assignment | None:
-    study = seat.study = lock(seat.study_id)
+    study = seat.study = slots.lock(seat.study_id)
     held = _held(seat).first()
     if held or not study.is_open:
         return _renewed(held, study, now) if held else None
     release_expired(study, now, but=seat)
     return _repeat(seat, study) or _take(seat, study, now)
-
-
-def lock(study: int) -> Study:
-    """The study's row, which everybody who deals out or answers holds while they do."""
-    return Study.objects.select_for_update().get(pk=study)
-
-
-def share(study: Study) -> None:
-    """Holds the study's row for who answers in a planned design, and reads again what may have changed: any number of them
-    at once, and while they do nobody locks it. SQLite needs no clause: it has one writer at a time."""
-    clause = " FOR SHARE" if connection.features.has_select_for_update else ""
-    table = connection.ops.quote_name(Study._meta.db_table)
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT status, guide_version FROM {table} WHERE id = %s{clause}", [study.pk])
-        study.status, study.guide_version = cursor.fetchone()
 
 
 def _held(seat: Rater) -> QuerySet[Assignment]:
@@ -110,7 +95,7 @@ def _take(seat: Rater, study: Study, now: datetime) -> Assignment | None:
         return None
     if (best := min(_open_to(seat), key=lambda o: (not o.begun, o.taken, o.order), default=None)) is None:
         return None
-    values = {"slot": free_slot(best.item, study.ratings_per_item), "lease_until": now + designs.lease(study)}
+    values = {"slot": slots.free_slot(best.item, study.ratings_per_item), "lease_until": now + designs.lease(study)}
     if best.begun:
         seat.assignments.filter(item=best.item, occasion=FIRST).update(released_at=None, **values)
     else:
@@ -119,12 +104,6 @@ def _take(seat: Rater, study: Study, now: datetime) -> Assignment | None:
         place.layout, place.with_context, place.marks = arm
         place.save()
     return seat.assignments.select_related("item").get(item=best.item, occasion=FIRST)
-
-
-def free_slot(item: int, wanted: int) -> int | None:
-    """The lowest of an item's wanted ratings that nobody has given or is giving."""
-    taken = set(Assignment.objects.filter(_LIVE, item=item).values_list("slot", flat=True))
-    return next((slot for slot in range(1, wanted + 1) if slot not in taken), None)
 
 
 def _begun() -> Q:
@@ -165,7 +144,7 @@ def _arm(seat: Rater, protocol: StudyProtocol, item: int) -> Arm:
     if protocol.display.by == "rater":
         return designs.arm(seat)
     own = Counter(_shown(seat.assignments.filter(occasion=FIRST)))
-    here = Counter(_shown(Assignment.objects.filter(_LIVE, item=item)))
+    here = Counter(_shown(Assignment.objects.filter(LIVE, item=item)))
     every = list(designs.arms_of(protocol))
     random.Random(f"arm/{seat.study.draw}/{seat.number}/{item}").shuffle(every)
     return min(every, key=lambda arm: (own[arm], here[arm]))

@@ -11,8 +11,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from ratings import seating, second_step, sessions
+from ratings.errors import StudyError
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
-from ratings.studies import Actor, StudyError, log
+from ratings.studies import Actor, log
 from ratings.study_events import LEGACY, ApiExported, Erased
 
 UNDER_WAY = ("open", "paused")

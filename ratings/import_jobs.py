@@ -12,11 +12,11 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 
 from ratings import imports, job_access, rating_imports
+from ratings.errors import StudyError
 from ratings.import_lines import Problem
 from ratings.imports import ImportRefused
 from ratings.models import Study
 from ratings.planning import PlanError
-from ratings.studies import StudyError
 from ratings.study_events import ImportsRemoved
 from simulation import job_files, jobs
 from simulation.jobs import Outcome, Upload, Work

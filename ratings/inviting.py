@@ -7,8 +7,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings import signing_in
+from ratings.errors import StudyClosed, StudyError
 from ratings.models import Invitation, Rater, Study
-from ratings.studies import Actor, StudyClosed, StudyError, log
+from ratings.studies import Actor, log
 from ratings.study_events import Invited
 
 LIFETIME = timedelta(days=7)

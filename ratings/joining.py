@@ -8,8 +8,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from ratings import access, former, readable_elsewhere, signing_in, taking_back
+from ratings.errors import StudyError
 from ratings.models import Invitation, Rater, RaterProfile, Study
-from ratings.studies import StudyError, log
+from ratings.studies import log
 from ratings.study_events import Joined
 
 

@@ -9,8 +9,8 @@ from django.db.models import TextField
 from django.db.models.functions import Cast, Length
 
 from ratings import machine_work, machines, protocols
+from ratings.errors import StudyError
 from ratings.models import EVIDENCE, Item, MachineRater, Study
-from ratings.studies import StudyError
 from simulation import roster
 from simulation.estimating import Estimate
 from simulation.lab.errors import LabError

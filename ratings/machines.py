@@ -14,9 +14,9 @@ from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
 from ratings import job_access, machine_checker, protocols
+from ratings.errors import SealedError, StudyError
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
-from ratings.rows import SealedError
-from ratings.studies import StudyError, log
+from ratings.studies import log
 from ratings.study_events import MachineOrdered
 from simulation import control, jobs, queueing, roster
 from simulation.models import Job, Run

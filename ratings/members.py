@@ -4,8 +4,9 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ratings import access, former, signing_in, taking_back
+from ratings.errors import StudyError
 from ratings.models import Membership, MembershipChange, Study
-from ratings.studies import Actor, StudyError, log
+from ratings.studies import Actor, log
 from ratings.study_events import MemberChanged
 
 ROLES = dict(Membership.ROLES)

@@ -14,9 +14,10 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from ratings import former, inviting, mailing, people, signing_in
+from ratings.errors import StudyError
 from ratings.mailing import Address, Letter
 from ratings.models import Invitation, Rater, Study
-from ratings.studies import Actor, StudyError, log
+from ratings.studies import Actor, log
 from ratings.study_events import Reminded
 
 MOST = 200

@@ -13,11 +13,12 @@ from django.db.models import Max
 from django.utils import timezone
 
 from ratings import designs, rating_table
+from ratings.errors import StudyError
 from ratings.import_lines import Problem
 from ratings.imports import MOST_PROBLEMS, ImportRefused
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
 from ratings.rating_table import Row, Table
-from ratings.studies import StudyError, log
+from ratings.studies import log
 from ratings.study_events import RatingsImported
 
 INTO = ("open", "paused", "closed")

@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from ratings import inviting, joining, mailing, signing_in
+from ratings.errors import StudyError
 from ratings.models import Invitation, SignInLink
-from ratings.studies import StudyError
 
 PATIENCE = timedelta(minutes=2)  # between two letters to the same address that nobody but its reader asked for
 

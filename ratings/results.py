@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ratings import protocols
+from ratings.errors import StudyError
 from ratings.models import Rater, Rating
 from ratings.reference import read_label
-from ratings.studies import StudyError
 
 WORDS = {
     "transition_plausibility": {

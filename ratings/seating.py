@@ -6,15 +6,16 @@ from django.db import transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from ratings import claiming, crossover, designs, opening, pool, redealing
+from ratings import crossover, designs, opening, pool, redealing, slots
 from ratings.blinding import payload_digest
+from ratings.errors import StudyError
 from ratings.found import Found
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.planning import PlanError, Planned
 from ratings.protocols import MOST_RATERS
 from ratings.redealing import LIVE, Dealt
 from ratings.stats.nouns import counted
-from ratings.studies import Actor, StudyError, log
+from ratings.studies import Actor, log
 from ratings.study_events import ItemsAdded, SeatsAdded, SeatsReplanned, Withdrawn
 
 
@@ -48,7 +49,7 @@ def add_seats(study: Study, n: int, by: Actor = None) -> list[Rater]:
 @transaction.atomic
 def withdraw(seat: Rater, by: Actor = None) -> Dealt:
     """The rater leaves. What they were still to rate is dealt to others; by the study's rule so is what they did rate."""
-    study = claiming.lock(seat.study_id)
+    study = slots.lock(seat.study_id)
     row = Rater.objects.select_for_update().get(pk=seat.pk)
     if row.withdrawn_at:
         return Dealt(0, 0)
@@ -123,7 +124,7 @@ def free_seats(study: Study) -> list[Rater]:
 
 
 def _running(study: Study) -> Study:
-    row = claiming.lock(study.pk)
+    row = slots.lock(study.pk)
     if row.status not in ("open", "paused"):
         raise StudyError(f"{row.name} is {row.status}; seats and items are added while a study runs")
     return row

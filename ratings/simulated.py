@@ -19,13 +19,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import answering, claiming, designs, inviting, seating, serving, studies, study_events
+from ratings import answering, designs, inviting, seating, serving, slots, studies, study_events
 from ratings.answering import RateResult
+from ratings.errors import StudyError
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST
 from ratings.reference import DECLARED_WRONG
-from ratings.studies import StudyError
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85
@@ -99,7 +99,7 @@ def simulate_raters(
 @transaction.atomic
 def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], bool]:
     """Seats nobody was invited to, then those whose link nobody accepted; planned anew if more are wanted than there are."""
-    study = claiming.lock(study.pk)
+    study = slots.lock(study.pk)
     if not study.is_open:
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
     if n < 1:

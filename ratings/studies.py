@@ -12,6 +12,7 @@ from django.db.models import ProtectedError, Q
 from django.utils import timezone
 
 from ratings import designs, opening, pool, protocols, redealing, stopping, study_events, taking_back
+from ratings.errors import StudyError
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
@@ -20,14 +21,6 @@ from simulation.models import CatalogueEntry
 from wetbench_site.audit_log import security_event
 
 Actor = User | None
-
-
-class StudyError(ValueError):
-    """The study does not allow this now; the message says why, for people."""
-
-
-class StudyClosed(StudyError):  # noqa: N818  # a state the rater is told about, not a fault
-    """The study takes no ratings (any more)."""
 
 
 def find(name: str) -> Study:

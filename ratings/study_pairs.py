@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from ratings import access, job_access, rows
+from ratings import access, job_access, state_digest
 from ratings.analyses import form
 from ratings.models import Study
 from simulation import jobs
@@ -23,7 +23,7 @@ def request_comparison(study: Study, other: Study, by: User) -> Job:
     params = {
         "study": str(study.code),
         "other": str(other.code),
-        "states": [rows.mark(study), rows.mark(other)],
+        "states": [state_digest.mark(study), state_digest.mark(other)],
         "version": form.VERSION,
     }
     return jobs.request(KIND, params, subject=job_access.subject(study), by=by, reuse=True)

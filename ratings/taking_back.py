@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import claiming, designs, readable_elsewhere, redealing
+from ratings import designs, readable_elsewhere, redealing, slots
 from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
 from ratings.models.answers import FIRST
 from ratings.study_events import ItemsTakenBack
@@ -38,7 +38,7 @@ def take_back_readable(study: Study, seats: Iterable[Rater] | None = None) -> Ta
     Planned designs give the ratings to other raters, who may give something in exchange. Ratings that nobody may give
     wait for another seat. Nothing is done in a study that takes no ratings.
     """
-    study = claiming.lock(study.pk)
+    study = slots.lock(study.pk)
     if study.status not in ("open", "paused"):
         return NOTHING
     live = study.raters.filter(user__isnull=False, withdrawn_at__isnull=True, finished_at__isnull=True)

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db.models import Count, Max, Q
 
-from ratings import paces, rows, stopping
+from ratings import paces, state_digest, stopping
 from ratings.models import Rating, Study
 from ratings.stopping import Tally
 
@@ -39,12 +39,12 @@ def of(study: Study) -> Tallies:
     """As they are now: counted, or what was counted in the last minute when the study was in this very state."""
     if not settings.TALLY_SECONDS:
         return _counted(study)
-    mark = rows.progress_mark(study)
+    mark = state_digest.progress_mark(study)
     kept: Tallies | None = cache.get(_key(mark))
     if kept is not None:
         return kept
     found = _counted(study)
-    if rows.progress_mark(study) == mark:
+    if state_digest.progress_mark(study) == mark:
         cache.set(_key(mark), found, settings.TALLY_SECONDS)
     return found
 

@@ -6,8 +6,9 @@ from django import forms
 
 from simulation import queueing
 from simulation.lab.outcomes import Perturbation
-from simulation.models import Episode, Experiment, Transition
+from simulation.models import Episode, Experiment
 from simulation.order_form import OrderForm, cast_choices
+from simulation.twin_samples import accepted_steps
 
 ERRORS = {
     "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),
@@ -90,9 +91,3 @@ class EpisodeFilter(forms.Form):
         """Field lookups of those filters that were set to something known."""
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}
-
-
-def accepted_steps(experiments: Any) -> Any:
-    """The steps twins are made of."""
-    ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
-    return ended.filter(accepted=True, episode__experiment__in=experiments)

@@ -15,7 +15,7 @@ from django.db.models.functions import Cast
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
 from simulation.lab.bench import Bench, Step, step_from_json
-from simulation.lab.errors import LabError
+from simulation.lab.errors import ExperimentChanged
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import Draft, Inventory
 from simulation.models import CatalogueEntry, Episode, Experiment
@@ -66,10 +66,6 @@ def _data(experiment: Experiment) -> Any:
 
 
 _specifications: dict[str, ExperimentSpec] = {}
-
-
-class ExperimentChanged(LabError):  # noqa: N818  # what happened, in the house's words
-    """The experiment's file was loaded anew after the episode was ordered."""
 
 
 def refuse_changed(episode: Episode) -> None:

@@ -1,14 +1,14 @@
 """A sample of steps to make twins of: stratified by experiment and action, the same for the same seed on every database."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
 from django.db.models import QuerySet
 
 from simulation.lab.errors import LabError
-from simulation.models import Transition
+from simulation.models import Episode, Experiment, Transition
 
 
 class SampleTooLargeError(LabError):
@@ -32,6 +32,12 @@ class Step(NamedTuple):
     @property
     def stratum(self) -> tuple[str, str]:
         return self.experiment, self.action
+
+
+def accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
+    """The steps twins are made of."""
+    ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
+    return ended.filter(accepted=True, episode__experiment__in=experiments)
 
 
 def draw_steps(steps: QuerySet[Transition], size: int, seed: int) -> list[int]:

@@ -8,8 +8,7 @@ from django.conf import settings
 
 from simulation import interruptions, leases
 from simulation.casting import UnknownCastError
-from simulation.lab.errors import LabError
-from simulation.laboratory import ExperimentChanged
+from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.leases import Lease
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Job, Run

@@ -16,12 +16,12 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from ratings import job_access, protocols, rows, stopping
+from ratings import job_access, protocols, rows, state_digest, stopping
 from ratings.analyses import form
 from ratings.analyses.filters import Filters
 from ratings.analyses.form import Tell
+from ratings.errors import SealedError
 from ratings.models import Analysis, Rating, Study
-from ratings.rows import SealedError
 from simulation import jobs
 from simulation.models import Job
 
@@ -115,7 +115,7 @@ def _refuse_sealed(study: Study) -> None:
 def _state(study: Study) -> str:
     """The mark of the ratings, and whether a deadline that is the study's stop rule has passed: both are in the document."""
     ended = stopping.look(study).met if study.protocol.get("stop") == "deadline" else None
-    return hashlib.sha256(f"{rows.mark(study)}/{ended}".encode()).hexdigest()
+    return hashlib.sha256(f"{state_digest.mark(study)}/{ended}".encode()).hexdigest()
 
 
 def _stored(study: Study, filters: Filters, state: str, resamples: int, seed: int = SEED) -> Analysis | None:

@@ -5,11 +5,10 @@ from typing import Final, Literal
 
 from django.contrib.auth.models import User
 
-from ratings import job_access, rows, stopping, studies
+from ratings import job_access, state_digest, stopping, studies
 from ratings.analyses import form
+from ratings.errors import SealedError, StudyError
 from ratings.models import Study
-from ratings.rows import SealedError
-from ratings.studies import StudyError
 from ratings.study_events import ArchiveExported
 from simulation import job_files, jobs
 from simulation.models import Job
@@ -75,7 +74,7 @@ def state(study: Study) -> str:
     events = study.events.exclude(kind="exported").order_by("-pk").values_list("pk", flat=True).first()
     audit = study.audits.values_list("pk", flat=True).first()
     seats = list(study.raters.order_by("pk").values_list("pk", *_OF_SEATS))
-    seen = [VERSION, form.VERSION, rows.mark(study), events, audit, seats, stopping.look(study).met]
+    seen = [VERSION, form.VERSION, state_digest.mark(study), events, audit, seats, stopping.look(study).met]
     return hashlib.sha256(repr(seen).encode()).hexdigest()
 
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from ratings.archive import making, orders
+from ratings.errors import SealedError, StudyError
 from ratings.models import Study
-from ratings.rows import SealedError
-from ratings.studies import StudyError
 from simulation import jobs
 from simulation.job_files import PIECE
 from simulation.jobs import Work

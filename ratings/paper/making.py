@@ -14,16 +14,16 @@ from ratings.analyses import playing, store
 from ratings.analyses.filters import Filters
 from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
+from ratings.errors import StudyError
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from ratings.planning import PlanError
-from ratings.studies import StudyError
 from simulation import control, queueing, roster, scripted_server, setups, spending, vetting, workers
-from simulation.forms import accepted_steps
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.models import CastDefinition, Experiment, PaperPlan, Run
 from simulation.providers.base import PROVIDERS
+from simulation.twin_samples import accepted_steps
 
 Say = Callable[[str], None]
 Watch = Callable[[str], Callable[[queueing.RunProgress], None]]

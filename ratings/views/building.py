@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from ratings import forms, pool, studies
 from ratings.document_form import DocumentForm
+from ratings.errors import StudyError
 from ratings.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from ratings.models import EVIDENCE, Study
 from ratings.protocols import ProtocolError
@@ -101,7 +102,7 @@ def _saved(request: StudyRequest, form: StepForm, at: Step) -> HttpResponse | No
     except ProtocolError as error:
         form.add_problems(error.problems)
         return None
-    except studies.StudyError as error:  # opened in another tab meanwhile
+    except StudyError as error:  # opened in another tab meanwhile
         messages.error(request, str(error))
         return redirect("ratings:study", request.study.slug)
     return _onward(study, at, request.POST.get("do", "next"))

@@ -14,9 +14,9 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings import access, designs, practice, protocols, results, seating, serving
+from ratings.errors import StudyError
 from ratings.models import TRANSITION, Rater, Study
 from ratings.protocols import StudyProtocol
-from ratings.studies import StudyError
 from ratings.views import own_answers, practising, profile
 from ratings.views.guards import RaterRequest, rater_page, seat_page
 

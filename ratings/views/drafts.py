@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ratings import opening, pool, protocols, rehearsal, screen, studies
 from ratings.choices import WORDS
+from ratings.errors import StudyError
 from ratings.found import Found
 from ratings.models import Study
 from ratings.planning import PlanError
@@ -161,7 +162,7 @@ def matrix(request: StudyRequest) -> HttpResponse:
     try:
         draft = request.study.is_draft
         context["matrix"] = rehearsal.rehearse(request.study) if draft else rehearsal.planned(request.study)
-    except (PlanError, ProtocolError, studies.StudyError) as error:
+    except (PlanError, ProtocolError, StudyError) as error:
         context["problems"] = _told(error)
     return render(request, "ratings/study_matrix.html", context)
 
@@ -224,7 +225,7 @@ def delete(request: StudyRequest) -> HttpResponse:
         return render(request, "ratings/study_delete.html", {"study": request.study})
     try:
         studies.delete_draft(request.study)
-    except studies.StudyError as error:
+    except StudyError as error:
         messages.error(request, str(error))
         return redirect("ratings:study", request.study.slug)
     messages.success(request, f"The draft {request.study.name} is gone.")

@@ -14,9 +14,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from ratings import confirming, export_limit, exports
 from ratings.analyses import filters
 from ratings.archive import design, orders
+from ratings.errors import SealedError, StudyError
 from ratings.models import Study
-from ratings.rows import SealedError
-from ratings.studies import StudyError
 from ratings.views import items, looking
 from ratings.views.guards import StudyRequest, study_page
 from ratings.views.results import attached

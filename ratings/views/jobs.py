@@ -12,8 +12,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from ratings import confirming, job_access, machines, second_step
 from ratings.archive import orders
+from ratings.errors import StudyError
 from ratings.job_access import Seen
-from ratings.studies import StudyError
 from ratings.views.guards import StudyRequest
 from simulation import job_files, job_kinds, jobs
 from simulation.lab.errors import LabError

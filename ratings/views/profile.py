@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ratings import access, erasing
+from ratings.errors import StudyError
 from ratings.models import RaterProfile
-from ratings.studies import StudyError
 from ratings.views.consent_form import ProfileForm
 from ratings.views.guards import RaterRequest, rater_page
 from ratings.views.password_form import ChangeForm, FirstForm, change, password_form

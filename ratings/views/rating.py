@@ -10,7 +10,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
-from ratings import answering, practice, recalling, serving, studies
+from ratings import answering, practice, recalling, serving
+from ratings.errors import StudyClosed, StudyError
 from ratings.models import Assignment, FirstLook, Rater, Rating
 from ratings.views import rating_page
 from ratings.views.guards import RaterRequest, item_page, seat_page
@@ -96,10 +97,10 @@ def _save(request: RaterRequest, place: Assignment) -> HttpResponse:
         if rating_page.is_two_stage(place) and _is_first(place, form):
             return _save_first(request, place, form)
         result = _rate(place, form, go_on=bool(request.htmx))
-    except studies.StudyClosed:
+    except StudyClosed:
         answering.save_draft(place, form.answer)
         return _elsewhere(request, "ratings:next")
-    except studies.StudyError as error:
+    except StudyError as error:
         return _refused(request, place, form, str(error))
     if result.following:
         return _pushed(request, result.following, previous=_previous(place, result))

@@ -12,12 +12,12 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings import access, reauth, stopping, studies
+from ratings.errors import StudyError
 from ratings.forms import GuideForm
 from ratings.models import Item, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
-from ratings.studies import StudyError
 from ratings.views.guards import Guarded, StudyRequest, staff_or_member, study_page
 
 PER_PAGE = 25

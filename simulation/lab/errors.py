@@ -11,3 +11,7 @@ class CatalogueError(LabError):
 
 class NoErrorFits(LabError):  # noqa: N818  # an answer, not a fault
     """No planted error of the asked type fits this action and outcome."""
+
+
+class ExperimentChanged(LabError):  # noqa: N818  # what happened, in the house's words
+    """The experiment's file was loaded anew after the episode was ordered."""

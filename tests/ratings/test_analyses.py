@@ -25,8 +25,9 @@ from ratings.analyses import (
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import FORMS, records, table
 from ratings.declared_models import DeclaredModel
+from ratings.errors import SealedError
 from ratings.models import Assignment, MachineRater, MachineRating, Study
-from ratings.rows import SealedError, rating_rows
+from ratings.rows import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
 

@@ -15,12 +15,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, rows, serving
+from ratings import answering, serving, state_digest
 from ratings.analyses import document, form, playing, store
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
+from ratings.errors import SealedError
 from ratings.models import Analysis, ItemSource, MachineRater, MachineRating, Rater, Rating, RatingEvent, Study
-from ratings.rows import SealedError
 from simulation import jobs, leases
 from simulation.models import Job, Transition, Twin
 
@@ -83,10 +83,10 @@ def test_whatever_changes_the_ratings_changes_their_mark(change) -> None:
     factories.pool()
     study = factories.open_study(raters=2)
     answer(study)
-    before = rows.mark(study)
-    assert rows.mark(study) == before
+    before = state_digest.mark(study)
+    assert state_digest.mark(study) == before
     change(study)
-    assert rows.mark(study) != before
+    assert state_digest.mark(study) != before
 
 
 @pytest.mark.both_databases
@@ -96,11 +96,11 @@ def test_the_mark_asks_as_many_queries_for_few_ratings_as_for_many() -> None:
     with CaptureQueriesContext(
         connection,
     ) as few:
-        rows.mark(study)
+        state_digest.mark(study)
     for rater in study.raters.all():
         factories.rate_all(rater)
     with CaptureQueriesContext(connection) as many:
-        rows.mark(study)
+        state_digest.mark(study)
     assert len(few) == len(many) == 5
 
 
@@ -109,19 +109,19 @@ def test_what_the_checker_finds_later_makes_another_mark_once_the_study_is_unbli
     own = ItemSource.objects.filter(item__study=study, perturbation="subtle")
     subtle = Twin.objects.filter(pk__in=own.values("twin"))
     with CaptureQueriesContext(connection) as queries:
-        seen = {rows.mark(study)}
+        seen = {state_digest.mark(study)}
     assert len(queries) == 6
     for verdict in ("ok", "error", "undecidable"):
         subtle.update(findings={"verdict": verdict, "findings": []})
-        seen.add(rows.mark(study))
+        seen.add(state_digest.mark(study))
     Transition.objects.update(findings={"verdict": "ok", "findings": []})
-    seen.add(rows.mark(study))
+    seen.add(state_digest.mark(study))
     assert len(seen) == 5
     one, other = subtle.order_by("pk")[:2]
     for found in (one, other):  # as many as before, and another one of them
         subtle.update(findings={"verdict": "ok", "findings": []})
         Twin.objects.filter(pk=found.pk).update(findings={"verdict": "error", "findings": []})
-        seen.add(rows.mark(study))
+        seen.add(state_digest.mark(study))
     assert len(seen) == 7
 
 
@@ -133,7 +133,7 @@ def test_verdicts_of_the_checker_that_change_places_make_another_mark(study) -> 
     for pair in next(same_sum):
         Twin.objects.update(findings={"verdict": "ok", "findings": []})
         Twin.objects.filter(pk__in=[own[pk] for pk in pair]).update(findings={"verdict": "error", "findings": []})
-        seen.add(rows.mark(study))
+        seen.add(state_digest.mark(study))
     assert len(seen) == 2
 
 

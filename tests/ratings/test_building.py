@@ -12,6 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from ratings import protocol_words, protocols, rehearsal, studies
+from ratings.errors import StudyError
 from ratings.models import Assignment, Item, Rater, Study, StudyEvent
 
 pytestmark = pytest.mark.django_db
@@ -191,7 +192,7 @@ def test_an_opened_study_is_built_no_further(staff: Client, ada: User) -> None:
     for step in ("question", "items", "raters", "screen"):
         answer = staff.post(at("build", study, step), {**QUESTION, "name": "Other", "do": "save"}, follow=True)
         assert "The protocol is frozen" in text(answer)
-    with pytest.raises(studies.StudyError, match="only a study that is draft can be edited"):
+    with pytest.raises(StudyError, match="only a study that is draft can be edited"):
         studies.edit_draft(study, protocols.stored(study.protocol))
     study.refresh_from_db()
     assert study.name == "Small study"

@@ -38,10 +38,10 @@ from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
 from ratings.archive import results_files
 from ratings.audit import orders
+from ratings.errors import StudyError
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.planning import Candidate, PlanError
 from ratings.protocols import ProtocolError
-from ratings.studies import StudyError
 from ratings.verifying import assignments as verifying
 from simulation import casting
 from simulation.models import Transition

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 
 from ratings import exports
 from ratings.codebook import MEANINGS
+from ratings.errors import SealedError
 from ratings.exports import COLUMNS, SEALED, csv_lines
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
-from ratings.rows import SealedError
 from ratings.stats.cells import plain
 
 

@@ -15,6 +15,7 @@ from tests_support import Meanwhile
 
 from ratings import import_items, imported, imports, studies, uploads
 from ratings.blinding import payload_digest
+from ratings.errors import StudyError
 from ratings.imports import ImportRefused, check, take
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
 
@@ -416,7 +417,7 @@ def test_a_closed_study_takes_nothing() -> None:
     study = factories.open_study()
     studies.close(study)
     study.refresh_from_db()
-    with pytest.raises(studies.StudyError, match="closed"):
+    with pytest.raises(StudyError, match="closed"):
         take(study, file(line(1)))
 
 
@@ -576,6 +577,6 @@ def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_
 def test_a_file_read_while_the_document_was_changed_has_to_be_read_again() -> None:
     study = draft()
     other = studies.read_protocol(factories.protocol(sources=[], display={"context": [True]}))
-    with pytest.raises(studies.StudyError, match="was changed while the file was read"):
+    with pytest.raises(StudyError, match="was changed while the file was read"):
         take(study, Meanwhile(file(line(1)), lambda: studies.edit_draft(study, other)))
     assert not study.imported_items.exists()

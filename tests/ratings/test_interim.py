@@ -11,9 +11,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings import answering, interim, members, rating_imports, seating, studies
+from ratings.errors import StudyError
 from ratings.interim import NotAllowed, look
 from ratings.models import Assignment, Membership, Rater, Study
-from ratings.studies import StudyError
 from ratings.study_events import Audited, InterimLook, TableExported
 
 pytestmark = pytest.mark.django_db

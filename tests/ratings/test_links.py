@@ -16,6 +16,7 @@ from tests_support import race
 
 from ratings import access, inviting, joining, members, studies
 from ratings.access import Door
+from ratings.errors import StudyClosed, StudyError
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
 from ratings.study_events import InterimLook
 
@@ -185,7 +186,7 @@ def test_a_link_works_while_the_study_is_under_way(client: Client, status: str, 
 def test_no_link_is_made_for_a_study_that_is_not_under_way(status: str) -> None:
     study = seats.study()
     type(study).objects.update(status=status)
-    with pytest.raises(studies.StudyClosed):
+    with pytest.raises(StudyClosed):
         inviting.invite(seats.seat(study))
 
 
@@ -193,7 +194,7 @@ def test_no_link_is_made_for_a_study_that_is_not_under_way(status: str) -> None:
 def test_no_link_is_made_for_who_is_no_person_or_has_withdrawn(change: dict) -> None:
     seat = seats.seat()
     Rater.objects.filter(pk=seat.pk).update(**change)
-    with pytest.raises(studies.StudyError):
+    with pytest.raises(StudyError):
         inviting.invite(seat)
 
 
@@ -220,7 +221,7 @@ def test_an_analyst_of_the_study_cannot_take_a_seat_in_it(client: Client) -> Non
         page = visitor.get(f"/r/{token}/")
         assert page.status_code == 410 and "has or had part in this study" in page.content.decode()
         assert seats.accept(visitor, token).status_code == 410
-    with pytest.raises(studies.StudyError):
+    with pytest.raises(StudyError):
         joining.accept(joining.find(token), analyst, joining.Joining())
     told = inviting.invite(seats.seat(study))  # without an address
     assert "signs ann out" in client.get(f"/r/{told}/").content.decode()
@@ -242,7 +243,7 @@ def test_who_had_part_in_a_study_cannot_take_a_seat_in_it(past: str) -> None:
     ann.refresh_from_db()
     invitation = joining.find(inviting.invite(seats.seat(study)))
     assert joining.refusal(invitation, ann) == "member"
-    with pytest.raises(studies.StudyError):
+    with pytest.raises(StudyError):
         joining.accept(invitation, ann, joining.Joining())
     assert seats.seat(study).user is None
 
@@ -315,7 +316,7 @@ def test_no_admin_is_shown_a_link_into_an_account_that_opens_more_than_the_seat(
         Membership.objects.create(study=elsewhere, user=user, role="analyst")
     if power == "rater elsewhere":
         elsewhere.raters.filter(label="R01").update(user=user)
-    with pytest.raises(studies.StudyError, match="opens more than this seat"):
+    with pytest.raises(StudyError, match="opens more than this seat"):
         inviting.invite(Rater.objects.get(pk=seat.pk))
     assert not SignInLink.objects.exists()
 

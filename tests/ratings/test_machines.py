@@ -23,11 +23,10 @@ from django.utils import timezone
 from embedded import play_all
 from tests_support import race
 
-from ratings import machine_rows, machine_work, machines, rows
+from ratings import machine_rows, machine_work, machines, state_digest
+from ratings.errors import SealedError, StudyError
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
-from ratings.rows import SealedError
-from ratings.studies import StudyError
 from simulation import control, jobs, prompting, spending
 from simulation.llm.framing import framed
 from simulation.models import Job, ModelCall, Run
@@ -231,11 +230,11 @@ def test_what_settles_an_item_is_not_retried_and_no_clock_says_what_is(study: St
     for rating, failed in ((first, machines.CANNOT_JUDGE), (second, machines.UNDECIDABLE), (third, "no_verdict")):
         later = timezone.now() + timedelta(hours=1)  # by the clock of another host
         MachineRating.objects.filter(pk=rating.pk).update(verdict=None, confidence=None, failed=failed, at=later)
-    before = rows.mark(study)
+    before = state_digest.mark(study)
     assert machines.order(study, model, retry=True).owed == 1
     play_all()
     assert list(MachineRating.objects.exclude(failed="").order_by("pk")) == [first, second]
-    assert rows.mark(study) != before
+    assert state_digest.mark(study) != before
 
 
 def test_an_answer_that_stays_unreadable_is_asked_anew_by_a_retry_and_not_read_from_the_ledger(

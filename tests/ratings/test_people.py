@@ -19,8 +19,8 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings import erasing, inviting, members, people, posting
+from ratings.errors import StudyError
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
-from ratings.studies import StudyError
 
 pytestmark = pytest.mark.django_db
 

@@ -10,6 +10,7 @@ from django.db.models import Q, QuerySet
 from rating_room import open_study
 
 from ratings import access, answering, serving, sessions, studies
+from ratings.errors import StudyError
 from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
 from wetbench_site.prepared_queries import PreparedQuery
 
@@ -95,7 +96,7 @@ def test_an_answer_heeds_what_happened_after_its_assignment_was_read(
     """Study, seat and place are locked by short statements, and read anew only where these tell of a change."""
     place = read_before(change)
 
-    with pytest.raises(studies.StudyError, match=said):
+    with pytest.raises(StudyError, match=said):
         answering.rate(place, True, 4, uuid4())
 
     assert not RatingEvent.objects.exists()

@@ -14,6 +14,7 @@ from tests_support import Meanwhile
 
 from ratings import exports, reports, studies
 from ratings.archive import study_files
+from ratings.errors import StudyError
 from ratings.imports import ImportRefused
 from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
 from ratings.rating_imports import check, take
@@ -318,10 +319,10 @@ def test_an_item_is_known_by_its_code_in_either_case_and_twice_is_once_too_often
 def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_user: Any) -> None:
     first, *_ = codes(study)
     draft = studies.create_study(studies.read_protocol(factories.protocol(slug="draft")))
-    with pytest.raises(studies.StudyError, match="is draft"):
+    with pytest.raises(StudyError, match="is draft"):
         take(draft, table(f"{first},A,1,5"))
     studies.close_and_unblind(study, admin_user)
-    with pytest.raises(studies.StudyError, match="is unblinded"):
+    with pytest.raises(StudyError, match="is unblinded"):
         take(study, table(f"{first},A,1,5"))
 
 
@@ -383,7 +384,7 @@ def test_what_another_table_brought_while_this_one_was_read_is_seen(study: Study
 
 @pytest.mark.both_databases
 def test_a_study_that_was_unblinded_while_a_table_was_read_takes_nothing(study: Study, admin_user: Any) -> None:
-    with pytest.raises(studies.StudyError, match="is unblinded"):
+    with pytest.raises(StudyError, match="is unblinded"):
         take(study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: studies.close_and_unblind(study, admin_user)))
     assert not Rating.objects.exists()
 

@@ -31,6 +31,7 @@ from ratings import (
     studies,
 )
 from ratings.audit import elsewhere
+from ratings.errors import StudyError
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
@@ -239,7 +240,7 @@ def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> 
     study = factories.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
     assert known(study) == known(finished)
     token = inviting.invite(study.raters.get())
-    with pytest.raises(studies.StudyError, match="reader"):
+    with pytest.raises(StudyError, match="reader"):
         joining.accept(joining.find(token), analyst, joining.Joining())
     client = Client()
     client.force_login(analyst)

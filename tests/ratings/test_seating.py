@@ -16,9 +16,9 @@ from django.utils import timezone
 from tests_support import race
 
 from ratings import answering, inviting, pool, redealing, seating, serving, studies
+from ratings.errors import StudyError
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.planning import PlanError
-from ratings.studies import StudyError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

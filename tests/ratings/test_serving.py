@@ -16,7 +16,7 @@ from django.db.models import Count
 from django.utils import timezone
 from tests_support import race
 
-from ratings import answering, claiming, seating, serving, studies
+from ratings import answering, claiming, seating, serving, slots, studies
 from ratings.models import Assignment, Rater, Rating, Study
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -228,7 +228,7 @@ def claim_unguarded(seats: list[Rater], together: threading.Barrier) -> int:
     """As `claiming` does it, without the lock on the study: all have chosen before the first writes."""
     seat = seats.pop()
     best = min(claiming._open_to(seat), key=lambda place: (place.taken, place.item))
-    slot = claiming.free_slot(best.item, seat.study.ratings_per_item)
+    slot = slots.free_slot(best.item, seat.study.ratings_per_item)
     together.wait(timeout=30)
     place = Assignment(rater=seat, item_id=best.item, pair=best.pair, position=1, slot=slot, lease_until=later(30))
     place.save()

@@ -4,9 +4,9 @@ from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count
 
 from ratings import inviting, joining, serving, studies
+from ratings.errors import StudyError
 from ratings.models import ItemSource, Rating
 from ratings.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
-from ratings.studies import StudyError
 
 
 def simulate(study, n, seed=3, **more):

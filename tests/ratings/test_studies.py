@@ -10,9 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from ratings import rating_imports, reports, stopping, studies
+from ratings.errors import StudyError
 from ratings.event_sentences import title_event
 from ratings.models import Rater, Rating, Study
-from ratings.studies import StudyError
 from ratings.study_events import GuideRevised, MemberChanged, Paused
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ from ratings import studies
 from ratings.api import tokens
 from ratings.api.scopes import SCOPES
 from ratings.api.tokens import TokenError
+from ratings.errors import StudyError
 from ratings.models import ApiToken
-from ratings.studies import StudyError
 from wetbench_site.audit_log import security_event
 
 

@@ -5,6 +5,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import auditing, studies
 from ratings.auditing import AuditError
+from ratings.errors import StudyError
 from ratings.models import BlindingAudit, Study
 
 
@@ -30,7 +31,7 @@ class Command(BaseCommand):
             return opened
         try:
             return [studies.find(options["study"])]
-        except studies.StudyError as error:
+        except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
 
     def _audit(self, study: Study) -> BlindingAudit:

@@ -6,11 +6,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from ratings import crossover, empty_cells, inviting, mailing, pool, protocols, studies
+from ratings.errors import StudyError
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
 from ratings.stats.nouns import counted
-from ratings.studies import StudyError
 
 
 class Command(BaseCommand):

@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import exports, rows, studies
+from ratings import exports, studies
+from ratings.errors import SealedError, StudyError
 
 
 class Command(BaseCommand):
@@ -19,9 +20,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             lines = exports.csv_lines(studies.find(options["study"]), options["blinded"])
-        except studies.StudyError as error:
+        except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
-        except rows.SealedError as error:
+        except SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
         try:
             for line in lines:

@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ratings import studies
 from ratings.archive import making, orders
 from ratings.archive.making import ExportError
+from ratings.errors import SealedError, StudyError
 from ratings.management.upload import plain
 from ratings.models import Study
-from ratings.rows import SealedError
 
 
 class Command(BaseCommand):
@@ -39,7 +39,7 @@ class Command(BaseCommand):
             )
         except SealedError as error:
             raise CommandError(f"{error}; until then use --blinded", returncode=2) from error
-        except (studies.StudyError, ExportError) as error:
+        except (StudyError, ExportError) as error:
             raise CommandError(str(error), returncode=2) from error
         except OSError as error:
             raise CommandError(f"{plain(str(to))}: {error.strerror or error}", returncode=2) from error

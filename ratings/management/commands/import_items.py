@@ -5,11 +5,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import imports, studies
+from ratings.errors import StudyError
 from ratings.imports import Checked, ImportRefused
 from ratings.management.upload import opened, plain
 from ratings.planning import PlanError
 from ratings.stats.nouns import counted
-from ratings.studies import StudyError
 
 
 class Command(BaseCommand):

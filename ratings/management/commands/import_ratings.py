@@ -5,10 +5,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import rating_imports, studies
+from ratings.errors import StudyError
 from ratings.imports import ImportRefused
 from ratings.management.upload import opened, plain
 from ratings.stats.nouns import counted
-from ratings.studies import StudyError
 
 
 class Command(BaseCommand):

@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import machine_work, machines, studies
+from ratings.errors import StudyError
 from ratings.models import MachineRater
 from simulation import jobs, leases, workers
 from simulation.lab.errors import LabError
@@ -53,7 +54,7 @@ class Command(BaseCommand):
                 by=_user(options["by"]),
                 **terms(options),
             )
-        except (studies.StudyError, LabError) as error:
+        except (StudyError, LabError) as error:
             raise CommandError(str(error), returncode=2) from error
         rater = made.rater
         if made.job is None:
@@ -100,5 +101,5 @@ def _user(name: str) -> User | None:
         return None
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise studies.StudyError(f"There is no user {name!r} who could answer for it.")
+        raise StudyError(f"There is no user {name!r} who could answer for it.")
     return user

@@ -3,6 +3,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import inviting, mailing, studies
+from ratings.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -18,6 +19,6 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             token = inviting.invite_seat(studies.find(options["study"]), options["label"])
-        except studies.StudyError as error:
+        except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(mailing.link(token, mailing.address_of(site=options["url"])))

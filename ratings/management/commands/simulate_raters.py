@@ -3,6 +3,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import simulated, studies
+from ratings.errors import StudyError
 from ratings.planning import PlanError
 from simulation.management.arguments import between
 from simulation.queueing import MAX_SEED
@@ -42,7 +43,7 @@ class Command(BaseCommand):
                 seed=options["seed"],
                 progress=self._show,
             )
-        except (studies.StudyError, PlanError, ValueError) as error:
+        except (StudyError, PlanError, ValueError) as error:
             raise CommandError(str(error), returncode=2) from error
         if done.revoked:
             self.stdout.write(f"Links revoked, never opened: {', '.join(done.revoked)}")

@@ -4,6 +4,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import studies
+from ratings.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -22,6 +23,6 @@ class Command(BaseCommand):
         try:
             study = studies.find(options["study"])
             studies.close_and_unblind(study, user)
-        except studies.StudyError as error:
+        except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{study.slug} is unblinded")

@@ -21,7 +21,7 @@ from django_otp.plugins.otp_static.models import StaticDevice, StaticToken
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from ratings.models import Membership
-from wetbench_site.second_step_first import SecondStepMissing
+from wetbench_site.middleware.second_step_first import SecondStepMissing
 
 BACKUP_CODES, BACKUP_LENGTH = 10, 12
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that are read for another

@@ -23,7 +23,7 @@ from django.test.client import BOUNDARY, MULTIPART_CONTENT
 from services import free_port
 
 from ratings import import_lines
-from wetbench_site import receiving
+from wetbench_site.middleware import receiving
 
 pytestmark = pytest.mark.django_db
 MIB = 1 << 20

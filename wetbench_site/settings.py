@@ -56,22 +56,22 @@ INSTALLED_APPS = [
     "ratings",
 ]
 MIDDLEWARE = [
-    "wetbench_site.tracing.traced",
-    "wetbench_site.security.protective_headers",
+    "wetbench_site.middleware.request_id.traced",
+    "wetbench_site.middleware.security.protective_headers",
     "wetbench_site.health.machines_first",
     "ratings.api.problems.problem_documents",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
-    "wetbench_site.security.LargePages",
-    "wetbench_site.security.seen_as_written",
+    "wetbench_site.middleware.security.LargePages",
+    "wetbench_site.middleware.security.seen_as_written",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "wetbench_site.access_table.AccessTable",
-    "wetbench_site.security.SignInRequired",
-    "wetbench_site.second_step_first.SecondStepFirst",
+    "wetbench_site.middleware.security.SignInRequired",
+    "wetbench_site.middleware.second_step_first.SecondStepFirst",
     "django.middleware.csrf.CsrfViewMiddleware",  # reads the body, of those alone who may send one
-    "wetbench_site.write_limit.WriteLimit",
+    "wetbench_site.middleware.write_limit.WriteLimit",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
@@ -211,7 +211,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1 << 20
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 500
 DATA_UPLOAD_MAX_NUMBER_FILES = 1
 FILE_UPLOAD_HANDLERS = [
-    "wetbench_site.receiving.OneBoundedFile",
+    "wetbench_site.middleware.receiving.OneBoundedFile",
     "django.core.files.uploadhandler.MemoryFileUploadHandler",
     "django.core.files.uploadhandler.TemporaryFileUploadHandler",
 ]

@@ -16,7 +16,7 @@ from ratings.api import described, tokens
 from ratings.api.cursors import Window
 from ratings.models import ApiToken
 from wetbench_site.audit_log import security_event
-from wetbench_site.write_limit import Buckets
+from wetbench_site.middleware.write_limit import Buckets
 
 
 class ApiRequest(HttpRequest):

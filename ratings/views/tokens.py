@@ -20,7 +20,7 @@ from ratings.confirming import fresh_to_change
 from ratings.models import Study
 from ratings.views.guards import StudyRequest, staff_or_member
 from wetbench_site.audit_log import security_event
-from wetbench_site.second_step_first import led
+from wetbench_site.middleware.second_step_first import led
 
 
 class TokenForm(forms.Form):

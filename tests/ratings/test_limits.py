@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from wetbench_site.write_limit import Buckets
+from wetbench_site.middleware.write_limit import Buckets
 
 pytestmark = pytest.mark.django_db
 

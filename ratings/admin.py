@@ -19,7 +19,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from ratings import confirming, erasing, second_step, sessions, study_log
 from ratings.errors import StudyError
 from ratings.models import Rater, Study, StudyEvent
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # shared by all models here

@@ -23,7 +23,7 @@ class RatingsConfig(AppConfig):
             throttling,
         )
         from simulation import access, tidying
-        from wetbench_site import gauges
+        from wetbench_site.observability import gauges
 
         jobs.declare()
         gauges.register_metrics("ratings", metrics.read_rating_gauges)

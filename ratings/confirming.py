@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
 from ratings import reauth
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 PASSWORD = "confirm_password"
 View = Callable[..., HttpResponseBase]

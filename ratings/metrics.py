@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.db.models import Max
 
 from ratings.models import Rating, RatingEvent
-from wetbench_site.gauges import Gauge, cache_for_a_minute, single_gauge
+from wetbench_site.observability.gauges import Gauge, cache_for_a_minute, single_gauge
 
 
 def read_rating_gauges() -> Iterator[Gauge]:

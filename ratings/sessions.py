@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from ratings import reauth
 from ratings.models import BrowserSession
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 from wetbench_site.prepared_queries import PreparedQuery
 
 LONGEST = timedelta(days=7)

@@ -18,7 +18,7 @@ from ratings.pool import Stock
 from ratings.protocols import ProtocolError, StudyProtocol
 from ratings.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
 from simulation.models import CatalogueEntry
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 Actor = User | None
 

@@ -13,8 +13,8 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
-from wetbench_site.audit_log import security_event
 from wetbench_site.client_address import client_address
+from wetbench_site.observability.audit_log import security_event
 
 _AS = "signing_in_as"
 

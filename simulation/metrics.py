@@ -11,7 +11,7 @@ from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
 from simulation.models import Episode, Job, ModelCall, Run, Twin, Worker
-from wetbench_site.gauges import Gauge, cache_for_a_minute, labelled_gauge, single_gauge
+from wetbench_site.observability.gauges import Gauge, cache_for_a_minute, labelled_gauge, single_gauge
 
 MODELS: dict[str, type[Episode] | type[Twin] | type[Job]] = {"episode": Episode, "twin": Twin, "job": Job}
 LATEST_CALLS = 10_000

@@ -7,7 +7,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from simulation.models import Worker
-from wetbench_site.readiness_checks import Part
+from wetbench_site.observability.readiness_checks import Part
 
 HEARTBEAT_LIMIT_SECONDS = 60
 

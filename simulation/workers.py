@@ -19,8 +19,8 @@ from django.utils import timezone
 from simulation import control, jobs, leases, ledger, queueing, runner, spending, tidying, twinning
 from simulation.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
-from wetbench_site import log_context
 from wetbench_site.database import release_connection
+from wetbench_site.observability import log_context
 
 log = logging.getLogger("wetbench.workers")
 BELLS = 500  # messages that may wait at once: without workers, ringing again and again would fill the broker

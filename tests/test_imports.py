@@ -121,16 +121,16 @@ ALLOWED = {
     "simulation": (
         "simulation",
         "wetbench_site.database",
-        "wetbench_site.gauges",
-        "wetbench_site.log_context",
+        "wetbench_site.observability.gauges",
+        "wetbench_site.observability.log_context",
         "wetbench_site.migration_state",
-        "wetbench_site.readiness_checks",
+        "wetbench_site.observability.readiness_checks",
         "wetbench_site.starting",
     ),
     "wetbench_site": ("wetbench_site",),
 }
 WITHOUT_DJANGO = (
-    "wetbench_site/log_context.py",
+    "wetbench_site/observability/log_context.py",
     "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
     "simulation/providers", "simulation/scripted_server", "simulation/llm", "simulation/pricing.py", "simulation/setups.py", "simulation/casting.py",
     "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/planning", "ratings/figures",

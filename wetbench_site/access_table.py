@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib.auth.models import AnonymousUser, User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 ROLES = ("stranger", "account", "rater", "analyst", "admin", "staff", "superuser")
 # stranger: not signed in.  account: anybody signed in.  staff: sees the laboratory, may make studies.
@@ -65,7 +65,7 @@ TABLE: dict[str, Row] = {
     "ratings:end_sessions": _row(**dict.fromkeys(ROLES[1:], POST)),
     "ratings:tokens": _row(analyst=BOTH, admin=BOTH, staff=BOTH, superuser=BOTH),
     "ratings:revoke_token": _row(analyst=POST, admin=POST, staff=POST, superuser=POST),
-    # Machines: by token, or from this machine (wetbench_site/health.py)
+    # Machines: by token, or from this machine (wetbench_site/observability/health.py)
     "healthz": _all(READ),
     "readyz": _all(READ),
     "metrics": _all(READ),

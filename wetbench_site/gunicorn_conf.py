@@ -10,7 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from wetbench_site import environment, logs, loopback
+from wetbench_site import environment, loopback
+from wetbench_site.observability import logs
 
 try:
     ENVIRONMENT = environment.read(os.environ)

@@ -8,7 +8,8 @@ from typing import Any
 
 import dj_database_url
 
-from wetbench_site import environment, logs
+from wetbench_site import environment
+from wetbench_site.observability import logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 # Every variable is declared there; whatever is wrong with one stops the start here.
@@ -58,7 +59,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "wetbench_site.middleware.request_id.traced",
     "wetbench_site.middleware.security.protective_headers",
-    "wetbench_site.health.machines_first",
+    "wetbench_site.observability.health.machines_first",
     "ratings.api.problems.problem_documents",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -286,4 +287,4 @@ LOGGING = logs.configuration(
     ENVIRONMENT.text("WETBENCH_LOG_LEVEL"),
     environment.secrets(os.environ) | {SECRET_KEY},
 )
-DEFAULT_EXCEPTION_REPORTER = "wetbench_site.fault_reports.WithoutLocals"
+DEFAULT_EXCEPTION_REPORTER = "wetbench_site.observability.fault_reports.WithoutLocals"

@@ -3,7 +3,7 @@
 from django.contrib import admin
 from django.urls import include, path
 
-from wetbench_site import health
+from wetbench_site.observability import health
 
 urlpatterns = [
     path("", include("ratings.sign_in_urls")),

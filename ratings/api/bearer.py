@@ -15,8 +15,8 @@ from ninja.security import HttpBearer
 from ratings.api import described, tokens
 from ratings.api.cursors import Window
 from ratings.models import ApiToken
-from wetbench_site.audit_log import security_event
 from wetbench_site.middleware.write_limit import Buckets
+from wetbench_site.observability.audit_log import security_event
 
 
 class ApiRequest(HttpRequest):

@@ -28,7 +28,7 @@ from ratings import sessions
 from ratings.audit.guard import require_scratch_copy
 from ratings.audit.pages import Page
 from ratings.models import Assignment
-from wetbench_site.request_facts import REHEARSED
+from wetbench_site.observability.request_facts import REHEARSED
 
 HTMX = {"HX-Request": "true"}
 _WITHOUT_BODY = (204, 304)  # a server sends none, whatever the application returns

@@ -19,7 +19,7 @@ from ratings.api import tokens
 from ratings.confirming import confirm, fresh_sign_in
 from ratings.views.password_form import change, password_form
 from ratings.views.signing_in import CodeForm
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 
 class AccountRequest(HttpRequest):

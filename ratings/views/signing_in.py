@@ -18,7 +18,7 @@ from django_otp.models import Device
 
 from ratings import entering, passwords, renewing, second_step, signing_in, throttling
 from ratings.second_step import Checked
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 
 class AddressForm(Form):

@@ -19,8 +19,8 @@ from ratings.api.tokens import TokenError
 from ratings.confirming import fresh_to_change
 from ratings.models import Study
 from ratings.views.guards import StudyRequest, staff_or_member
-from wetbench_site.audit_log import security_event
 from wetbench_site.middleware.second_step_first import led
+from wetbench_site.observability.audit_log import security_event
 
 
 class TokenForm(forms.Form):

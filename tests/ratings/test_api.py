@@ -24,7 +24,7 @@ from ratings.analyses.filters import Filters
 from ratings.api import tokens
 from ratings.models import TRANSITION, ApiToken, Item, ItemSource, Membership, Study
 from simulation.models import Episode, Job
-from wetbench_site.redaction import Redactor
+from wetbench_site.observability.redaction import Redactor
 
 DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
 

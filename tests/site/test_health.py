@@ -23,7 +23,7 @@ from struck import Scene
 from simulation import metrics
 from simulation.models import ModelCall, Worker
 from simulation.scripted_server import Server
-from wetbench_site import gauges, readiness
+from wetbench_site.observability import gauges, readiness
 
 TOKEN = "a-token-for-prometheus-alone"
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -22,9 +22,9 @@ from struck import Scene
 
 from simulation.models import ModelCall
 from simulation.scripted_server import Server
-from wetbench_site import log_context, logs
-from wetbench_site.audit_log import security_event
-from wetbench_site.redaction import HIDDEN, Redactor
+from wetbench_site.observability import log_context, logs
+from wetbench_site.observability.audit_log import security_event
+from wetbench_site.observability.redaction import HIDDEN, Redactor
 
 SECRET = "hunter2-correct-horse"
 DATABASE = "postgres://wetbench:p%40ss-word-1@db.example/site"

@@ -11,10 +11,11 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from ratings.backups import making, restoring
 from ratings.backups.faults import BackupError
-from wetbench_site import migration_state, readiness, starting
+from wetbench_site import migration_state, starting
 from wetbench_site.environment import Unusable
 from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS as RELEASE
 from wetbench_site.migration_state import Key
+from wetbench_site.observability import readiness
 
 ALL = set(MigrationLoader(None).disk_migrations)
 OLD = {key for migration in MigrationLoader(None).disk_migrations.values() for key in migration.replaces}

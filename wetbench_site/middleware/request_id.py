@@ -9,7 +9,7 @@ from collections.abc import Callable
 from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 
-from wetbench_site import request_facts, request_metrics
+from wetbench_site.observability import request_facts, request_metrics
 
 log = logging.getLogger("wetbench.requests")
 HEADER = "X-Request-ID"

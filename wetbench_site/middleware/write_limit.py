@@ -14,8 +14,8 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.template import loader
 
-from wetbench_site.audit_log import security_event
-from wetbench_site.request_facts import REHEARSED
+from wetbench_site.observability.audit_log import security_event
+from wetbench_site.observability.request_facts import REHEARSED
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 DRAFTS, RATINGS = "ratings:draft", "ratings:rate"

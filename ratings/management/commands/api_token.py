@@ -9,7 +9,7 @@ from ratings.api.scopes import SCOPES
 from ratings.api.tokens import TokenError
 from ratings.errors import StudyError
 from ratings.models import ApiToken
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 
 class Command(BaseCommand):

@@ -11,7 +11,7 @@ from ratings.backups import restoring
 from ratings.backups.faults import BackupError
 from ratings.backups.restoring import Restored
 from ratings.management.commands.verify import lines
-from wetbench_site.audit_log import security_event
+from wetbench_site.observability.audit_log import security_event
 
 
 class Command(BaseCommand):

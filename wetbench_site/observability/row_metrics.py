@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from wetbench_site import gauges
-from wetbench_site.gauges import Gauge
+from wetbench_site.observability import gauges
+from wetbench_site.observability.gauges import Gauge
 
 
 class DatabaseCollector(Collector):

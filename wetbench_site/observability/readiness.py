@@ -10,8 +10,9 @@ import redis
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
-from wetbench_site import readiness_checks, refusals
-from wetbench_site.readiness_checks import Part
+from wetbench_site import refusals
+from wetbench_site.observability import readiness_checks
+from wetbench_site.observability.readiness_checks import Part
 
 PATIENCE_SECONDS = 3.0  # for a part that says nothing
 # What is asked hangs in a thread of its own, a few at most: the next question does not wait behind it.

@@ -5,7 +5,7 @@ import logging
 from django.http import HttpRequest
 
 from wetbench_site.client_address import client_address
-from wetbench_site.request_facts import REHEARSED
+from wetbench_site.observability.request_facts import REHEARSED
 
 log = logging.getLogger("wetbench.security")
 

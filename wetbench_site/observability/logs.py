@@ -9,8 +9,8 @@ from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
-from wetbench_site import log_context, request_facts
-from wetbench_site.redaction import Redactor
+from wetbench_site.observability import log_context, request_facts
+from wetbench_site.observability.redaction import Redactor
 
 LINE = "%(asctime)s %(levelname)s %(name)s %(message)s"
 

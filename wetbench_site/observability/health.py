@@ -15,7 +15,8 @@ from django.urls import resolve
 from django.views.decorators.http import require_safe
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from wetbench_site import loopback, readiness, request_metrics, row_metrics
+from wetbench_site import loopback
+from wetbench_site.observability import readiness, request_metrics, row_metrics
 
 PROXIED = ("X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "Forwarded", "Via")
 

@@ -15,8 +15,8 @@ from django.utils import timezone
 from ratings.audit import folders, scratch_postgres
 from ratings.audit.errors import AuditError
 from ratings.audit.guard import MARK
-from ratings.backups import sqlite
-from ratings.backups.faults import BackupError
+from wetbench_site.maintenance.backup import sqlite
+from wetbench_site.maintenance.backup.faults import BackupError
 
 
 class ScratchCopy(NamedTuple):

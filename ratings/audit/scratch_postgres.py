@@ -19,7 +19,7 @@ from django.db import DatabaseError, connections
 
 from ratings.audit.errors import AuditError
 from ratings.audit.guard import MARK
-from ratings.backups import opening, postgres
+from wetbench_site.maintenance.backup import opening, postgres
 
 VARIABLE = "WETBENCH_SCRATCH_DATABASE_URL"
 _PREFIX = "wetbench_scratch_"

@@ -20,9 +20,9 @@ from ratings.audit import browser, folders, guard, process, scratch, scratch_pos
 from ratings.audit.browser import Browser
 from ratings.audit.errors import AuditError
 from ratings.audit.process import inspect_copy
-from ratings.backups import counting, opening, postgres
 from ratings.models import BlindingAudit, ItemSource, Rater, Study
 from simulation import jobs
+from wetbench_site.maintenance.backup import counting, opening, postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

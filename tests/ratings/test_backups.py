@@ -22,15 +22,15 @@ from rating_room import open_study
 
 from ratings import answering, inviting, joining, signing_in
 from ratings.api import tokens
-from ratings.backups import counting, keeping, making, manifest, postgres, restoring, sqlite
-from ratings.backups.faults import BackupError
-from ratings.backups.making import Made
-from ratings.backups.restoring import Restored
 from ratings.models import Assignment, Draft, Rater, Rating, RatingEvent
 from ratings.signing_in import Door
-from ratings.verifying import answers
 from simulation.models import Worker
-from simulation.verifying import form
+from wetbench_site.maintenance.backup import counting, keeping, making, manifest, postgres, restoring, sqlite
+from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.maintenance.backup.making import Made
+from wetbench_site.maintenance.backup.restoring import Restored
+from wetbench_site.maintenance.verify import form
+from wetbench_site.maintenance.verify.ratings import answers
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -42,9 +42,9 @@ from ratings.errors import StudyError
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.planning import Candidate, PlanError
 from ratings.protocols import ProtocolError
-from ratings.verifying import assignments as verifying
 from simulation import casting
 from simulation.models import Transition
+from wetbench_site.maintenance.verify.ratings import assignments as verifying
 
 pytestmark = [pytest.mark.django_db]
 OTHER = next(cast for cast in casting.CASTS if cast != "offline")

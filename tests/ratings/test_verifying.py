@@ -13,10 +13,9 @@ from planted_faults import BROKEN_TABLES, LABORATORY, RATINGS, Fault
 from tests_support import race
 
 from ratings.models import Rating
-from ratings.verifying import every
-from simulation.verifying import form
-from simulation.verifying.form import Looked
 from wetbench_site.database import read_snapshot
+from wetbench_site.maintenance.verify import every, form
+from wetbench_site.maintenance.verify.form import Looked
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
 CHECKS = {one.name: one for one in every.CHECKS}

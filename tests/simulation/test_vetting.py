@@ -10,8 +10,8 @@ from django.urls import reverse
 
 from simulation import vetting
 from simulation.models import Transition, Twin, TwinDecision
-from simulation.verifying.twins import CHECKS
 from simulation.vetting import Answers
+from wetbench_site.maintenance.verify.simulation.twins import CHECKS
 
 pytestmark = pytest.mark.django_db
 

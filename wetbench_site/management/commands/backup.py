@@ -6,10 +6,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.backups import keeping, making
-from ratings.backups.faults import BackupError
-from ratings.backups.making import Made
 from simulation.management.arguments import between
+from wetbench_site.maintenance.backup import keeping, making
+from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.maintenance.backup.making import Made
 
 
 class Command(BaseCommand):

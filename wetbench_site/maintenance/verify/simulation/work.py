@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from django.db.models import Q
 
 from simulation.models import Episode, Job, Twin
-from simulation.verifying.form import Check, Find, Wrong, rows, wrong
+from wetbench_site.maintenance.verify.form import Check, Find, Wrong, rows, wrong
 
 Played = type[Episode] | type[Twin] | type[Job]
 _HELD_FOR = ("waiting", "blocked", "failed")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from django.db import DatabaseError, connection, connections
 
-from ratings.backups import counting, opening
-from ratings.backups.counting import Held
-from ratings.backups.faults import BackupError
+from wetbench_site.maintenance.backup import counting, opening
+from wetbench_site.maintenance.backup.counting import Held
+from wetbench_site.maintenance.backup.faults import BackupError
 
 
 def place() -> Path:

@@ -6,7 +6,7 @@ from ratings import auditing
 from ratings.analyses import form
 from ratings.benchmarks import freezing
 from ratings.models import Analysis, Benchmark, BlindingAudit
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 
 @check("a stored analysis has the digest that its files and figures bear", Analysis)

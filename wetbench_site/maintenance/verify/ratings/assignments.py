@@ -7,7 +7,7 @@ from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet
 
 from ratings.models import Assignment, StudyEvent
 from ratings.models.answers import FIRST, SECOND
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _PLANNED = Q(rater__imported_as="")  # what was rated elsewhere was planned by nobody here
 _LIVE = Q(occasion=FIRST, released_at__isnull=True, slot__isnull=False)

@@ -10,7 +10,7 @@ from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
 from ratings.models import GuideVersion, Membership, MembershipChange, Rater, Rating, Study, StudyEvent
 from ratings.study_events import ContentError, MemberChanged, read_content
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _LEADS = {
     "created": "draft", "opened": "open", "paused": "paused", "resumed": "open", "closed": "closed",

@@ -11,15 +11,14 @@ from django.conf import settings
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from ratings.backups import counting, making, manifest, opening, postgres, settling, sqlite, standing
-from ratings.backups.counting import Held
-from ratings.backups.faults import BackupError
-from ratings.backups.making import Tell
-from ratings.backups.manifest import Manifest
-from ratings.verifying import every
-from simulation.verifying import form
-from simulation.verifying.form import Looked
 from wetbench_site.database import read_snapshot
+from wetbench_site.maintenance.backup import counting, making, manifest, opening, postgres, settling, sqlite, standing
+from wetbench_site.maintenance.backup.counting import Held
+from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.maintenance.backup.making import Tell
+from wetbench_site.maintenance.backup.manifest import Manifest
+from wetbench_site.maintenance.verify import every, form
+from wetbench_site.maintenance.verify.form import Looked
 
 
 class Restored(NamedTuple):

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from ratings.backups import keeping, manifest, postgres, sqlite
-from ratings.backups.counting import Held
-from ratings.backups.faults import BackupError
-from ratings.backups.manifest import Manifest
+from wetbench_site.maintenance.backup import keeping, manifest, postgres, sqlite
+from wetbench_site.maintenance.backup.counting import Held
+from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.maintenance.backup.manifest import Manifest
 
 Tell = Callable[[str], None]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from ratings.backups import manifest
+from wetbench_site.maintenance.backup import manifest
 
 ENDINGS = {"sqlite": "sqlite3", "postgresql": "dump"}
 _NAME = re.compile(r"wetbench-(\d{8}T\d{6}Z)(?:-\d+)?\.(?:sqlite3|dump)")

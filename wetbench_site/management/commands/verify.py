@@ -6,9 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from ratings.verifying import every
-from simulation.verifying import form
-from simulation.verifying.form import Looked
+from wetbench_site.maintenance.verify import every, form
+from wetbench_site.maintenance.verify.form import Looked
 
 
 class Command(BaseCommand):

@@ -7,7 +7,7 @@ from django.db.models import Count, F, Max, Min, Q
 from simulation import pricing, shelf, spending
 from simulation.models import CallText, Leased, ModelCall, Run
 from simulation.providers.base import Usage
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _KINDS = ("episode", "twin", "job")
 _TURN = (*(f"{kind}_id" for kind in _KINDS), "number", "role", "speaker", "turn")

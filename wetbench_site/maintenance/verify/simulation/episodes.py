@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
 from simulation.models import Episode, EvidenceReview
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 
 @check("the steps of an episode are numbered from 1 without a gap, up to its cursor", Episode)

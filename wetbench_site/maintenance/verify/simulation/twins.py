@@ -8,7 +8,7 @@ from simulation.lab.bench import step_from_json
 from simulation.lab.differences import differences
 from simulation.lab.outcomes import Outcome
 from simulation.models import Twin, TwinDecision
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _VETTED = {"accepted": "accepted", "relabelled": "accepted", "rejected": "rejected", "unread": "accepted", None: ""}
 

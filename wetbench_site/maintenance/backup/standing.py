@@ -7,10 +7,10 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
-from ratings.backups import postgres, sqlite
-from ratings.backups.faults import BackupError
 from ratings.models import Study
 from simulation.models import Run, Worker
+from wetbench_site.maintenance.backup import postgres, sqlite
+from wetbench_site.maintenance.backup.faults import BackupError
 
 
 def has_data() -> bool:

@@ -1,8 +1,8 @@
 """Every check there is, in the order in which they are made."""
 
-from ratings.verifying import answers, assignments, documents, items, studies
-from simulation.verifying import calls, databases, episodes, files, steps, twins, work
-from simulation.verifying.form import Check
+from wetbench_site.maintenance.verify.form import Check
+from wetbench_site.maintenance.verify.ratings import answers, assignments, documents, items, studies
+from wetbench_site.maintenance.verify.simulation import calls, databases, episodes, files, steps, twins, work
 
 CHECKS: tuple[Check, ...] = (
     *databases.CHECKS, *answers.CHECKS, *assignments.CHECKS, *items.CHECKS, *studies.CHECKS, *documents.CHECKS,

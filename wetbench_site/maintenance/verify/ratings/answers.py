@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import F, Q
 
 from ratings.models import Draft, FirstLook, Rating, RatingEvent
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 SAID = ("verdict", "confidence", "cannot_judge", "marks", "note")
 APART = timedelta(minutes=1)  # by so much the clocks of two hosts may differ

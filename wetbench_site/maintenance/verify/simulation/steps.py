@@ -8,7 +8,7 @@ from simulation import laboratory
 from simulation.lab.bench import Step, step_from_json
 from simulation.lab.materials import Inventory, fresh_barcode
 from simulation.models import Transition
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _SHOWN = (
     "episode_id", "code", "number", "action_name", "accepted", "rejected_by", "content_sha256", "step",

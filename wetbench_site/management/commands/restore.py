@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.backups import restoring
-from ratings.backups.faults import BackupError
-from ratings.backups.restoring import Restored
-from ratings.management.commands.verify import lines
+from wetbench_site.maintenance.backup import restoring
+from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.maintenance.backup.restoring import Restored
+from wetbench_site.management.commands.verify import lines
 from wetbench_site.observability.audit_log import security_event
 
 

@@ -10,11 +10,11 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from ratings.backups.counting import Held
 from ratings.models import ApiToken, Invitation, Rater, SignInLink
 from simulation.leases import LEASED
 from simulation.models import Worker
 from wetbench_site import migration_state
+from wetbench_site.maintenance.backup.counting import Held
 
 
 def unknown(held: Held) -> list[str]:

@@ -8,7 +8,7 @@ from django.db import DEFAULT_DB_ALIAS, connections, models
 from django.db.migrations.recorder import MigrationRecorder
 
 from ratings.models import FirstLook, Rating, RatingEvent
-from simulation.verifying.form import rows
+from wetbench_site.maintenance.verify.form import rows
 
 # Columns that are there in every version, so that a backup of an earlier one can be compared before it is migrated.
 _SAID = ("assignment_id", "verdict", "confidence", "cannot_judge", "marks", "note", "submission_id")

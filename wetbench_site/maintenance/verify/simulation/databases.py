@@ -9,8 +9,8 @@ from django.db import connection, models
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Exists, Model, OuterRef
 
-from simulation.verifying.form import Wrong, check, rows, wrong
 from wetbench_site import migration_state
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _Migration = MigrationRecorder.Migration
 # name -> what the server has no good word for; each is a guard that is written down and not kept.

@@ -11,10 +11,10 @@ from typing import Any
 
 from django.db import DatabaseError, connection, connections, transaction
 
-from ratings.backups import counting, opening
-from ratings.backups.counting import Held
-from ratings.backups.faults import BackupError
 from wetbench_site.database import read_snapshot
+from wetbench_site.maintenance.backup import counting, opening
+from wetbench_site.maintenance.backup.counting import Held
+from wetbench_site.maintenance.backup.faults import BackupError
 
 _VARIABLES = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD"}
 _OPTIONS = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "passfile": "PGPASSFILE", "service": "PGSERVICE"}

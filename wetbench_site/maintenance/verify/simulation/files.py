@@ -11,7 +11,7 @@ from django.db.models import Q
 from simulation import job_files, setups
 from simulation.llm import prompt_sets
 from simulation.models import CallText, CatalogueEntry, Experiment, JobChunk, JobFile, PromptSet, Run
-from simulation.verifying.form import Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _AT_ONCE = 8  # pieces of 256 KiB
 

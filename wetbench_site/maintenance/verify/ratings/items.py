@@ -7,7 +7,7 @@ from django.db.models import Count, F, Q
 
 from ratings.blinding import pair_digest, payload_digest
 from ratings.models import ImportedItem, Item, ItemSource, MachineRating, Quarantine
-from simulation.verifying.form import Check, Find, Wrong, check, rows, wrong
+from wetbench_site.maintenance.verify.form import Check, Find, Wrong, check, rows, wrong
 
 Frozen = type[Item] | type[ImportedItem] | type[Quarantine]
 

@@ -13,7 +13,7 @@ import gymnasium
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
-from simulation.lab.env import Players, WetLabEnv
+from simulation.lab.environment.env import Players, WetLabEnv
 from simulation.lab.errors import CatalogueError
 from simulation.lab.experiments import ExperimentSpec
 from simulation.offline.checklist import ChecklistClassifier

@@ -13,7 +13,7 @@ import gymnasium
 from simulation.lab import telling
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step
-from simulation.lab.env import Players, WetLabEnv
+from simulation.lab.environment.env import Players, WetLabEnv
 from simulation.lab.errors import LabError
 from simulation.lab.materials import place_all
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict

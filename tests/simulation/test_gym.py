@@ -10,7 +10,7 @@ from gymnasium.utils.env_checker import check_env
 
 from simulation import gym
 from simulation.lab.actions import Action
-from simulation.lab.spaces import Choice, UnicodeText
+from simulation.lab.environment.spaces import Choice, UnicodeText
 from simulation.offline.agent import ProtocolAgent
 
 REPOSITORY = Path(__file__).parents[2]

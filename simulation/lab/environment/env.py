@@ -8,12 +8,12 @@ import gymnasium
 from simulation.lab import telling, wire
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import Bench, Ending, Step
+from simulation.lab.environment.spaces import Choice, UnicodeText
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.manifest import MANIFEST
 from simulation.lab.materials import place_all
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import EvidenceClassifier, TransitionModel
-from simulation.lab.spaces import Choice, UnicodeText
 
 _UNREADABLE = "(unreadable)"
 _SEEDS = 2**31

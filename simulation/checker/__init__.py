@@ -2,6 +2,6 @@
 
 from simulation.checker.checks import check
 from simulation.checker.findings import CODES, Finding, Report
-from simulation.checker.transition import TransitionError
+from simulation.checker.reading.transition import TransitionError
 
 __all__ = ["CODES", "Finding", "Report", "TransitionError", "check"]

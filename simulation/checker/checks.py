@@ -3,31 +3,20 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from simulation.checker import (
+from simulation.checker.amounts import (
     balance,
     calibration,
     concentrations,
-    containers,
     counted,
     dilutions,
-    fields,
     inheritance,
     masses,
-    materials,
-    observables,
-    outputs,
-    ranges,
-    readings,
-    sentences,
-    settings,
-    slips,
-    states,
-    surroundings,
-    times,
-    transition,
     wells,
 )
 from simulation.checker.findings import Finding, Ran, Report, Said, report, undecided
+from simulation.checker.materials import containers, materials, outputs, ranges, states, surroundings, times
+from simulation.checker.reading import transition
+from simulation.checker.records import fields, observables, readings, sentences, settings, slips
 from simulation.lab.actions import Catalogue
 
 CHECKS: tuple[tuple[str, Callable[[transition.Transition], Said]], ...] = (

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from simulation.checker.checks import check
 from simulation.checker.findings import Report
-from simulation.checker.transition import TransitionError
+from simulation.checker.reading.transition import TransitionError
 from simulation.lab.actions import Catalogue
 
 LONGEST = 4_000_000  # bytes of one line

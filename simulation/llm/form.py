@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from simulation.checker import TransitionError, fields, transition
+from simulation.checker import TransitionError
 from simulation.checker.findings import Finding, Ran
+from simulation.checker.reading import transition
+from simulation.checker.records import fields
 from simulation.lab.actions import Action
 from simulation.lab.materials import UNLIMITED, Material
 from simulation.lab.outcomes import Outcome

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from simulation.checker import matching, parameters, reading, units
+from simulation.checker.reading import matching, parameters, reading, units
 
 
 def seen(properties, name="Coffee", **fields):

@@ -1,0 +1,167 @@
+"""One transition as the checks see it. Ids, truth labels and reasoning are not even read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+from simulation.checker.reading import families, matching, parameters, reading
+from simulation.checker.reading.parameters import Parameters
+from simulation.checker.reading.reading import View
+from simulation.lab.actions import ActionType, Catalogue
+
+_MOST = 400
+
+
+class TransitionError(ValueError):
+    """What was handed over is no transition; the message says which part."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One observation: what it says in words, and the value read off."""
+
+    place: str
+    raw: Mapping[str, Any]
+    description: str
+    value: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.description}: {self.value}" if self.value else self.description
+
+
+@dataclass(frozen=True)
+class Transition:
+    """Before, action and outcome, with every output linked to the input it continues where that is clear."""
+
+    action: str
+    family: str
+    inputs: tuple[View, ...]
+    outputs: tuple[View, ...]
+    seen: tuple[Seen, ...]
+    parameters: Parameters
+    materials: tuple[str, ...]
+    outcome: Mapping[str, Any]
+    links: Mapping[int, int]
+    kind: ActionType | None = None
+    memo: dict[str, Any] = field(default_factory=dict)  # what several checks need and is costly to find
+
+    @property
+    def success(self) -> bool:
+        return self.outcome.get("success") is not False
+
+    @property
+    def limited(self) -> list[View]:
+        return [view for view in self.inputs if not view.unlimited]
+
+    @property
+    def kept(self) -> list[View]:
+        """Outputs that are there for further use."""
+        return [view for view in self.outputs if not view.gone]
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        """Where each view stands, by identity: two materials may be alike in everything."""
+        return {id(view): place for views in (self.inputs, self.outputs) for place, view in enumerate(views)}
+
+    @cached_property
+    def _onward(self) -> dict[int, int]:
+        return {source: output for output, source in self.links.items()}
+
+    def before(self, output: View) -> View | None:
+        """The input this output continues."""
+        source = self.links.get(self._places[id(output)])
+        return None if source is None else self.inputs[source]
+
+    def after(self, source: View) -> View | None:
+        output = self._onward.get(self._places[id(source)])
+        return None if output is None else self.outputs[output]
+
+    def pairs(self) -> list[tuple[View, View]]:
+        """(before, after) of every material that goes on."""
+        return [(self.inputs[j], self.outputs[i]) for i, j in sorted(self.links.items())]
+
+    @cached_property
+    def told(self) -> frozenset[str]:
+        """Every text that stood on a material before: names and values, as they were written."""
+        return frozenset(
+            {leaf.text for view in self.inputs for leaf in view.leaves} | {view.name for view in self.inputs}
+        )
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Every word that stands anywhere in what went in."""
+        found = set(self.parameters.mentions())
+        for view in self.inputs:
+            found |= view.mentions
+        return frozenset(found)
+
+    def held_before(self) -> list[Decimal | None]:
+        return [view.held for view in self.limited]
+
+
+def read(data: Any, catalogue: Catalogue | None = None) -> Transition:
+    """The transition in a line's JSON object; TransitionError if it is none."""
+    if not isinstance(data, Mapping):
+        raise TransitionError("the line is not one JSON object")
+    action, outcome = _object(data, "action"), _object(data, "outcome")
+    name = action.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise TransitionError("action.name must be text and not empty")
+    name = families.canonical(name[:100])
+    inputs = _views(data.get("input_materials"), "input_materials")
+    outputs = _views(outcome.get("new_materials") or [], "new_materials")
+    family = families.family(name)
+    return Transition(
+        action=name,
+        family=family,
+        inputs=inputs,
+        outputs=outputs,
+        seen=_observations(outcome.get("new_observations") or []),
+        parameters=parameters.read(action.get("parameters"), inputs),
+        materials=_materials(action.get("materials")),
+        outcome=outcome,
+        links=matching.link(inputs, outputs, family),
+        kind=catalogue.find(name) if catalogue else None,
+    )
+
+
+def _object(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    found = data.get(key)
+    if not isinstance(found, Mapping):
+        raise TransitionError(f"{key} must be an object")
+    return found
+
+
+def _views(data: Any, place: str) -> tuple[View, ...]:
+    if not isinstance(data, list):
+        raise TransitionError(f"{place} must be a list")
+    if len(data) > _MOST or not all(isinstance(entry, Mapping) for entry in data):
+        raise TransitionError(f"{place} must hold at most {_MOST} objects and nothing else")
+    return tuple(reading.view(entry, f"{place}[{index}]") for index, entry in enumerate(data))
+
+
+def _observations(data: Any) -> tuple[Seen, ...]:
+    if not isinstance(data, list) or len(data) > _MOST or not all(isinstance(entry, Mapping) for entry in data):
+        raise TransitionError(f"new_observations must be a list of at most {_MOST} objects")
+    return tuple(
+        Seen(f"new_observations[{index}]", entry, _plain(entry.get("description")), _plain(entry.get("value")))
+        for index, entry in enumerate(data)
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    if isinstance(value, int) and abs(value) > 10**15:
+        return ""
+    return str(value)[:2000]
+
+
+def _materials(data: Any) -> tuple[str, ...]:
+    if not isinstance(data, list):
+        return ()
+    codes = [entry.get("barcode") if isinstance(entry, Mapping) else entry for entry in data[:_MOST]]
+    return tuple(code[:100] for code in codes if isinstance(code, str))

@@ -20,8 +20,8 @@ from simulation import pricing
 from simulation.lab import catalogue, experiments
 from simulation.lab.bench import Bench
 from simulation.lab.materials import place_all
-from simulation.llm import prompt_sets
 from simulation.llm.agent import LLMAgent
+from simulation.llm.prompts import prompt_sets
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.pricing import Price
 from simulation.providers import connections

@@ -13,7 +13,7 @@ from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Situation
 from simulation.llm.agent import LLMAgent
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
 from simulation.llm.perturber import LLMPerturber
-from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.rater import Kind, LLMRater
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.offline import truths

@@ -10,7 +10,7 @@ from simulation.lab.actions import Action
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Perturber
 from simulation.leases import Lease
-from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.rater import Kind, LLMRater
 from simulation.models import Episode, Job, Run, Twin
 from simulation.setups import PERSON, Setup

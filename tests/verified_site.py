@@ -30,7 +30,7 @@ from ratings.models import (
     Study,
 )  # fmt: skip
 from simulation import fixtures, queueing, setups, shelf, spending, vetting
-from simulation.llm import prompt_sets
+from simulation.llm.prompts import prompt_sets
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run, Transition, Twin
 
 SLUG = "caffeine-hplc-analysis"

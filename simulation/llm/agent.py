@@ -10,10 +10,10 @@ from simulation.lab.actions import Action, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
-from simulation.llm import histories
-from simulation.llm.cleaning import answer
 from simulation.llm.errors import Refusal, TooLong
-from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.prompts import histories
+from simulation.llm.prompts.prompt_sets import PromptTexts
+from simulation.llm.replies.cleaning import answer
 from simulation.providers.base import Message, Prompt, Speaker, Stop
 
 FORMS = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from simulation.lab.outcomes import Verdict
 from simulation.lab.roles import TranscriptStep
 from simulation.llm.errors import MalformedCompletion, TooLong
-from simulation.llm.framing import framed, framed_lines, line
-from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.records import parts, record
-from simulation.llm.tags import read_verdict
+from simulation.llm.prompts.framing import framed, framed_lines, line
+from simulation.llm.prompts.prompt_sets import PromptTexts
+from simulation.llm.prompts.records import parts, record
+from simulation.llm.replies.tags import read_verdict
 from simulation.llm.turns import ask
 from simulation.providers.base import Message, Prompt, Speaker
 

@@ -8,11 +8,11 @@ from simulation.lab.actions import Action
 from simulation.lab.differences import Difference, differences
 from simulation.lab.outcomes import Outcome, Perturbation, PerturbedOutcome
 from simulation.lab.roles import Situation
-from simulation.llm import giveaways
 from simulation.llm.errors import Unusable
-from simulation.llm.parsing import Reading
-from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.questions import Question, question
+from simulation.llm.prompts.prompt_sets import PromptTexts
+from simulation.llm.prompts.questions import Question, question
+from simulation.llm.replies import giveaways
+from simulation.llm.replies.parsing import Reading
 from simulation.llm.transition_model import annotated, plain_prompt, read
 from simulation.providers.base import Message, Prompt, Speaker
 

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from simulation.llm.cleaning import plain, quoted
 from simulation.llm.errors import MalformedCompletion, TooLong
-from simulation.llm.framing import framed, framed_lines, line
-from simulation.llm.objects import last_object
-from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.prompts.framing import framed, framed_lines, line
+from simulation.llm.prompts.prompt_sets import PromptTexts
+from simulation.llm.replies.cleaning import plain, quoted
+from simulation.llm.replies.objects import last_object
 from simulation.llm.turns import ask
 from simulation.providers.base import Message, Prompt, Speaker
 

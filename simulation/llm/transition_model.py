@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Outcome
 from simulation.lab.roles import Situation
-from simulation.llm import form
 from simulation.llm.errors import MalformedCompletion, Recognisable
-from simulation.llm.parsing import Reading, read_outcome
-from simulation.llm.prompt_sets import PromptTexts
-from simulation.llm.questions import Question, question
+from simulation.llm.prompts.prompt_sets import PromptTexts
+from simulation.llm.prompts.questions import Question, question
+from simulation.llm.replies import form
+from simulation.llm.replies.parsing import Reading, read_outcome
 from simulation.llm.turns import ask
 from simulation.providers.base import Message, Prompt, Speaker
 

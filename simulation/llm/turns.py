@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from simulation.llm.cleaning import LONGEST, answer
 from simulation.llm.errors import MalformedCompletion, Refusal, TooLong
+from simulation.llm.replies.cleaning import LONGEST, answer
 from simulation.providers.base import Completion, Prompt, Speaker, Stop
 
 TURNS = 3

@@ -6,7 +6,7 @@ from ratings import quarantine
 from simulation.lab import giving_away
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Observation, Outcome
-from simulation.llm import giveaways
+from simulation.llm.replies import giveaways
 
 WORDS = [
     "SECRET: so it is", "se\u200bcret", "a perturbation", "is_perturbed", "ｐｅｒｔｕｒｂｅｄ", "deliberate", "unintentional",

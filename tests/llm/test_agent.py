@@ -11,9 +11,9 @@ from simulation.lab.bench import Bench
 from simulation.lab.errors import LabError
 from simulation.lab.materials import UNLIMITED, Draft, Inventory, place_all
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
-from simulation.llm import histories, prompt_sets
 from simulation.llm.agent import LLMAgent
 from simulation.llm.errors import Refusal, TooLong
+from simulation.llm.prompts import histories, prompt_sets
 from simulation.providers.base import Completion, Stop
 
 TEXTS = prompt_sets.built_in()

@@ -10,11 +10,11 @@ from effort import takes_under
 
 from simulation.lab.materials import Material
 from simulation.lab.roles import TranscriptStep
-from simulation.llm import parsing
 from simulation.llm.errors import MalformedCompletion, NoUsableAnswer
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
-from simulation.llm.lineage import Inputs
-from simulation.llm.prompt_sets import built_in
+from simulation.llm.prompts.prompt_sets import built_in
+from simulation.llm.replies import parsing
+from simulation.llm.replies.lineage import Inputs
 from simulation.providers.base import Completion, Stop
 
 WELLS = 96

@@ -12,8 +12,8 @@ from simulation.lab.outcomes import Outcome
 from simulation.lab.roles import TranscriptStep
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
-from simulation.llm.prompt_sets import built_in
-from simulation.llm.records import parts, record
+from simulation.llm.prompts.prompt_sets import built_in
+from simulation.llm.prompts.records import parts, record
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.providers.base import Completion, Stop
 from simulation.providers.scripted import ScriptedProvider, completion

@@ -10,9 +10,9 @@ from talking import bench, codes, draft, handed, reply, seen, written
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.llm.errors import MalformedCompletion
-from simulation.llm.lineage import Inputs
-from simulation.llm.objects import last_object
-from simulation.llm.parsing import answer, clean_text, read_outcome, read_verdict, split_secret
+from simulation.llm.replies.lineage import Inputs
+from simulation.llm.replies.objects import last_object
+from simulation.llm.replies.parsing import answer, clean_text, read_outcome, read_verdict, split_secret
 
 ON = bench()
 MATERIALS: tuple[Material, ...] = ON.inventory.materials  # S1 cells, S2 puromycin, S3 medium (unlimited)

@@ -8,8 +8,8 @@ from talking import bench, draft, handed, mix, seen, written
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
 from simulation.llm.errors import NoUsableAnswer, Refusal, Unusable
 from simulation.llm.perturber import LLMPerturber
-from simulation.llm.prompt_sets import built_in
-from simulation.llm.questions import question
+from simulation.llm.prompts.prompt_sets import built_in
+from simulation.llm.prompts.questions import question
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.providers.base import Completion, Prompt, Stop
 from simulation.providers.scripted import ScriptedProvider

@@ -11,9 +11,9 @@ from simulation.lab import catalogue, wire
 from simulation.lab.materials import AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 from simulation.lab.outcomes import MEASUREMENT_TYPES
 from simulation.lab.parameters import PARAMETER_TYPES
-from simulation.llm import prompt_sets
-from simulation.llm.prompt_files import LONGEST, PLACEHOLDERS
-from simulation.llm.prompt_sets import PromptSetError, PromptTexts, SetName, built_in, content_hash, read_folder
+from simulation.llm.prompts import prompt_sets
+from simulation.llm.prompts.prompt_files import LONGEST, PLACEHOLDERS
+from simulation.llm.prompts.prompt_sets import PromptSetError, PromptTexts, SetName, built_in, content_hash, read_folder
 
 ACTIONS = Path(__file__).parents[2] / "fixtures" / "actions"
 OUTCOME_PROMPTS = ("transition.system.txt", "obvious.system.txt")

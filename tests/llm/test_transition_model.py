@@ -12,7 +12,7 @@ from simulation.lab.bench import Bench
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Inventory
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
-from simulation.llm.prompt_sets import built_in
+from simulation.llm.prompts.prompt_sets import built_in
 from simulation.llm.transition_model import LLMTransitionModel
 from simulation.providers.base import Completion, Prompt, Stop, Usage
 from simulation.providers.scripted import ScriptedProvider, completion

@@ -21,7 +21,7 @@ from simulation.lab import catalogue, experiments, telling, wire
 from simulation.lab.bench import Bench, Ending
 from simulation.lab.materials import place_all
 from simulation.lab.outcomes import RejectedBy
-from simulation.llm import prompt_sets
+from simulation.llm.prompts import prompt_sets
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.scripted_server import FAULTS, Server, running, spawned
 

@@ -28,7 +28,7 @@ from ratings.errors import SealedError, StudyError
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
 from simulation import control, jobs, prompting, spending
-from simulation.llm.framing import framed
+from simulation.llm.prompts.framing import framed
 from simulation.models import Job, ModelCall, Run
 from simulation.scripted_server import Server, running
 

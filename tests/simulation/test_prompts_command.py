@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from simulation import prompting
 from simulation.lab.errors import LabError
-from simulation.llm.prompt_sets import built_in
+from simulation.llm.prompts.prompt_sets import built_in
 from simulation.models import PromptSet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

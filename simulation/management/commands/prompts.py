@@ -11,9 +11,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation import prompting
 from simulation.lab.errors import LabError
-from simulation.llm import prompt_sets
-from simulation.llm.prompt_files import EVERY
-from simulation.llm.prompt_sets import PromptTexts
+from simulation.llm.prompts import prompt_sets
+from simulation.llm.prompts.prompt_files import EVERY
+from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.models import PromptSet
 
 _SET = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits of the hash"

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from simulation.llm.cleaning import plain, quoted
-from simulation.llm.remarks import Remarks, kind
-from simulation.llm.vocabulary import said_by_condition
+from simulation.llm.replies.cleaning import plain, quoted
+from simulation.llm.replies.remarks import Remarks, kind
+from simulation.llm.replies.vocabulary import said_by_condition
 
 # As many wells as a plate has, and their remainders: an action may name 96 materials.
 MOST_MATERIALS, MOST_OBSERVATIONS = 200, 200

@@ -5,7 +5,7 @@ from typing import Any
 
 from simulation.lab.roles import TranscriptStep
 from simulation.lab.telling import clock
-from simulation.llm.framing import framed_lines, line
+from simulation.llm.prompts.framing import framed_lines, line
 
 _STATE = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
 

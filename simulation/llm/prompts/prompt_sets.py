@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from simulation.lab.errors import LabError
-from simulation.llm import prompt_files
-from simulation.llm.prompt_files import EVERY, EXAMPLES, PLACEHOLDERS, RATING, Placeholders
+from simulation.llm.prompts import prompt_files
+from simulation.llm.prompts.prompt_files import EVERY, EXAMPLES, PLACEHOLDERS, RATING, Placeholders
 
 BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
 _FOLDERS = Path(__file__).parent / "prompts"

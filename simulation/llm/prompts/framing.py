@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from simulation.llm.cleaning import clean_text
+from simulation.llm.replies.cleaning import clean_text
 
 _TAG = re.compile("<(?=[A-Za-z/!?<])")  # what a prompt set's own tags, or ours, could begin with
 

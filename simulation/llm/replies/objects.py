@@ -5,8 +5,8 @@ import math
 import re
 from typing import Any, NoReturn
 
-from simulation.llm.cleaning import LONGEST, clean_text, quoted
 from simulation.llm.errors import MalformedCompletion
+from simulation.llm.replies.cleaning import LONGEST, clean_text, quoted
 
 DEEPEST, MOST_DIGITS = 32, 18
 _MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3

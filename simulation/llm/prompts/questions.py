@@ -9,8 +9,8 @@ from simulation.lab.bench import Step
 from simulation.lab.materials import Material
 from simulation.lab.roles import Situation
 from simulation.lab.telling import clock
-from simulation.llm.framing import framed, framed_lines, line
-from simulation.llm.lineage import Inputs, alias
+from simulation.llm.prompts.framing import framed, framed_lines, line
+from simulation.llm.replies.lineage import Inputs, alias
 
 _MOST_SEEN = 40_000  # characters of earlier observations; the oldest are left out first
 

@@ -7,8 +7,8 @@ from simulation.lab import giving_away
 from simulation.lab.actions import Action
 from simulation.lab.materials import Material
 from simulation.lab.outcomes import Outcome
-from simulation.llm import form
-from simulation.llm.cleaning import quoted
+from simulation.llm.replies import form
+from simulation.llm.replies.cleaning import quoted
 
 
 def problems(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from simulation.llm.cleaning import quoted
+from simulation.llm.replies.cleaning import quoted
 
 
 @dataclass

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.lab.materials import UNLIMITED, Draft, Material
-from simulation.llm import codes
-from simulation.llm.cleaning import plain, quoted
-from simulation.llm.fields import LONGEST_NAME, MOST_MATERIALS
-from simulation.llm.remarks import Remarks
+from simulation.llm.replies import codes
+from simulation.llm.replies.cleaning import plain, quoted
+from simulation.llm.replies.fields import LONGEST_NAME, MOST_MATERIALS
+from simulation.llm.replies.remarks import Remarks
 
 MOST_OF_A_NAME = 60  # characters of a name that stand for a code: whole ones would let a text grow with every step
 _ALIAS = re.compile(r"[Ss]([1-9]\d{0,2})")

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
-from simulation.llm.cleaning import plain, quoted
-from simulation.llm.remarks import Remarks, kind
+from simulation.llm.replies.cleaning import plain, quoted
+from simulation.llm.replies.remarks import Remarks, kind
 
 # What the paper's older prompt calls them, and what must stand in the properties where the name said it.
 _LEGACY_AVAILABILITY = {"consumable": AVAILABLE, "consumed": NOT_AVAILABLE}

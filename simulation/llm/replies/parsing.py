@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from simulation.lab.materials import Draft, Material
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
-from simulation.llm import codes, fields, vocabulary
-from simulation.llm.cleaning import answer, clean_text, quoted
 from simulation.llm.errors import MalformedCompletion
-from simulation.llm.lineage import Inputs, linked, tell_what_is_gone
-from simulation.llm.objects import last_object
-from simulation.llm.remarks import Remarks
-from simulation.llm.tags import read_verdict
+from simulation.llm.replies import codes, fields, vocabulary
+from simulation.llm.replies.cleaning import answer, clean_text, quoted
+from simulation.llm.replies.lineage import Inputs, linked, tell_what_is_gone
+from simulation.llm.replies.objects import last_object
+from simulation.llm.replies.remarks import Remarks
+from simulation.llm.replies.tags import read_verdict
 
 __all__ = ["Reading", "answer", "clean_text", "read_outcome", "read_verdict", "split_secret"]
 

@@ -3,8 +3,8 @@
 import re
 
 from simulation.lab.outcomes import Verdict
-from simulation.llm.cleaning import LONGEST, quoted
 from simulation.llm.errors import MalformedCompletion
+from simulation.llm.replies.cleaning import LONGEST, quoted
 
 RELEVANCE = ("directly supports goal", "partially supports goal", "does not support goal")
 STRENGTH = ("strong", "moderate", "weak")

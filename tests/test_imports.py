@@ -116,7 +116,7 @@ ALLOWED = {
     ),
     "ratings/machine_rows.py": ("ratings.lanes", "ratings.marking"),
     "ratings/machine_checker.py": ("ratings.lanes", "ratings.marking", "ratings.naming", "simulation.checker"),
-    "simulation/gym.py": ("simulation.lab", "simulation.offline"),
+    "simulation/offline/gym.py": ("simulation.lab", "simulation.offline"),
     "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
     "simulation": (
         "simulation",
@@ -131,7 +131,7 @@ ALLOWED = {
 }
 WITHOUT_DJANGO = (
     "wetbench_site/observability/log_context.py",
-    "simulation/lab", "simulation/checker", "simulation/offline", "simulation/gym.py", "simulation/rehearsal.py", "simulation/report.py",
+    "simulation/lab", "simulation/checker", "simulation/offline", "simulation/offline/gym.py", "simulation/rehearsal.py", "simulation/report.py",
     "simulation/providers", "simulation/scripted_server", "simulation/llm", "simulation/pricing.py", "simulation/setups.py", "simulation/casting.py",
     "simulation/report_tables.py", "simulation/datafiles.py", "ratings/stats", "ratings/planning", "ratings/figures",
     "ratings/comparing.py", "ratings/protocols.py", "ratings/protocol_problems.py", "ratings/protocol_words.py", "ratings/choices.py",

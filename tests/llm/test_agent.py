@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from simulation import gym
 from simulation.lab import wire
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
@@ -14,6 +13,7 @@ from simulation.lab.outcomes import Observation, Outcome, RejectedBy
 from simulation.llm.agent import LLMAgent
 from simulation.llm.errors import Refusal, TooLong
 from simulation.llm.prompts import histories, prompt_sets
+from simulation.offline import gym
 from simulation.providers.base import Completion, Stop
 
 TEXTS = prompt_sets.built_in()

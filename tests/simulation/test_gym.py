@@ -8,9 +8,9 @@ import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from simulation import gym
 from simulation.lab.actions import Action
 from simulation.lab.environment.spaces import Choice, UnicodeText
+from simulation.offline import gym
 from simulation.offline.agent import ProtocolAgent
 
 REPOSITORY = Path(__file__).parents[2]
@@ -198,7 +198,7 @@ def test_importing_it_registers_every_experiment_where_django_cannot_be_imported
             sys.executable,
             "-c",
             "import sys; sys.modules['django'] = None\n"
-            "import gymnasium, simulation.gym\n"
+            "import gymnasium, simulation.offline.gym\n"
             "print('\\n'.join(sorted(name for name in gymnasium.registry if name.startswith('WetBench/'))))",
         ],
         cwd=REPOSITORY,

@@ -9,12 +9,13 @@ import pytest
 from django.core.management import CommandError, call_command
 from small_lab import material
 
-from simulation import gym, report, report_tables
+from simulation import report, report_tables
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rubrics import RubricLine
 from simulation.lab.telling import clock
+from simulation.offline import gym
 from simulation.offline.truth_fields import ENTRIES, WHOLE
 from simulation.rehearsal import play, rehearse
 

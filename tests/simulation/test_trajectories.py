@@ -12,7 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from tests_support import play_out
 
-import simulation.gym
+import simulation.offline.gym
 from simulation import laboratory, queueing, trajectories, trajectory_files
 from simulation.lab.actions import Action
 from simulation.lab.bench import step_to_json
@@ -42,7 +42,7 @@ _line: list[str] = []
 
 @pytest.fixture
 def env() -> Iterator[Any]:
-    made = gymnasium.make(simulation.gym.environment_id("caffeine-hplc-analysis"))
+    made = gymnasium.make(simulation.offline.gym.environment_id("caffeine-hplc-analysis"))
     yield made
     made.close()
 
@@ -76,7 +76,7 @@ def test_random_attempts_with_their_rejections_replay_too(lab, tmp_path):
     lines = exported(run, tmp_path / "run.jsonl")
     rejected = [step for line in lines for step in line["steps"] if not step["outcome"]["success"]]
     assert {step["outcome"]["rejected_by"] for step in rejected} >= {"transition_model"}
-    env = gymnasium.make(simulation.gym.environment_id(zebrafish.slug))
+    env = gymnasium.make(simulation.offline.gym.environment_id(zebrafish.slug))
     for line in lines:
         trajectories.replay(env, line)
     env.close()
@@ -191,7 +191,7 @@ def test_a_run_of_twins_or_none_is_named(run, tmp_path):
 
 
 def test_trajectories_are_read_where_there_is_no_django():
-    script = "import sys; sys.modules['django'] = None; import simulation.trajectories, simulation.gym"
+    script = "import sys; sys.modules['django'] = None; import simulation.trajectories, simulation.offline.gym"
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
     )

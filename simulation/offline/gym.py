@@ -2,7 +2,7 @@
 
 Played by the offline cast, so it needs neither Django nor a database nor a key:
 
-    import gymnasium, simulation.gym
+    import gymnasium, simulation.offline.gym
     env = gymnasium.make("WetBench/zebrafish-genotyping-v0", render_mode="ansi")
 """
 
@@ -63,7 +63,7 @@ def register() -> None:
     """Tell Gymnasium of every experiment; safe to repeat."""
     for slug in slugs():
         if environment_id(slug) not in gymnasium.registry:
-            gymnasium.register(environment_id(slug), entry_point="simulation.gym:make", kwargs={"slug": slug})
+            gymnasium.register(environment_id(slug), entry_point="simulation.offline.gym:make", kwargs={"slug": slug})
 
 
 register()

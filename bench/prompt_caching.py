@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from bench import services
 from bench.services import ROOT
-from simulation import pricing
+from simulation.casts import pricing
+from simulation.casts.pricing import Price
 from simulation.lab import catalogue, experiments
 from simulation.lab.bench import Bench
 from simulation.lab.materials import place_all
 from simulation.llm.agent import LLMAgent
 from simulation.llm.prompts import prompt_sets
 from simulation.llm.transition_model import LLMTransitionModel
-from simulation.pricing import Price
 from simulation.providers import connections
 from simulation.providers.base import Completion, Connection, Message, Params, Prompt, Usage, WireOptions
 

@@ -12,7 +12,8 @@ from ratings import access, inviting, simulated, studies
 from ratings.analyses import playing, store
 from ratings.analyses.filters import Filters
 from ratings.models import Study
-from simulation import fixtures, queueing, workers
+from simulation import queueing, workers
+from simulation.casts import fixtures
 from simulation.models import Episode, Experiment, Run, Transition
 
 Say = Callable[[str], None]

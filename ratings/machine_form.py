@@ -11,8 +11,8 @@ from django.db.models.functions import Cast, Length
 from ratings import machine_work, machines, protocols
 from ratings.errors import StudyError
 from ratings.models import EVIDENCE, Item, MachineRater, Study
-from simulation import roster
-from simulation.estimating import Estimate
+from simulation.casts import roster
+from simulation.casts.estimating import Estimate
 from simulation.lab.errors import LabError
 from simulation.order_form import Budget, CastGroup
 from simulation.queueing import Limits

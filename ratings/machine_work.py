@@ -10,15 +10,16 @@ from ratings import machine_checker, machine_rows, machines
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.studies import log
 from ratings.study_events import MachineRated
-from simulation import casting, jobs, players, prompting, spending, units
-from simulation.casting import Prompter
-from simulation.estimating import Estimate
+from simulation import jobs, players, spending, units
+from simulation.casts import casting, prompting
+from simulation.casts.casting import Prompter
+from simulation.casts.estimating import Estimate
+from simulation.casts.setups import Player, Setup
 from simulation.interruptions import GaveUp, Held
 from simulation.jobs import Outcome, Work
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.rater import PLAUSIBILITY, SUFFICIENCY, Judgement, Kind, LLMRater, Shown
 from simulation.providers.base import Completion, Prompt, Speaker
-from simulation.setups import Player, Setup
 
 AT_ONCE = 50  # items a unit where nothing is asked of anybody
 IN_A_ROW = 3  # so many items about which the model was never heard end the job

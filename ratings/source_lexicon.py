@@ -10,7 +10,7 @@ from django.conf import settings
 
 from ratings import source_names
 from ratings.source_names import Lab, Lexicon, Name, Written
-from simulation import roster
+from simulation.casts import roster
 from simulation.models import LanguageModel
 from simulation.queueing import PERSON_CAST
 

@@ -8,7 +8,8 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from simulation import gates, jobs, queueing, roster, setups, spending
+from simulation import gates, jobs, queueing, spending
+from simulation.casts import roster, setups
 from simulation.models import Episode, Job, MissingReview, ProviderGate, Run, Twin
 from simulation.queueing import Limits
 

@@ -15,7 +15,9 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from simulation import gates, ledger, pace, pricing, setups, shelf, spending
+from simulation import gates, ledger, pace, shelf, spending
+from simulation.casts import pricing, setups
+from simulation.casts.setups import Player, Setup
 from simulation.interruptions import Fenced, GaveUp, Held, UnitSpent, Wait
 from simulation.leases import Lease
 from simulation.ledger import Opened, Said
@@ -32,7 +34,6 @@ from simulation.providers.base import (
     WireRequest,
 )
 from simulation.providers.connections import MissingKey
-from simulation.setups import Player, Setup
 from wetbench_site.database import release_connection
 
 _PASSING = {str(kind) for kind, follows in retrying.REACTIONS.items() if isinstance(follows, retrying.Again)}

@@ -10,7 +10,8 @@ from django.db import close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation import gates, leases, pricing, spending
+from simulation import gates, leases, spending
+from simulation.casts import pricing
 from simulation.interruptions import Held
 from simulation.leases import Lease
 from simulation.models import ModelCall, Run

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from django import forms
 
-from simulation import parameter_fields, queueing, roster
+from simulation import parameter_fields, queueing
+from simulation.casts import roster
 from simulation.lab.actions import Action, ActionType
 from simulation.lab.errors import LabError
 from simulation.lab.materials import Material

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-from simulation import casting, laboratory, prompting
-from simulation.casting import Cast, Prompter
+from simulation import laboratory
+from simulation.casts import casting, prompting
+from simulation.casts.casting import Cast, Prompter
+from simulation.casts.setups import PERSON, Setup
 from simulation.journal import Dial, Journal, dial
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Perturbation
@@ -13,7 +15,6 @@ from simulation.leases import Lease
 from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.rater import Kind, LLMRater
 from simulation.models import Episode, Job, Run, Twin
-from simulation.setups import PERSON, Setup
 
 
 @dataclass(frozen=True)

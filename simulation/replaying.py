@@ -9,14 +9,15 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import control, gates, leases, queueing, runner, setups
+from simulation import control, gates, leases, queueing, runner
+from simulation.casts import setups
+from simulation.casts.setups import Player, Setup
 from simulation.journal import Line
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
 from simulation.providers import recording
 from simulation.providers.base import PROVIDERS, Reply
 from simulation.providers.recording import RecordedCall, Recording, ReplayConnection
-from simulation.setups import Player, Setup
 
 _KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # no key leaves: nothing is sent
 

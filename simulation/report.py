@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from simulation import datafiles
+from simulation.casts import datafiles
 from simulation.checker.suite import SuiteResult, measure
 from simulation.lab import telling
 from simulation.lab.actions import ActionType, Catalogue

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from simulation import checking, laboratory, players, units
-from simulation.casting import Judge
+from simulation.casts.casting import Judge
 from simulation.interruptions import Held
 from simulation.journal import Dial, dial
 from simulation.lab import wire

@@ -13,10 +13,10 @@ from django.db.models.expressions import Case, When
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
-from simulation import estimating, pricing
-from simulation.estimating import Estimate
+from simulation.casts import estimating, pricing
+from simulation.casts.estimating import Estimate
+from simulation.casts.pricing import Price
 from simulation.models import Experiment, Leased, ModelCall, ModelPrice, Run
-from simulation.pricing import Price
 
 CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 RATE_WINDOW = timedelta(minutes=5)

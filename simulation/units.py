@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 
 from simulation import interruptions, leases
-from simulation.casting import UnknownCastError
+from simulation.casts.casting import UnknownCastError
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.leases import Lease
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong

@@ -17,7 +17,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from ratings import access, inviting
 from ratings.benchmarks import FORM, document, freezing, reading, store
 from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
-from simulation import fixtures
+from simulation.casts import fixtures
 
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from django.conf import settings
 
 from ratings.models import ItemSource, Study
-from simulation import casting
+from simulation.casts import casting
 
 # Words of the unblinded side that no rater's page has any use for.
 WORDS = (

@@ -12,7 +12,8 @@ from ratings.benchmarks.store import count_missing
 from ratings.declared_models import find_agent_models
 from ratings.models import Benchmark
 from ratings.stats.pass_at_k import Attempts
-from simulation import causes, pricing
+from simulation import causes
+from simulation.casts import pricing
 from simulation.models import EvidenceReview, ModelCall
 
 SUCCESS, UNPROVEN = "success", "evidence"

@@ -49,7 +49,7 @@ class ModelPrice(models.Model):
 
 
 class CastDefinition(models.Model):
-    """A cast with language models in it, as data; `simulation.cast_files` reads it."""
+    """A cast with language models in it, as data; `simulation.casts.cast_files` reads it."""
 
     name = models.CharField(unique=True, max_length=80)
     description = models.TextField()

@@ -11,8 +11,8 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from simulation import roster
 from simulation.access import StaffRequest, staff_only
+from simulation.casts import roster
 from simulation.models import LanguageModel, ModelPrice
 from simulation.providers.base import PROVIDERS, ProviderInfo
 

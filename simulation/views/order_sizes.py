@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from simulation import roster, spending
-from simulation.estimating import Estimate
+from simulation import spending
+from simulation.casts import roster
+from simulation.casts.estimating import Estimate
 from simulation.forms import ERRORS, EpisodesForm, TwinsForm
 from simulation.lab.errors import LabError
 from simulation.models import Experiment

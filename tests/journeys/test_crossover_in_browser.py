@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from ratings import answering, serving, studies
 from ratings.models import Study
-from simulation import casting
+from simulation.casts import casting
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 OTHER = next(cast for cast in casting.CASTS if cast != "offline")

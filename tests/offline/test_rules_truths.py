@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from small_lab import SmallLab, material
 
-from simulation.casting import check_truth
+from simulation.casts.casting import check_truth
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.offline.truths import check

@@ -8,8 +8,8 @@ from math import ceil
 
 import pytest
 
-from simulation import pricing
-from simulation.pricing import Price, WorstCase
+from simulation.casts import pricing
+from simulation.casts.pricing import Price, WorstCase
 from simulation.providers.base import Message, Prompt, Usage
 
 SONNET = Price(Decimal(3), Decimal("0.30"), Decimal("3.75"), Decimal(6), Decimal(15))

@@ -42,7 +42,7 @@ from ratings.errors import StudyError
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.planning import Candidate, PlanError
 from ratings.protocols import ProtocolError
-from simulation import casting
+from simulation.casts import casting
 from simulation.models import Transition
 from wetbench_site.maintenance.verify.ratings import assignments as verifying
 

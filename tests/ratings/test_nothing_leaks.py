@@ -17,7 +17,8 @@ from tests_support import play_out
 
 from ratings import inviting, studies
 from ratings.models import ItemSource, Rater, Study
-from simulation import fixtures, queueing
+from simulation import queueing
+from simulation.casts import fixtures
 from simulation.models import Experiment, Transition, Twin
 
 pytestmark = pytest.mark.django_db

@@ -15,10 +15,11 @@ from ratings.paper import cells, making
 from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import PaperValuesError
 from ratings.protocols import ProtocolError
-from simulation import control, fixtures, queueing, roster, spending, workers
+from simulation import control, queueing, spending, workers
+from simulation.casts import fixtures, roster
+from simulation.casts.setups import SCRIPTED_ALONE
 from simulation.models import ModelCall, PaperPlan, Run, Twin
 from simulation.scripted_server import Server
-from simulation.setups import SCRIPTED_ALONE
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")

@@ -5,7 +5,7 @@ from django.conf import settings as django_settings
 from django.db import connection
 from django.db.models import Model
 
-from simulation import fixtures
+from simulation.casts import fixtures
 from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
 
 LABORATORY: tuple[type[Model], ...] = (CatalogueEntry, Experiment, LanguageModel, ModelPrice, CastDefinition)

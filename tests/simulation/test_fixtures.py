@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
-from simulation import fixtures
+from simulation.casts import fixtures
 from simulation.models import CatalogueEntry, Experiment
 
 pytestmark = pytest.mark.django_db

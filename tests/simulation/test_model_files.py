@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from simulation import cast_files, model_files
-from simulation.model_files import ModelFileError, ModelFiles
+from simulation.casts import cast_files, model_files
+from simulation.casts.model_files import ModelFileError, ModelFiles
 from simulation.models import REASONS
 from simulation.providers.base import PROVIDERS, WireOptions
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulation import prompting
+from simulation.casts import prompting
 from simulation.lab.errors import LabError
 from simulation.llm.prompts.prompt_sets import built_in
 from simulation.models import PromptSet

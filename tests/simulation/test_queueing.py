@@ -7,7 +7,7 @@ import pytest
 from tests_support import play_out, race
 
 from simulation import control, queueing
-from simulation.casting import UnknownCastError
+from simulation.casts.casting import UnknownCastError
 from simulation.models import Episode, Experiment, Transition, Twin
 
 pytestmark = pytest.mark.both_databases

@@ -11,9 +11,9 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
-from simulation import casting, fixtures, roster
+from simulation.casts import casting, fixtures, roster
+from simulation.casts.setups import Setup
 from simulation.models import CastDefinition, LanguageModel, ModelPrice
-from simulation.setups import Setup
 
 pytestmark = pytest.mark.django_db
 

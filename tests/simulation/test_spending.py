@@ -9,9 +9,10 @@ import pytest
 from django.utils import timezone
 from ledger import call, model, price
 
-from simulation import pricing, spending
+from simulation import spending
+from simulation.casts import pricing
+from simulation.casts.pricing import Price
 from simulation.models import Episode, Run
-from simulation.pricing import Price
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
 USED = {"input_uncached": 1000, "cache_read": 2000, "cache_write_5m": 400, "cache_write_1h": 100, "output": 50}

@@ -120,7 +120,7 @@ def test_a_key_of_a_provider_in_a_file_is_found_by_those_who_call_models_and_not
     given = {f"{name}_API_KEY_FILE": str(file) for name in environment.PROVIDERS}
     asked = (
         "import os, django; django.setup()\n"
-        "from simulation import roster; from simulation.providers import connections\n"
+        "from simulation.casts import roster; from simulation.providers import connections\n"
         "print({roster.key_is_set(name) and connections.key_of(name, os.environ) for name in connections.PROVIDERS})\n"
         "print([name for name, value in os.environ.items() if 'sk-from' in value])"
     )

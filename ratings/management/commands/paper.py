@@ -19,7 +19,7 @@ from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
 from ratings.paper_values import PaperValuesError, load_paper_values
 from ratings.planning import PlanError
 from ratings.protocols import ProtocolError
-from simulation import fixtures
+from simulation.casts import fixtures
 from simulation.lab.errors import LabError
 from simulation.management import supervising
 from simulation.management.arguments import between

@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import fixtures
+from simulation.casts import fixtures
 from simulation.lab.errors import LabError
 
 

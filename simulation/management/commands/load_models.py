@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import fixtures
+from simulation.casts import fixtures
 from simulation.lab.errors import LabError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import prompting
+from simulation.casts import prompting
 from simulation.lab.errors import LabError
 from simulation.llm.prompts import prompt_sets
 from simulation.llm.prompts.prompt_files import EVERY

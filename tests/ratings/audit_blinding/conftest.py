@@ -14,7 +14,8 @@ from tests_support import play_out
 from ratings.models import (
     Study,
 )
-from simulation import fixtures, queueing
+from simulation import queueing
+from simulation.casts import fixtures
 from simulation.models import Experiment, Transition, Twin
 
 

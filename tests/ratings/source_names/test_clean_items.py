@@ -5,7 +5,8 @@ from django.conf import settings
 from tests_support import play_out
 
 from ratings import pool, quarantine, studies
-from simulation import fixtures, queueing
+from simulation import queueing
+from simulation.casts import fixtures
 from simulation.models import Experiment, Transition
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from django.db.models import Count, F, Max, Min, Q
 
-from simulation import pricing, shelf, spending
+from simulation import shelf, spending
+from simulation.casts import pricing
 from simulation.models import CallText, Leased, ModelCall, Run
 from simulation.providers.base import Usage
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong

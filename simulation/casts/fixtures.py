@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from django.db import transaction
 from django.db.models import Model
 
-from simulation import datafiles, model_files
-from simulation.model_entries import TOKEN_CLASSES
-from simulation.model_files import ModelFiles
+from simulation.casts import datafiles, model_files
+from simulation.casts.model_entries import TOKEN_CLASSES
+from simulation.casts.model_files import ModelFiles
 from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
 
 

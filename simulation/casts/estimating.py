@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from simulation import pricing
-from simulation.pricing import Price
-from simulation.setups import Player, Setup
+from simulation.casts import pricing
+from simulation.casts.pricing import Price
+from simulation.casts.setups import Player, Setup
 
 TURNS: Final = 3  # a cut-off answer is asked for again, a malformed outcome repaired, twice
 VERDICT_TURNS: Final = 2  # one repair

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulation import casting
+from simulation.casts import casting
 from simulation.lab import catalogue, experiments, positions
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import CatalogueError

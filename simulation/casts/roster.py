@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from simulation import casting, setups
-from simulation.cast_files import ROLES, player_name, players
+from simulation.casts import casting, setups
+from simulation.casts.cast_files import ROLES, player_name, players
+from simulation.casts.setups import PERSON, SCRIPTED_ALONE
 from simulation.lab.errors import LabError
 from simulation.models import CastDefinition, LanguageModel
 from simulation.providers import connections
 from simulation.providers.base import PROVIDERS, WireOptions
-from simulation.setups import PERSON, SCRIPTED_ALONE
 
 _REACHED = ("provider", "model_id", "aliases", "options", "context_limit")
 RATER_TOKENS = 16_000  # thinking included, of a model that rates by itself and not as part of a cast

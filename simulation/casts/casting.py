@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from simulation.casts.setups import PERSON, Player, Setup
 from simulation.lab import material_checks
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.errors import LabError
@@ -25,7 +26,6 @@ from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import PHASES
 from simulation.providers.base import Speaker
-from simulation.setups import PERSON, Player, Setup
 
 
 class Judge(NamedTuple):

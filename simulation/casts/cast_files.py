@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from simulation.casts.model_entries import check_name, count, text, wrong
 from simulation.lab import entries
-from simulation.model_entries import check_name, count, text, wrong
 
 ROLES = ("agent", "transition_model", "evidence_classifier")
 PLAYS = {

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulation import cast_files
+from simulation.casts import cast_files
+from simulation.casts.model_entries import check_model, check_price, wrong
 from simulation.lab import entries, positions
 from simulation.lab.errors import LabError
-from simulation.model_entries import check_model, check_price, wrong
 
 KINDS = ("models", "prices", "casts")
 

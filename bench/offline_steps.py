@@ -16,8 +16,8 @@ from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import Bench
 from simulation.lab.materials import Draft, place_all
+from simulation.lab_report.rehearsal import play
 from simulation.offline.rules import RuleBasedTransitionModel
-from simulation.rehearsal import play
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 SIZES = (10, 100, 1000)  # the first is the baseline

@@ -117,7 +117,7 @@ ALLOWED = {
     "ratings/machine_rows.py": ("ratings.lanes", "ratings.marking"),
     "ratings/machine_checker.py": ("ratings.lanes", "ratings.marking", "ratings.naming", "simulation.checker"),
     "simulation/offline/gym.py": ("simulation.lab", "simulation.offline"),
-    "simulation/rehearsal.py": ("simulation.lab", "simulation.offline"),
+    "simulation/lab_report/rehearsal.py": ("simulation.lab", "simulation.offline"),
     "simulation": (
         "simulation",
         "wetbench_site.database",
@@ -131,9 +131,9 @@ ALLOWED = {
 }
 WITHOUT_DJANGO = (
     "wetbench_site/observability/log_context.py",
-    "simulation/lab", "simulation/checker", "simulation/offline", "simulation/offline/gym.py", "simulation/rehearsal.py", "simulation/report.py",
+    "simulation/lab", "simulation/checker", "simulation/offline", "simulation/offline/gym.py", "simulation/lab_report/rehearsal.py", "simulation/lab_report/report.py",
     "simulation/providers", "simulation/scripted_server", "simulation/llm", "simulation/casts/pricing.py", "simulation/casts/setups.py", "simulation/casts/casting.py",
-    "simulation/report_tables.py", "simulation/casts/datafiles.py", "ratings/stats", "ratings/planning", "ratings/figures",
+    "simulation/lab_report/report_tables.py", "simulation/casts/datafiles.py", "ratings/stats", "ratings/planning", "ratings/figures",
     "ratings/comparing.py", "ratings/protocols.py", "ratings/protocol_problems.py", "ratings/protocol_words.py", "ratings/choices.py",
     "ratings/naming.py", "ratings/lanes.py", "ratings/batches.py", "ratings/marking.py", "ratings/blinding.py",
     "ratings/balance.py", "ratings/observing.py", "ratings/screen.py", "ratings/machine_rows.py", "ratings/machine_checker.py",

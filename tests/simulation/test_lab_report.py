@@ -9,15 +9,15 @@ import pytest
 from django.core.management import CommandError, call_command
 from small_lab import material
 
-from simulation import report, report_tables
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rubrics import RubricLine
 from simulation.lab.telling import clock
+from simulation.lab_report import report, report_tables
+from simulation.lab_report.rehearsal import play, rehearse
 from simulation.offline import gym
 from simulation.offline.truth_fields import ENTRIES, WHOLE
-from simulation.rehearsal import play, rehearse
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 ACTIONS, _ = catalogue.read_directory(FIXTURES / "actions")

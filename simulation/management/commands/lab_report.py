@@ -7,8 +7,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import report, report_tables
 from simulation.lab.errors import LabError
+from simulation.lab_report import report, report_tables
 from simulation.management.progress import ProgressLine
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from simulation.checker.suite import SuiteResult
 from simulation.lab import telling
-from simulation.rehearsal import Ablation, Rehearsal
-from simulation.report import LabReport, action_json, verdict
+from simulation.lab_report.rehearsal import Ablation, Rehearsal
+from simulation.lab_report.report import LabReport, action_json, verdict
 
 _FEW = 4  # missed lines named in a table
 _WIDEST = 76  # characters of a line's text in a table

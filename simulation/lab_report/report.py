@@ -10,8 +10,8 @@ from simulation.checker.suite import SuiteResult, measure
 from simulation.lab import telling
 from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.errors import LabError
+from simulation.lab_report.rehearsal import Ablation, Rehearsal, rehearse
 from simulation.offline.checklist import Finding
-from simulation.rehearsal import Ablation, Rehearsal, rehearse
 
 
 @dataclass(frozen=True)

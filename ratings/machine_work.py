@@ -10,13 +10,14 @@ from ratings import machine_checker, machine_rows, machines
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.studies import log
 from ratings.study_events import MachineRated
-from simulation import jobs, players, spending, units
+from simulation import jobs, players, spending
 from simulation.casts import casting, prompting
 from simulation.casts.casting import Prompter
 from simulation.casts.estimating import Estimate
 from simulation.casts.setups import Player, Setup
-from simulation.interruptions import GaveUp, Held
 from simulation.jobs import Outcome, Work
+from simulation.leases import units
+from simulation.leases.interruptions import GaveUp, Held
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.rater import PLAUSIBILITY, SUFFICIENCY, Judgement, Kind, LLMRater, Shown
 from simulation.providers.base import Completion, Prompt, Speaker

@@ -21,14 +21,15 @@ from django.db import IntegrityError, close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation import job_files, job_kinds, leases, units
-from simulation.interruptions import Fenced
-from simulation.interruptions import Wait as Wait
+from simulation import job_files, job_kinds
 from simulation.job_files import Reading
 from simulation.job_files import Upload as Upload
 from simulation.job_kinds import Outcome as Outcome
 from simulation.job_kinds import handles as handles
-from simulation.leases import Lease
+from simulation.leases import leases, units
+from simulation.leases.interruptions import Fenced
+from simulation.leases.interruptions import Wait as Wait
+from simulation.leases.leases import Lease
 from simulation.models import Job, JobFile, Leased, Run
 from wetbench_site.database import release_connection
 

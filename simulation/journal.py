@@ -18,8 +18,8 @@ from django.utils import timezone
 from simulation import gates, ledger, pace, shelf, spending
 from simulation.casts import pricing, setups
 from simulation.casts.setups import Player, Setup
-from simulation.interruptions import Fenced, GaveUp, Held, UnitSpent, Wait
-from simulation.leases import Lease
+from simulation.leases.interruptions import Fenced, GaveUp, Held, UnitSpent, Wait
+from simulation.leases.leases import Lease
 from simulation.ledger import Opened, Said
 from simulation.models import Episode, ModelCall
 from simulation.providers import connections, retrying

@@ -10,10 +10,11 @@ from django.db import close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation import gates, leases, spending
+from simulation import gates, spending
 from simulation.casts import pricing
-from simulation.interruptions import Held
-from simulation.leases import Lease
+from simulation.leases import leases
+from simulation.leases.interruptions import Held
+from simulation.leases.leases import Lease
 from simulation.models import ModelCall, Run
 from simulation.providers.base import Completion, ErrorClass, ProviderError, Reply, Stop, Usage
 

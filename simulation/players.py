@@ -11,7 +11,7 @@ from simulation.journal import Dial, Journal, dial
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Perturber
-from simulation.leases import Lease
+from simulation.leases.leases import Lease
 from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.rater import Kind, LLMRater
 from simulation.models import Episode, Job, Run, Twin

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import control, gates, leases, queueing, runner
+from simulation import control, gates, queueing, runner
 from simulation.casts import setups
 from simulation.casts.setups import Player, Setup
 from simulation.journal import Line
 from simulation.lab.errors import LabError
+from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
 from simulation.providers import recording
 from simulation.providers.base import PROVIDERS, Reply

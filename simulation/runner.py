@@ -7,15 +7,16 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation import checking, laboratory, players, units
+from simulation import checking, laboratory, players
 from simulation.casts.casting import Judge
-from simulation.interruptions import Held
 from simulation.journal import Dial, dial
 from simulation.lab import wire
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step, step_to_json
 from simulation.lab.outcomes import Outcome, RejectedBy
-from simulation.leases import Lease
+from simulation.leases import units
+from simulation.leases.interruptions import Held
+from simulation.leases.leases import Lease
 from simulation.models import Episode, EvidenceReview, MissingReview, Transition
 from simulation.players import Play
 

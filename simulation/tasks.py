@@ -18,7 +18,7 @@ from django.db import connection
 from kombu.exceptions import OperationalError
 
 from simulation import workers
-from simulation.leases import DATABASE_AWAY
+from simulation.leases.leases import DATABASE_AWAY
 from wetbench_site.database import release_connection
 
 log = logging.getLogger("wetbench.tasks")

@@ -16,8 +16,9 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import control, jobs, leases, ledger, queueing, runner, spending, tidying, twinning
-from simulation.leases import Lease, Row
+from simulation import control, jobs, ledger, queueing, runner, spending, tidying, twinning
+from simulation.leases import leases
+from simulation.leases.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
 from wetbench_site.database import release_connection
 from wetbench_site.observability import log_context

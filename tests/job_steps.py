@@ -7,9 +7,10 @@ from typing import Any
 from django.utils import timezone
 from embedded import play_all
 
-from simulation import job_kinds, jobs, leases
+from simulation import job_kinds, jobs
 from simulation.jobs import Work
-from simulation.leases import Lease
+from simulation.leases import leases
+from simulation.leases.leases import Lease
 from simulation.models import Job
 
 Handler = Callable[[Work], Mapping[str, Any]]

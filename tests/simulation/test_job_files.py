@@ -14,7 +14,7 @@ from job_steps import ACTS, asked, claimed, lapse, now, played
 from simulation import job_files, jobs, workers
 from simulation.job_files import PIECE, Upload
 from simulation.jobs import Work
-from simulation.leases import Lease
+from simulation.leases.leases import Lease
 from simulation.models import Job, JobChunk
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -14,10 +14,11 @@ from django.utils import timezone
 from job_steps import ACTS, asked, claimed, lapse, now, played
 from tests_support import race
 
-from simulation import interruptions, jobs, leases, queueing, workers
+from simulation import jobs, queueing, workers
 from simulation.job_files import Upload
 from simulation.jobs import MORE, Work
-from simulation.leases import Lease
+from simulation.leases import interruptions, leases
+from simulation.leases.leases import Lease
 from simulation.models import Experiment, Job, Run
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -9,8 +9,9 @@ from django.db.backends.signals import connection_created
 from django.utils import timezone
 from tests_support import Away, race
 
-from simulation import leases, queueing
-from simulation.leases import Lease
+from simulation import queueing
+from simulation.leases import leases
+from simulation.leases.leases import Lease
 from simulation.models import Episode, Experiment, Twin
 
 pytestmark = pytest.mark.both_databases

@@ -6,8 +6,9 @@ import pytest
 from django.db import OperationalError, connection
 from tests_support import Away, play_out
 
-from simulation import control, leases, queueing, runner, twinning, workers
+from simulation import control, queueing, runner, twinning, workers
 from simulation.lab.bench import step_from_json
+from simulation.leases import leases
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
 
 pytestmark = pytest.mark.both_databases

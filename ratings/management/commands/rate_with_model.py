@@ -11,8 +11,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ratings import machine_work, machines, studies
 from ratings.errors import StudyError
 from ratings.models import MachineRater
-from simulation import jobs, leases, workers
+from simulation import jobs, workers
 from simulation.lab.errors import LabError
+from simulation.leases import leases
 from simulation.management.ordering import add_terms, tell_spending, terms
 from simulation.management.progress import ProgressLine
 from simulation.models import Job

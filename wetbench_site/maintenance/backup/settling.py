@@ -11,7 +11,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from ratings.models import ApiToken, Invitation, Rater, SignInLink
-from simulation.leases import LEASED
+from simulation.leases.leases import LEASED
 from simulation.models import Worker
 from wetbench_site import migration_state
 from wetbench_site.maintenance.backup.counting import Held

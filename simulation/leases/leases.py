@@ -20,7 +20,7 @@ from django.db import InterfaceError, OperationalError, close_old_connections, t
 from django.db.models import F
 from django.utils import timezone
 
-from simulation import heartbeats
+from simulation.leases import heartbeats
 from simulation.models import Episode, Job, Leased, Twin
 
 log = logging.getLogger("wetbench.leases")

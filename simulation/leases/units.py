@@ -6,10 +6,10 @@ from typing import Any
 
 from django.conf import settings
 
-from simulation import interruptions, leases
 from simulation.casts.casting import UnknownCastError
 from simulation.lab.errors import ExperimentChanged, LabError
-from simulation.leases import Lease
+from simulation.leases import interruptions, leases
+from simulation.leases.leases import Lease
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Job, Run
 

@@ -8,8 +8,8 @@ from django.urls import reverse
 from ratings import auditing, job_access
 from ratings.auditing import AuditError
 from ratings.models import Study
-from simulation import jobs
-from simulation.jobs import Outcome, Work
+from simulation.jobs import jobs
+from simulation.jobs.jobs import Outcome, Work
 from simulation.models import Job
 
 KIND = "audit"

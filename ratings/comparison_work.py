@@ -10,7 +10,7 @@ from ratings import study_pairs
 from ratings.analyses import two_studies
 from ratings.figures import registry
 from ratings.models import Study
-from simulation import jobs
+from simulation.jobs import jobs
 
 
 @jobs.handles(study_pairs.KIND)

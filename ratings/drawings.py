@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString, mark_safe
 from ratings.figures.names import NAMES
 from ratings.figures.tables import Document
 from ratings.models import Analysis, Benchmark, Study
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.models import Job
 
 # An address for a figure by its name and the ending of the file.

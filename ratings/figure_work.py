@@ -6,7 +6,7 @@ from typing import Any
 from ratings.figures import render
 from ratings.figures.registry import FIGURES, for_print
 from ratings.models import Analysis
-from simulation import jobs
+from simulation.jobs import jobs
 
 PRINTED: Mapping[str, tuple[str, Callable[[str], bytes]]] = {
     "pdf": ("application/pdf", render.pdf),

@@ -18,8 +18,8 @@ from ratings.imports import ImportRefused
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.study_events import ImportsRemoved
-from simulation import job_files, jobs
-from simulation.jobs import Outcome, Upload, Work
+from simulation.jobs import job_files, jobs
+from simulation.jobs.jobs import Outcome, Upload, Work
 from simulation.models import Job
 
 LARGE = 2_000  # lines; fewer are read while the page waits

@@ -8,7 +8,8 @@ from django.http import Http404
 from django.utils import timezone
 
 from ratings import job_access
-from simulation import causes, job_files, job_kinds, queueing
+from simulation import causes, queueing
+from simulation.jobs import job_files, job_kinds
 from simulation.models import Job, JobFile, Leased
 
 _LABELS = {

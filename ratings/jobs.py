@@ -4,7 +4,7 @@ One line for each. What a handler returns as the job's result may hold `said` (o
 `href` with `label` (where to see it): the job's page shows them. Nothing of ours is imported here but the table of kinds.
 """
 
-from simulation import job_kinds
+from simulation.jobs import job_kinds
 
 KINDS = (
     ("analysis", "Analysis of a study", "ratings.analyses.playing"),

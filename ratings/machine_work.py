@@ -10,12 +10,13 @@ from ratings import machine_checker, machine_rows, machines
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.studies import log
 from ratings.study_events import MachineRated
-from simulation import jobs, players, spending
+from simulation import players, spending
 from simulation.casts import casting, prompting
 from simulation.casts.casting import Prompter
 from simulation.casts.estimating import Estimate
 from simulation.casts.setups import Player, Setup
-from simulation.jobs import Outcome, Work
+from simulation.jobs import jobs
+from simulation.jobs.jobs import Outcome, Work
 from simulation.leases import units
 from simulation.leases.interruptions import GaveUp, Held
 from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong

@@ -6,7 +6,7 @@ from django.db.models import QuerySet
 from ratings import access, job_access, state_digest
 from ratings.analyses import form
 from ratings.models import Study
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.models import Job
 
 KIND = "comparison"

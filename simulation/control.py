@@ -8,8 +8,9 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from simulation import gates, jobs, queueing, spending
+from simulation import gates, queueing, spending
 from simulation.casts import roster, setups
+from simulation.jobs import jobs
 from simulation.models import Episode, Job, MissingReview, ProviderGate, Run, Twin
 from simulation.queueing import Limits
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from simulation import job_files
+from simulation.jobs import job_files
 from simulation.models import Job, JobFile
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from django.utils import timezone
 from embedded import play_all
 
-from simulation import job_kinds, jobs
-from simulation.jobs import Work
+from simulation.jobs import job_kinds, jobs
+from simulation.jobs.jobs import Work
 from simulation.leases import leases
 from simulation.leases.leases import Lease
 from simulation.models import Job

@@ -37,7 +37,7 @@ from ratings.models import (
     StudyEvent,
 )
 from ratings.study_events import Edited
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.models import Episode, EvidenceReview, Run, Transition, Twin
 from wetbench_site.access_table import TABLE
 

@@ -11,8 +11,8 @@ from ratings.analyses.filters import Filters
 from ratings.figures import registry
 from ratings.figures.names import NAMES
 from ratings.models import Analysis, Drawing, Study
-from simulation import jobs
-from simulation.jobs import Work
+from simulation.jobs import jobs
+from simulation.jobs.jobs import Work
 
 
 @jobs.handles("analysis")

@@ -22,7 +22,7 @@ from ratings.analyses.filters import Filters
 from ratings.analyses.form import Tell
 from ratings.errors import SealedError
 from ratings.models import Analysis, Rating, Study
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.models import Job
 
 SEED, RESAMPLES = 0, 2000

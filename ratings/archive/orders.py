@@ -10,7 +10,7 @@ from ratings.analyses import form
 from ratings.errors import SealedError, StudyError
 from ratings.models import Study
 from ratings.study_events import ArchiveExported
-from simulation import job_files, jobs
+from simulation.jobs import job_files, jobs
 from simulation.models import Job
 
 KIND: Final = "export"

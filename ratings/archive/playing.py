@@ -7,9 +7,9 @@ from typing import IO, Any
 from ratings.archive import making, orders
 from ratings.errors import SealedError, StudyError
 from ratings.models import Study
-from simulation import jobs
-from simulation.job_files import PIECE
-from simulation.jobs import Work
+from simulation.jobs import jobs
+from simulation.jobs.job_files import PIECE
+from simulation.jobs.jobs import Work
 
 
 @jobs.handles(orders.KIND)

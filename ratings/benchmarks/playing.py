@@ -11,7 +11,7 @@ from ratings.analyses.document import digest
 from ratings.benchmarks import FORM, RESAMPLES, SEED, document, reading, store
 from ratings.figures import registry
 from ratings.models import Analysis, Benchmark, Drawing
-from simulation import jobs
+from simulation.jobs import jobs
 
 Tell = Callable[[int, int, str], None]
 

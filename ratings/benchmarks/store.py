@@ -9,7 +9,7 @@ from django.db.models import Count
 
 from ratings.benchmarks import FORM, RESAMPLES, SEED
 from ratings.models import Analysis, Benchmark
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.models import Job, MissingReview
 
 KIND = "benchmark"

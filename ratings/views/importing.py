@@ -20,7 +20,7 @@ from ratings.imports import ImportRefused
 from ratings.models import Study
 from ratings.planning import PlanError
 from ratings.views.guards import StudyRequest, study_page
-from simulation import job_files
+from simulation.jobs import job_files
 from simulation.models import Job
 
 

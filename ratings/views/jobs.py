@@ -15,7 +15,7 @@ from ratings.archive import orders
 from ratings.errors import StudyError
 from ratings.job_access import Seen
 from ratings.views.guards import StudyRequest
-from simulation import job_files, job_kinds, jobs
+from simulation.jobs import job_files, job_kinds, jobs
 from simulation.lab.errors import LabError
 from simulation.models import Job
 

@@ -19,7 +19,7 @@ class JobQuerySet(LeasedQuerySet):
 class Job(Leased):
     """One request for longer work. Asking for the same again finds the same job while it is under way.
 
-    `kind` names its handler (simulation.jobs); `key` is what makes two requests the same; `params` is all that the
+    `kind` names its handler (simulation.jobs.jobs); `key` is what makes two requests the same; `params` is all that the
     handler is told. A job is played unit by unit; what a unit has done it writes down itself, under the job's fence.
     """
 

@@ -15,7 +15,7 @@ from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.figures import registry
 from ratings.models import Analysis, Drawing, Study
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.models import Job
 
 pytestmark = [pytest.mark.django_db]

@@ -16,7 +16,7 @@ from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.figures import registry
 from ratings.models import Analysis, Study
-from simulation import jobs
+from simulation.jobs import jobs
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -21,7 +21,7 @@ from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
 from ratings.errors import SealedError
 from ratings.models import Analysis, ItemSource, MachineRater, MachineRating, Rater, Rating, RatingEvent, Study
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.leases import leases
 from simulation.models import Job, Transition, Twin
 

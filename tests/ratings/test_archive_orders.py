@@ -31,7 +31,7 @@ from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.naming import visible
 from ratings.study_events import ItemsImported, Reminded
 from ratings.study_log import describe_events
-from simulation import job_files, jobs
+from simulation.jobs import job_files, jobs
 from simulation.models import Job
 
 pytestmark = pytest.mark.django_db

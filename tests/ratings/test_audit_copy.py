@@ -21,7 +21,7 @@ from ratings.audit.browser import Browser
 from ratings.audit.errors import AuditError
 from ratings.audit.process import inspect_copy
 from ratings.models import BlindingAudit, ItemSource, Rater, Study
-from simulation import jobs
+from simulation.jobs import jobs
 from wetbench_site.maintenance.backup import counting, opening, postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)

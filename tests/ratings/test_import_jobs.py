@@ -14,7 +14,7 @@ from embedded import play_all
 
 from ratings import import_jobs, studies
 from ratings.models import ImportedItem, Rating, Study
-from simulation import jobs
+from simulation.jobs import jobs
 from simulation.models import Job
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -23,7 +23,8 @@ from embedded import play_all
 from ratings import audit_jobs, job_access, studies
 from ratings import jobs as ratings_jobs
 from ratings.models import BlindingAudit, Study
-from simulation import job_kinds, queueing
+from simulation import queueing
+from simulation.jobs import job_kinds
 from simulation.models import Job, Worker
 
 pytestmark = pytest.mark.django_db
@@ -243,7 +244,7 @@ def test_every_kind_of_job_is_done_by_the_module_it_is_declared_with(kind: str, 
 def test_declaring_them_loads_nothing_that_only_the_work_needs() -> None:
     """In a process of its own, where nothing was loaded yet."""
     code = (
-        "import sys, django; django.setup(); from simulation import job_kinds; assert job_kinds.known('analysis'); "
+        "import sys, django; django.setup(); from simulation.jobs.jobs import job_kinds; assert job_kinds.known('analysis'); "
         "print([name for name in ('scipy.stats', 'sklearn', 'altair', 'vl_convert') if name in sys.modules])"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}

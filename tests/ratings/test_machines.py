@@ -27,8 +27,9 @@ from ratings import machine_rows, machine_work, machines, state_digest
 from ratings.errors import SealedError, StudyError
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
-from simulation import control, jobs, spending
+from simulation import control, spending
 from simulation.casts import prompting
+from simulation.jobs import jobs
 from simulation.llm.prompts.framing import framed
 from simulation.models import Job, ModelCall, Run
 from simulation.scripted_server import Server, running

@@ -11,9 +11,10 @@ import pytest
 from django.utils import timezone
 from job_steps import ACTS, asked, claimed, lapse, now, played
 
-from simulation import job_files, jobs, workers
-from simulation.job_files import PIECE, Upload
-from simulation.jobs import Work
+from simulation import workers
+from simulation.jobs import job_files, jobs
+from simulation.jobs.job_files import PIECE, Upload
+from simulation.jobs.jobs import Work
 from simulation.leases.leases import Lease
 from simulation.models import Job, JobChunk
 

@@ -11,7 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ratings import machine_work, machines, studies
 from ratings.errors import StudyError
 from ratings.models import MachineRater
-from simulation import jobs, workers
+from simulation import workers
+from simulation.jobs import jobs
 from simulation.lab.errors import LabError
 from simulation.leases import leases
 from simulation.management.ordering import add_terms, tell_spending, terms

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db.models import Q
 
-from simulation import job_files
 from simulation.casts import setups
+from simulation.jobs import job_files
 from simulation.llm.prompts import prompt_sets
 from simulation.models import CallText, CatalogueEntry, Experiment, JobChunk, JobFile, PromptSet, Run
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong

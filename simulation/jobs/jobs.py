@@ -21,11 +21,11 @@ from django.db import IntegrityError, close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation import job_files, job_kinds
-from simulation.job_files import Reading
-from simulation.job_files import Upload as Upload
-from simulation.job_kinds import Outcome as Outcome
-from simulation.job_kinds import handles as handles
+from simulation.jobs import job_files, job_kinds
+from simulation.jobs.job_files import Reading
+from simulation.jobs.job_files import Upload as Upload
+from simulation.jobs.job_kinds import Outcome as Outcome
+from simulation.jobs.job_kinds import handles as handles
 from simulation.leases import leases, units
 from simulation.leases.interruptions import Fenced
 from simulation.leases.interruptions import Wait as Wait

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from simulation.jobs import Work
+    from simulation.jobs.jobs import Work
 
 Outcome = Mapping[str, Any]
 Handler = Callable[["Work"], Outcome]

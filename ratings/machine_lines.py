@@ -6,9 +6,9 @@ from django.db.models import Count
 
 from ratings import job_access, machines
 from ratings.models import Item, MachineRater, MachineRating, Study
-from simulation import spending
+from simulation.calls import spending
+from simulation.calls.spending import Totals
 from simulation.models import Job
-from simulation.spending import Totals
 
 _STATES = {
     "queued": ("queued", ""),

@@ -10,7 +10,8 @@ from ratings import machine_checker, machine_rows, machines
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.studies import log
 from ratings.study_events import MachineRated
-from simulation import players, spending
+from simulation import players
+from simulation.calls import spending
 from simulation.casts import casting, prompting
 from simulation.casts.casting import Prompter
 from simulation.casts.estimating import Estimate

@@ -8,7 +8,8 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from simulation import gates, queueing, spending
+from simulation import queueing
+from simulation.calls import gates, spending
 from simulation.casts import roster, setups
 from simulation.jobs import jobs
 from simulation.models import Episode, Job, MissingReview, ProviderGate, Run, Twin

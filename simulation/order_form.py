@@ -8,7 +8,8 @@ from urllib.parse import urlencode
 
 from django import forms
 
-from simulation import queueing, spending
+from simulation import queueing
+from simulation.calls import spending
 from simulation.casts import estimating, prompting, roster
 from simulation.models import Experiment
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from simulation import laboratory
+from simulation.calls.journal import Dial, Journal, dial
 from simulation.casts import casting, prompting
 from simulation.casts.casting import Cast, Prompter
 from simulation.casts.setups import PERSON, Setup
-from simulation.journal import Dial, Journal, dial
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Perturber

@@ -15,7 +15,8 @@ from django.db import transaction
 from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 
-from simulation import laboratory, spending, twin_samples
+from simulation import laboratory, twin_samples
+from simulation.calls import spending
 from simulation.casts import casting, estimating, prompting, roster, setups
 from simulation.lab.actions import Action
 from simulation.lab.errors import LabError

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import control, gates, queueing, runner
+from simulation import control, queueing, runner
+from simulation.calls import gates
+from simulation.calls.journal import Line
 from simulation.casts import setups
 from simulation.casts.setups import Player, Setup
-from simulation.journal import Line
 from simulation.lab.errors import LabError
 from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run

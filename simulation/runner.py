@@ -8,8 +8,8 @@ from typing import Any
 from django.utils import timezone
 
 from simulation import checking, laboratory, players
+from simulation.calls.journal import Dial, dial
 from simulation.casts.casting import Judge
-from simulation.journal import Dial, dial
 from simulation.lab import wire
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step, step_to_json

@@ -8,7 +8,7 @@ from typing import Any
 import factories
 from django.utils import timezone
 
-from simulation import shelf
+from simulation.calls import shelf
 from simulation.models import Episode, ModelCall, Run, Twin
 
 PRICE = {"model": "gpt-5", "effective_from": "2026-09-01", "source": "price list", "input": "1.25", "output": "10"}

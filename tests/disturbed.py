@@ -23,7 +23,7 @@ EXPERIMENT = "zebrafish-genotyping"
 CELERY = ("celery", "worker", "--pool", "threads", "--without-gossip", "--without-mingle", "--loglevel", "error")
 CAST = "import speakers; speakers.cast(panel=('another-judge',))"
 VERIFY = (
-    "import json; from simulation import spending; from simulation.models import Run\n"
+    "import json; from simulation.calls import spending; from simulation.models import Run\n"
     "print('HELD', json.dumps([[str(part) for part in spending.verify(run)] for run in Run.objects.all()]))"
 )
 ORDER = ("run_episodes", "--experiment", EXPERIMENT, "--cast", "talkers", "--seed", "7", "--skip-checks")

@@ -29,7 +29,8 @@ from ratings.models import (
     Rating,
     Study,
 )  # fmt: skip
-from simulation import queueing, shelf, spending, vetting
+from simulation import queueing, vetting
+from simulation.calls import shelf, spending
 from simulation.casts import fixtures, setups
 from simulation.llm.prompts import prompt_sets
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run, Transition, Twin

@@ -18,7 +18,8 @@ from ratings.errors import StudyError
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from ratings.planning import PlanError
-from simulation import control, queueing, scripted_server, spending, vetting, workers
+from simulation import control, queueing, scripted_server, vetting, workers
+from simulation.calls import spending
 from simulation.casts import roster, setups
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from simulation import causes, queueing, spending
+from simulation import causes, queueing
+from simulation.calls import spending
 from simulation.management.arguments import between
 from simulation.models import Run
 

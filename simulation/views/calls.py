@@ -11,8 +11,9 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from simulation import access, shelf
+from simulation import access
 from simulation.access import StaffRequest, staff_only
+from simulation.calls import shelf
 from simulation.models import ModelCall, Run
 from simulation.providers import connections
 from simulation.providers.base import PROVIDERS, Endpoint, ProviderError, Reply

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from simulation import spending
+from simulation.calls import spending
 from simulation.casts import roster
 from simulation.casts.estimating import Estimate
 from simulation.forms import ERRORS, EpisodesForm, TwinsForm

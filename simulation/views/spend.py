@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from django.utils import timezone
 
-from simulation import spending
+from simulation.calls import spending
 from simulation.models import ModelCall, Run
 from simulation.views.transcript import span
 

@@ -15,7 +15,8 @@ from ratings.paper import cells, making
 from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import PaperValuesError
 from ratings.protocols import ProtocolError
-from simulation import control, queueing, spending, workers
+from simulation import control, queueing, workers
+from simulation.calls import spending
 from simulation.casts import fixtures, roster
 from simulation.casts.setups import SCRIPTED_ALONE
 from simulation.models import ModelCall, PaperPlan, Run, Twin

@@ -9,7 +9,8 @@ import speakers
 from django.utils import timezone
 from tests_support import play_out, race
 
-from simulation import control, gates, journal, queueing, runner, spending, workers
+from simulation import control, queueing, runner, workers
+from simulation.calls import gates, journal, spending
 from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, ProviderGate, Run, Transition, Twin
 from simulation.providers.base import ErrorClass, ProviderUnavailable

@@ -7,7 +7,7 @@ import factories
 import pytest
 from ledger import model, price
 
-from simulation import spending
+from simulation.calls import spending
 from simulation.models import Experiment
 
 pytestmark = pytest.mark.django_db

@@ -12,8 +12,8 @@ from django.utils import timezone
 from ledger import call
 from tests_support import race
 
-from simulation import gates
-from simulation.gates import Answer
+from simulation.calls import gates
+from simulation.calls.gates import Answer
 from simulation.models import ModelCall, ProviderGate
 from simulation.providers.base import Endpoint, ErrorClass, ProviderRefused, ProviderUnavailable
 

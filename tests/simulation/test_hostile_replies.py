@@ -18,7 +18,8 @@ from django.utils import timezone
 from hostile_replies import FAULTS, ROWS, Becomes, waits
 from struck import Scene
 
-from simulation import control, queueing, spending, workers
+from simulation import control, queueing, workers
+from simulation.calls import spending
 from simulation.models import (
     CastDefinition,
     CatalogueEntry,

@@ -13,7 +13,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from simulation import queueing, spending
+from simulation import queueing
+from simulation.calls import spending
 from simulation.casts import fixtures, prompting, roster
 from simulation.forms import EpisodesForm, TwinsForm
 from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, Run

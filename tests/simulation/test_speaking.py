@@ -8,7 +8,8 @@ import speakers
 from django.utils import timezone
 from tests_support import play_out
 
-from simulation import control, journal, queueing, runner, spending, workers
+from simulation import control, queueing, runner, workers
+from simulation.calls import journal, spending
 from simulation.leases import leases
 from simulation.models import (
     Episode,

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 from ledger import call, model, price
 
-from simulation import spending
+from simulation.calls import spending
 from simulation.casts import pricing
 from simulation.casts.pricing import Price
 from simulation.models import Episode, Run

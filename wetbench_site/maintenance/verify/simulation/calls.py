@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from django.db.models import Count, F, Max, Min, Q
 
-from simulation import shelf, spending
+from simulation.calls import shelf, spending
 from simulation.casts import pricing
 from simulation.models import CallText, Leased, ModelCall, Run
 from simulation.providers.base import Usage

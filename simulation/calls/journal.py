@@ -15,12 +15,12 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from simulation import gates, ledger, pace, shelf, spending
+from simulation.calls import gates, ledger, pace, shelf, spending
+from simulation.calls.ledger import Opened, Said
 from simulation.casts import pricing, setups
 from simulation.casts.setups import Player, Setup
 from simulation.leases.interruptions import Fenced, GaveUp, Held, UnitSpent, Wait
 from simulation.leases.leases import Lease
-from simulation.ledger import Opened, Said
 from simulation.models import Episode, ModelCall
 from simulation.providers import connections, retrying
 from simulation.providers.base import (

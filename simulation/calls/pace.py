@@ -8,7 +8,7 @@ from simulation.providers.retrying import Policy
 
 
 class GateRules(NamedTuple):
-    """How simulation.gates rises, falls, closes and reopens. Seconds, but for the counts."""
+    """How simulation.calls.gates rises, falls, closes and reopens. Seconds, but for the counts."""
 
     start: int  # calls at once with a key that was never used
     most: int

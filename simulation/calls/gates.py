@@ -21,8 +21,8 @@ from django.db.models.functions import Least
 from django.db.transaction import TransactionManagementError
 from django.utils import timezone
 
+from simulation.calls.pace import GateRules, gate_rules
 from simulation.models import ModelCall, ProviderGate
-from simulation.pace import GateRules, gate_rules
 from simulation.providers.base import PROVIDERS, Endpoint, ErrorClass, ProviderError
 from simulation.providers.retrying import asked_wait, doubled
 

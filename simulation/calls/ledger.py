@@ -10,7 +10,7 @@ from django.db import close_old_connections, transaction
 from django.db.models import F, Q
 from django.utils import timezone
 
-from simulation import gates, spending
+from simulation.calls import gates, spending
 from simulation.casts import pricing
 from simulation.leases import leases
 from simulation.leases.interruptions import Held

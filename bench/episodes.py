@@ -114,8 +114,8 @@ def play(episodes: int, latency: float, processes: Processes, server: ModelServe
     from django.db.models import Count, Max
     from django.utils import timezone
 
-    from simulation import queueing
     from simulation.models import Transition
+    from simulation.runs import queueing
 
     server.reset()
     with connection.cursor() as cursor:

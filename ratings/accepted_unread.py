@@ -1,8 +1,8 @@
 """Whether errors of a study were let in unread. It is said of the study as a whole, never of an item."""
 
 from ratings.models import ItemSource, Study
-from simulation import vetting
 from simulation.models import Twin
+from simulation.runs import vetting
 
 SAID = "accepted unread by `make paper`: nobody has checked them"
 

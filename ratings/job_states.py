@@ -8,9 +8,9 @@ from django.http import Http404
 from django.utils import timezone
 
 from ratings import job_access
-from simulation import causes, queueing
 from simulation.jobs import job_files, job_kinds
 from simulation.models import Job, JobFile, Leased
+from simulation.runs import causes, queueing
 
 _LABELS = {
     "queued": "Queued",

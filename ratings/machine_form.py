@@ -15,7 +15,7 @@ from simulation.casts import roster
 from simulation.casts.estimating import Estimate
 from simulation.lab.errors import LabError
 from simulation.order_form import Budget, CastGroup
-from simulation.queueing import Limits
+from simulation.runs.queueing import Limits
 
 MEASURED: Final = 2000  # items whose prompts are put together to say what an order may cost: about a second
 _CHECKER = roster.RaterLine(

@@ -18,11 +18,11 @@ from ratings.errors import SealedError, StudyError
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
 from ratings.studies import log
 from ratings.study_events import MachineOrdered
-from simulation import control, queueing
 from simulation.casts import roster
 from simulation.jobs import jobs
 from simulation.models import Job, Run
-from simulation.queueing import Limits, Terms
+from simulation.runs import control, queueing
+from simulation.runs.queueing import Limits, Terms
 
 KIND: Final = "machine_rating"
 CHECKER: Final = "checker"

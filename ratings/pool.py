@@ -22,10 +22,10 @@ from ratings.planning import Alike, Candidate, distinct
 from ratings.protocols import SourceRequest, StudyProtocol
 from ratings.quarantine import NO_SECRET, Held, Secret
 from ratings.reference import UNPERTURBED, find_reference
-from simulation import vetting
 from simulation.casts import casting, roster
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
-from simulation.queueing import PERSON_CAST
+from simulation.runs import vetting
+from simulation.runs.queueing import PERSON_CAST
 
 __all__ = [
     "Found",

@@ -12,7 +12,7 @@ from ratings import source_names
 from ratings.source_names import Lab, Lexicon, Name, Written
 from simulation.casts import roster
 from simulation.models import LanguageModel
-from simulation.queueing import PERSON_CAST
+from simulation.runs.queueing import PERSON_CAST
 
 FILE = "source_names.json"
 _WORD = re.compile(r"[a-z]+")

@@ -4,11 +4,11 @@ from typing import Any
 
 from django import forms
 
-from simulation import queueing
 from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment
 from simulation.order_form import OrderForm, cast_choices
-from simulation.twin_samples import accepted_steps
+from simulation.runs import queueing
+from simulation.runs.twin_samples import accepted_steps
 
 ERRORS = {
     "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),

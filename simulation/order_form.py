@@ -8,10 +8,10 @@ from urllib.parse import urlencode
 
 from django import forms
 
-from simulation import queueing
 from simulation.calls import spending
 from simulation.casts import estimating, prompting, roster
 from simulation.models import Experiment
+from simulation.runs import queueing
 
 
 class CastGroup(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from django import forms
 
-from simulation import parameter_fields, queueing
+from simulation import parameter_fields
 from simulation.casts import roster
 from simulation.lab.actions import Action, ActionType
 from simulation.lab.errors import LabError
@@ -15,6 +15,7 @@ from simulation.lab.roles import Situation
 from simulation.lab.telling import clock
 from simulation.models import Experiment
 from simulation.order_form import cost_field
+from simulation.runs import queueing
 
 
 class Answerers(NamedTuple):

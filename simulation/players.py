@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from simulation import laboratory
 from simulation.calls.journal import Dial, Journal, dial
 from simulation.casts import casting, prompting
 from simulation.casts.casting import Cast, Prompter
@@ -15,6 +14,7 @@ from simulation.leases.leases import Lease
 from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.rater import Kind, LLMRater
 from simulation.models import Episode, Job, Run, Twin
+from simulation.runs import laboratory
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import control, queueing, runner
+from simulation import runner
 from simulation.calls import gates
 from simulation.calls.journal import Line
 from simulation.casts import setups
@@ -20,6 +20,7 @@ from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run
 from simulation.providers import recording
 from simulation.providers.base import PROVIDERS, Reply
 from simulation.providers.recording import RecordedCall, Recording, ReplayConnection
+from simulation.runs import control, queueing
 
 _KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # no key leaves: nothing is sent
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation import checking, laboratory, players
+from simulation import players
 from simulation.calls.journal import Dial, dial
 from simulation.casts.casting import Judge
 from simulation.lab import wire
@@ -19,6 +19,7 @@ from simulation.leases.interruptions import Held
 from simulation.leases.leases import Lease
 from simulation.models import Episode, EvidenceReview, MissingReview, Transition
 from simulation.players import Play
+from simulation.runs import checking, laboratory
 
 log = logging.getLogger("wetbench.runner")
 UNREADABLE = "(unreadable)"

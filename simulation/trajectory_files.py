@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulation import laboratory, trajectories
+from simulation import trajectories
 from simulation.lab.actions import QUIT, SUBMIT, Action
 from simulation.lab.bench import Step, step_from_json
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.telling import situation
 from simulation.models import Episode, Run
+from simulation.runs import laboratory
 
 RULED = ("submitted", "quit", "rejected_out", "truncated")  # ended by the rules: the others say nothing of the agent
 _LAST = {"submitted": SUBMIT, "quit": QUIT}  # not stored as a step

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simulation import checking, laboratory, players
+from simulation import players
 from simulation.lab.bench import Step, step_from_json
 from simulation.lab.differences import differences
 from simulation.lab.errors import NoErrorFits
@@ -11,6 +11,7 @@ from simulation.leases import units
 from simulation.leases.leases import Lease
 from simulation.llm.errors import Unusable
 from simulation.models import Twin
+from simulation.runs import checking, laboratory
 
 
 def advance(lease: Lease[Twin]) -> bool:

@@ -16,12 +16,13 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import control, queueing, runner, tidying, twinning
+from simulation import runner, tidying, twinning
 from simulation.calls import ledger, spending
 from simulation.jobs import jobs
 from simulation.leases import leases
 from simulation.leases.leases import Lease, Row
 from simulation.models import Episode, Job, Run, Twin, Worker
+from simulation.runs import control, queueing
 from wetbench_site.database import release_connection
 from wetbench_site.observability import log_context
 

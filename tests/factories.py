@@ -10,12 +10,12 @@ from django.utils import timezone
 
 from ratings import answering, serving, studies
 from ratings.models import Rater, Study
-from simulation import laboratory
 from simulation.lab.actions import Action
 from simulation.lab.bench import Step, step_to_json
 from simulation.lab.materials import UNLIMITED, Draft, Material, barcode
 from simulation.lab.outcomes import Observation, Outcome, Verdict
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Transition, Twin
+from simulation.runs import laboratory
 
 ACTIONS = ("Transfer", "Wash", "Mix", "Dilute")
 

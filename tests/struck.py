@@ -9,9 +9,10 @@ import speakers
 from django.conf import settings
 from small_lab import material
 
-from simulation import laboratory, queueing, workers
+from simulation import workers
 from simulation.lab.actions import Action
 from simulation.models import CatalogueEntry, Episode, Experiment, ModelCall, ProviderGate, Transition, Twin
+from simulation.runs import laboratory, queueing
 from simulation.scripted_server import Server
 
 # All that the models of the local server do, and the two ends.

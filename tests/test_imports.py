@@ -64,7 +64,7 @@ ALLOWED = {
         "ratings.models",
         "ratings.paper_values",
         "ratings.stats",
-        "simulation.causes",
+        "simulation.runs.causes",
         "simulation.jobs.jobs",
         "simulation.models",
         "simulation.casts.pricing",

@@ -7,8 +7,9 @@ from typing import Any
 
 from django.db import OperationalError, connection
 
-from simulation import queueing, workers
+from simulation import workers
 from simulation.models import Run
+from simulation.runs import queueing
 
 
 def play_out(run: Run) -> queueing.RunProgress:

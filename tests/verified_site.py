@@ -29,11 +29,11 @@ from ratings.models import (
     Rating,
     Study,
 )  # fmt: skip
-from simulation import queueing, vetting
 from simulation.calls import shelf, spending
 from simulation.casts import fixtures, setups
 from simulation.llm.prompts import prompt_sets
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run, Transition, Twin
+from simulation.runs import queueing, vetting
 
 SLUG = "caffeine-hplc-analysis"
 LONG = "You plan experiments. " * 100  # long enough for the shelf

@@ -24,7 +24,7 @@ from ratings.stats import human_model
 from ratings.stats.estimates import Estimate
 from ratings.stats.human_model import Cell
 from ratings.stats.pass_at_k import compare, mean_pass_at_k
-from simulation import causes
+from simulation.runs import causes
 
 MOST_ATTEMPTS = 5
 CAUSES = {

@@ -12,9 +12,9 @@ from ratings.benchmarks.store import count_missing
 from ratings.declared_models import find_agent_models
 from ratings.models import Benchmark
 from ratings.stats.pass_at_k import Attempts
-from simulation import causes
 from simulation.casts import pricing
 from simulation.models import EvidenceReview, ModelCall
+from simulation.runs import causes
 
 SUCCESS, UNPROVEN = "success", "evidence"
 _NO_ATTEMPT = ("failed",)  # our own fault, a provider's or a model's: the agent was not put to the test
@@ -23,7 +23,7 @@ _TOKENS_IN = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h"
 
 class Played(NamedTuple):
     """One episode as it counts. `cause`: "success", "evidence" (submitted, and judged not to suffice), or a key of
-    simulation.causes. `attempt`: whether it says something about the agent."""
+    simulation.runs.causes. `attempt`: whether it says something about the agent."""
 
     code: str
     agent: str

@@ -18,14 +18,15 @@ from ratings.errors import StudyError
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from ratings.planning import PlanError
-from simulation import control, queueing, scripted_server, vetting, workers
+from simulation import scripted_server, workers
 from simulation.calls import spending
 from simulation.casts import roster, setups
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.models import CastDefinition, Experiment, PaperPlan, Run
 from simulation.providers.base import PROVIDERS
-from simulation.twin_samples import accepted_steps
+from simulation.runs import control, queueing, vetting
+from simulation.runs.twin_samples import accepted_steps
 
 Say = Callable[[str], None]
 Watch = Callable[[str], Callable[[queueing.RunProgress], None]]

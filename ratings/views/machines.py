@@ -14,7 +14,7 @@ from ratings.machine_form import MachineForm
 from ratings.models import MachineRater
 from ratings.views.guards import StudyRequest, study_page
 from simulation.lab.errors import LabError
-from simulation.queueing import Limits
+from simulation.runs.queueing import Limits
 from simulation.views import order_sizes
 from simulation.views.budgets import BudgetForm
 

@@ -13,10 +13,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ratings import blinding, quarantine, screen
 from ratings.quarantine import Secret
-from simulation import vetting
 from simulation.access import StaffRequest, staff_only
 from simulation.lab.errors import LabError
 from simulation.models import Twin
+from simulation.runs import vetting
 from simulation.views.transcript import checked
 
 _YES_NO = [("yes", "Yes"), ("no", "No")]

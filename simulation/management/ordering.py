@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from simulation import causes, queueing
 from simulation.calls import spending
 from simulation.management.arguments import between
 from simulation.models import Run
+from simulation.runs import causes, queueing
 
 
 def add_terms(parser: ArgumentParser) -> None:

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import TextIO
 
-from simulation.queueing import RunProgress
+from simulation.runs.queueing import RunProgress
 
 
 class ProgressLine:

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-# Why a row failed, is held or waits: a closed list, each with who or what caused it (simulation.causes).
+# Why a row failed, is held or waits: a closed list, each with who or what caused it (simulation.runs.causes).
 REASONS = [
     ("internal", "a fault of WetBench"),
     ("worker_lost", "three workers in a row died on it"),

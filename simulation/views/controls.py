@@ -7,9 +7,9 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from simulation import control
 from simulation.access import StaffRequest, staff_only
 from simulation.models import Run
+from simulation.runs import control
 from simulation.views.episodes import tell_requested
 
 

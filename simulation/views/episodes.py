@@ -11,10 +11,10 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from simulation import control, queueing
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodeFilter
 from simulation.models import Episode, ModelCall, Transition
+from simulation.runs import control, queueing
 from simulation.views.call_lines import Calls, by_step, short, together
 from simulation.views.standing import poll_seconds, standing, verdict_of, worker_notice
 from simulation.views.transcript import step_view

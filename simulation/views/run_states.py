@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import NamedTuple
 
-from simulation import causes, queueing
 from simulation.models import Run
+from simulation.runs import causes, queueing
 from simulation.views.standing import WORK_LEFT
 
 HELD = ("budget", "credentials", "bad_request")  # what somebody can put right

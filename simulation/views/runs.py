@@ -9,11 +9,12 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from simulation import access, queueing
+from simulation import access
 from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.forms import EpisodesForm
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Job, MissingReview, Run, Twin
+from simulation.runs import queueing
 from simulation.views import order_sizes
 from simulation.views.episodes import PER_PAGE, listed
 from simulation.views.run_states import run_state

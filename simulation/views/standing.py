@@ -7,8 +7,8 @@ from django.conf import settings
 from django.db.models import Max
 from django.utils import timezone
 
-from simulation import causes, queueing
 from simulation.models import Episode, EvidenceReview, Twin, Worker
+from simulation.runs import causes, queueing
 
 _BAD = ("failed", "rejected_out", "blocked")
 MOST_OF_AN_ERROR = 200  # characters in a list; the episode's own page shows the whole

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from simulation import causes
 from simulation.models import Twin
+from simulation.runs import causes
 from simulation.views.standing import again
 
 _TONES = {

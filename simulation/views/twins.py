@@ -11,12 +11,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from simulation import control, queueing
 from simulation.access import StaffRequest, staff_only
 from simulation.forms import ERRORS, TwinsForm
 from simulation.lab.errors import LabError
 from simulation.models import Experiment, Run, Twin
-from simulation.twin_samples import accepted_steps
+from simulation.runs import control, queueing
+from simulation.runs.twin_samples import accepted_steps
 from simulation.views import order_sizes
 from simulation.views.call_lines import short, together
 from simulation.views.episodes import PER_PAGE, page_of

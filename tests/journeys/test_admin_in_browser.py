@@ -13,9 +13,9 @@ from tests_support import play_out
 
 from ratings import studies
 from ratings.models import Study
-from simulation import control, queueing
 from simulation.casts import fixtures
 from simulation.models import Episode, Experiment, Run, Transition, Twin
+from simulation.runs import control, queueing
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -10,9 +10,9 @@ from in_browser import PHONE, NewContext, ada_at, sound
 from playwright.sync_api import expect
 from tests_support import play_out
 
-from simulation import queueing
 from simulation.casts import fixtures
 from simulation.models import Experiment, Worker
+from simulation.runs import queueing
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

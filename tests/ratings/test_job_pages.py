@@ -23,9 +23,9 @@ from embedded import play_all
 from ratings import audit_jobs, job_access, studies
 from ratings import jobs as ratings_jobs
 from ratings.models import BlindingAudit, Study
-from simulation import queueing
 from simulation.jobs import job_kinds
 from simulation.models import Job, Worker
+from simulation.runs import queueing
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}

@@ -27,12 +27,12 @@ from ratings import machine_rows, machine_work, machines, state_digest
 from ratings.errors import SealedError, StudyError
 from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
-from simulation import control
 from simulation.calls import spending
 from simulation.casts import prompting
 from simulation.jobs import jobs
 from simulation.llm.prompts.framing import framed
 from simulation.models import Job, ModelCall, Run
+from simulation.runs import control
 from simulation.scripted_server import Server, running
 
 pytestmark = pytest.mark.django_db

@@ -17,9 +17,9 @@ from tests_support import play_out
 
 from ratings import inviting, studies
 from ratings.models import ItemSource, Rater, Study
-from simulation import queueing
 from simulation.casts import fixtures
 from simulation.models import Experiment, Transition, Twin
+from simulation.runs import queueing
 
 pytestmark = pytest.mark.django_db
 

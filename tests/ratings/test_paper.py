@@ -20,9 +20,9 @@ from ratings.paper import cells, making
 from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import load_paper_values
 from ratings.stats.human_model import PEOPLE
-from simulation import vetting
 from simulation.casts import fixtures
 from simulation.models import CastDefinition, ModelCall, Run, Twin, TwinDecision
+from simulation.runs import vetting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OF_BENCHMARK = (

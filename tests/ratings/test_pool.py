@@ -6,8 +6,8 @@ from django.contrib.auth.models import User
 
 from ratings import pool, studies
 from ratings.protocols import StudyProtocol
-from simulation import vetting
 from simulation.models import Twin, TwinDecision
+from simulation.runs import vetting
 
 pytestmark = pytest.mark.django_db
 

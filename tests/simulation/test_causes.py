@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulation import causes
 from simulation.models import REASONS, Episode, Twin
+from simulation.runs import causes
 
 GOOD = ("submitted", "done", "unsuited", "cancelled", "queued", "running", "waiting")
 

@@ -9,11 +9,12 @@ import speakers
 from django.utils import timezone
 from tests_support import play_out, race
 
-from simulation import control, queueing, runner, workers
+from simulation import runner, workers
 from simulation.calls import gates, journal, spending
 from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, ProviderGate, Run, Transition, Twin
 from simulation.providers.base import ErrorClass, ProviderUnavailable
+from simulation.runs import control, queueing
 from simulation.scripted_server import Server
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]

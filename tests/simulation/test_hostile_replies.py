@@ -18,7 +18,7 @@ from django.utils import timezone
 from hostile_replies import FAULTS, ROWS, Becomes, waits
 from struck import Scene
 
-from simulation import control, queueing, workers
+from simulation import workers
 from simulation.calls import spending
 from simulation.models import (
     CastDefinition,
@@ -33,6 +33,7 @@ from simulation.models import (
     Transition,
     Twin,
 )
+from simulation.runs import control, queueing
 from simulation.scripted_server import FAULTS as KNOWN
 from simulation.scripted_server import Server, running
 

@@ -14,13 +14,14 @@ from django.utils import timezone
 from job_steps import ACTS, asked, claimed, lapse, now, played
 from tests_support import race
 
-from simulation import queueing, workers
+from simulation import workers
 from simulation.jobs import jobs
 from simulation.jobs.job_files import Upload
 from simulation.jobs.jobs import MORE, Work
 from simulation.leases import interruptions, leases
 from simulation.leases.leases import Lease
 from simulation.models import Experiment, Job, Run
+from simulation.runs import queueing
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

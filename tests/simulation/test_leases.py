@@ -9,10 +9,10 @@ from django.db.backends.signals import connection_created
 from django.utils import timezone
 from tests_support import Away, race
 
-from simulation import queueing
 from simulation.leases import leases
 from simulation.leases.leases import Lease
 from simulation.models import Episode, Experiment, Twin
+from simulation.runs import queueing
 
 pytestmark = pytest.mark.both_databases
 

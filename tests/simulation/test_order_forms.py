@@ -13,11 +13,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from simulation import queueing
 from simulation.calls import spending
 from simulation.casts import fixtures, prompting, roster
 from simulation.forms import EpisodesForm, TwinsForm
 from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, Run
+from simulation.runs import queueing
 from simulation.views import models as models_page
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")

@@ -15,9 +15,9 @@ from django.urls import reverse
 from django.utils import timezone
 from tests_support import play_out
 
-from simulation import queueing
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Transition, Twin, Worker
+from simulation.runs import queueing
 
 HTMX = {"HX-Request": "true"}
 

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from simulation import control
 from simulation.models import LanguageModel, ModelPrice, Run, Worker
+from simulation.runs import control
 
 HTMX = {"HX-Request": "true"}
 

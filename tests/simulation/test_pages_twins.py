@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from simulation import vetting
 from simulation.models import Twin
+from simulation.runs import vetting
 
 DIFF = [
     {"path": "new_materials[0].properties.volume", "before": "111 mL", "after": "1 kL"},

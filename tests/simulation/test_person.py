@@ -11,10 +11,10 @@ from django.test import Client
 from django.urls import reverse
 from tests_support import play_out
 
-from simulation import control, laboratory, queueing
 from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
 from simulation.person_forms import ActionForm
+from simulation.runs import control, laboratory, queueing
 from simulation.scripted_server import Server
 
 HTMX = {"HX-Request": "true"}

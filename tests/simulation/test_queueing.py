@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from tests_support import play_out, race
 
-from simulation import control, queueing
 from simulation.casts.casting import UnknownCastError
 from simulation.models import Episode, Experiment, Transition, Twin
+from simulation.runs import control, queueing
 
 pytestmark = pytest.mark.both_databases
 

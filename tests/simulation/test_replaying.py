@@ -8,8 +8,9 @@ import speakers
 from django.core.management import CommandError, call_command
 from tests_support import play_out
 
-from simulation import control, queueing, replaying
+from simulation import replaying
 from simulation.models import Episode, Experiment, Run
+from simulation.runs import control, queueing
 from simulation.scripted_server import Server
 
 pytestmark = pytest.mark.both_databases

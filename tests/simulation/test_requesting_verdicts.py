@@ -7,8 +7,8 @@ from django.test import Client
 from django.urls import reverse
 from tests_support import play_out
 
-from simulation import control, queueing
 from simulation.models import Episode, EvidenceReview, Experiment, MissingReview, ModelCall, Run
+from simulation.runs import control, queueing
 from simulation.scripted_server import Server
 
 pytestmark = pytest.mark.django_db

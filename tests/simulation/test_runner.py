@@ -6,10 +6,11 @@ import pytest
 from django.db import OperationalError, connection
 from tests_support import Away, play_out
 
-from simulation import control, queueing, runner, twinning, workers
+from simulation import runner, twinning, workers
 from simulation.lab.bench import step_from_json
 from simulation.leases import leases
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
+from simulation.runs import control, queueing
 
 pytestmark = pytest.mark.both_databases
 

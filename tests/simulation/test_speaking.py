@@ -8,7 +8,7 @@ import speakers
 from django.utils import timezone
 from tests_support import play_out
 
-from simulation import control, queueing, runner, workers
+from simulation import runner, workers
 from simulation.calls import journal, spending
 from simulation.leases import leases
 from simulation.models import (
@@ -21,6 +21,7 @@ from simulation.models import (
     Run,
     Transition,
 )
+from simulation.runs import control, queueing
 from simulation.scripted_server import Server
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

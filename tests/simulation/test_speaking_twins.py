@@ -4,9 +4,10 @@ import pytest
 import speakers
 from tests_support import play_out
 
-from simulation import control, queueing, workers
+from simulation import workers
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin
+from simulation.runs import control, queueing
 from simulation.scripted_server import Server
 
 pytestmark = pytest.mark.both_databases

@@ -13,11 +13,12 @@ from django.core.management import CommandError, call_command
 from tests_support import play_out
 
 import simulation.offline.gym
-from simulation import laboratory, queueing, trajectories, trajectory_files
+from simulation import trajectories, trajectory_files
 from simulation.lab.actions import Action
 from simulation.lab.bench import step_to_json
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.models import Episode, Experiment, Run, Transition
+from simulation.runs import laboratory, queueing
 from simulation.trajectories import TrajectoryError
 
 

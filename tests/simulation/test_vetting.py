@@ -8,9 +8,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from simulation import vetting
 from simulation.models import Transition, Twin, TwinDecision
-from simulation.vetting import Answers
+from simulation.runs import vetting
+from simulation.runs.vetting import Answers
 from wetbench_site.maintenance.verify.simulation.twins import CHECKS
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from ratings import simulated, studies
 from ratings.errors import StudyError
 from ratings.planning import PlanError
 from simulation.management.arguments import between
-from simulation.queueing import MAX_SEED
+from simulation.runs.queueing import MAX_SEED
 
 
 class Command(BaseCommand):

@@ -11,7 +11,6 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import stored_checks
 from simulation.checker import suite
 from simulation.checker.findings import ERROR, INFO, Finding
 from simulation.checker.lines import Line, read
@@ -19,6 +18,7 @@ from simulation.lab import catalogue
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.management.progress import ProgressLine
+from simulation.runs import stored_checks
 
 _SHOWN = 300
 

@@ -8,14 +8,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import queueing, workers
+from simulation import workers
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.management.arguments import between
 from simulation.management.ordering import add_terms, tell_spending, tell_troubles, terms
 from simulation.management.progress import ProgressLine
 from simulation.models import Episode, Run, Transition
-from simulation.twin_samples import AlreadyMadeError
+from simulation.runs import queueing
+from simulation.runs.twin_samples import AlreadyMadeError
 
 ERRORS: dict[str, list[str]] = {
     "obvious": [Perturbation.OBVIOUS],

@@ -7,12 +7,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import queueing, workers
+from simulation import workers
 from simulation.lab.errors import LabError
 from simulation.management.arguments import between
 from simulation.management.ordering import add_terms, tell_spending, tell_troubles, terms
 from simulation.management.progress import ProgressLine
 from simulation.models import Run
+from simulation.runs import queueing
 
 
 class Command(BaseCommand):

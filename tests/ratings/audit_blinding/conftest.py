@@ -14,9 +14,9 @@ from tests_support import play_out
 from ratings.models import (
     Study,
 )
-from simulation import queueing
 from simulation.casts import fixtures
 from simulation.models import Experiment, Transition, Twin
+from simulation.runs import queueing
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,9 @@ from django.conf import settings
 from tests_support import play_out
 
 from ratings import pool, quarantine, studies
-from simulation import queueing
 from simulation.casts import fixtures
 from simulation.models import Experiment, Transition
+from simulation.runs import queueing
 
 pytestmark = pytest.mark.django_db
 

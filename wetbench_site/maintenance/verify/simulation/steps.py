@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from simulation import laboratory
 from simulation.lab.bench import Step, step_from_json
 from simulation.lab.materials import Inventory, fresh_barcode
 from simulation.models import Transition
+from simulation.runs import laboratory
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _SHOWN = (

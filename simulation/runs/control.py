@@ -8,12 +8,12 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from simulation import queueing
 from simulation.calls import gates, spending
 from simulation.casts import roster, setups
 from simulation.jobs import jobs
 from simulation.models import Episode, Job, MissingReview, ProviderGate, Run, Twin
-from simulation.queueing import Limits
+from simulation.runs import queueing
+from simulation.runs.queueing import Limits
 
 
 def stop(episode: Episode) -> bool:

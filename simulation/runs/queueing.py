@@ -15,7 +15,6 @@ from django.db import transaction
 from django.db.models import Count, F, Max, QuerySet
 from django.utils import timezone
 
-from simulation import laboratory, twin_samples
 from simulation.calls import spending
 from simulation.casts import casting, estimating, prompting, roster, setups
 from simulation.lab.actions import Action
@@ -23,6 +22,7 @@ from simulation.lab.errors import LabError
 from simulation.lab.materials import place_all
 from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment, Job, Run, Transition, Twin, Worker
+from simulation.runs import laboratory, twin_samples
 
 MAX_SEED = 2**31 - 1
 PERSON_CAST = "human"

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from django.db.models import QuerySet
 
-from simulation import checking
 from simulation.lab.bench import step_from_json
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome, Perturbation
 from simulation.models import Transition, Twin
+from simulation.runs import checking
 
 log = logging.getLogger("wetbench.checking")
 Row = TypeVar("Row", Transition, Twin)

@@ -22,7 +22,8 @@ class RatingsConfig(AppConfig):
             sessions,
             throttling,
         )
-        from simulation import access, tidying
+        from simulation import access
+        from simulation.engine import tidying
         from wetbench_site.observability import gauges
 
         jobs.declare()

@@ -12,8 +12,8 @@ from ratings import access, inviting, simulated, studies
 from ratings.analyses import playing, store
 from ratings.analyses.filters import Filters
 from ratings.models import Study
-from simulation import workers
 from simulation.casts import fixtures
+from simulation.engine import workers
 from simulation.models import Episode, Experiment, Run, Transition
 from simulation.runs import queueing
 

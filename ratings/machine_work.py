@@ -10,12 +10,12 @@ from ratings import machine_checker, machine_rows, machines
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.studies import log
 from ratings.study_events import MachineRated
-from simulation import players
 from simulation.calls import spending
 from simulation.casts import casting, prompting
 from simulation.casts.casting import Prompter
 from simulation.casts.estimating import Estimate
 from simulation.casts.setups import Player, Setup
+from simulation.engine import players
 from simulation.jobs import jobs
 from simulation.jobs.jobs import Outcome, Work
 from simulation.leases import units

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation import runner
 from simulation.calls import gates
 from simulation.calls.journal import Line
 from simulation.casts import setups
 from simulation.casts.setups import Player, Setup
+from simulation.engine import runner
 from simulation.lab.errors import LabError
 from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run

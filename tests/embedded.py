@@ -2,7 +2,7 @@
 
 import threading
 
-from simulation import workers
+from simulation.engine import workers
 
 
 def play_all() -> None:

@@ -9,7 +9,7 @@ import speakers
 from django.conf import settings
 from small_lab import material
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.lab.actions import Action
 from simulation.models import CatalogueEntry, Episode, Experiment, ModelCall, ProviderGate, Transition, Twin
 from simulation.runs import laboratory, queueing

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import OperationalError, connection
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.models import Run
 from simulation.runs import queueing
 

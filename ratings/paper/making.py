@@ -18,9 +18,10 @@ from ratings.errors import StudyError
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from ratings.planning import PlanError
-from simulation import scripted_server, workers
+from simulation import scripted_server
 from simulation.calls import spending
 from simulation.casts import roster, setups
+from simulation.engine import workers
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.models import CastDefinition, Experiment, PaperPlan, Run

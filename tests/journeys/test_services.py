@@ -22,7 +22,7 @@ from services import PostgresCluster, RedisServer, free_port
 from visitor import Page, Visitor
 from warm_processes import Forked, Warm
 
-from simulation import workers
+from simulation.engine import workers
 
 pytestmark = pytest.mark.services
 

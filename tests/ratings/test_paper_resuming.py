@@ -15,10 +15,10 @@ from ratings.paper import cells, making
 from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import PaperValuesError
 from ratings.protocols import ProtocolError
-from simulation import workers
 from simulation.calls import spending
 from simulation.casts import fixtures, roster
 from simulation.casts.setups import SCRIPTED_ALONE
+from simulation.engine import workers
 from simulation.models import ModelCall, PaperPlan, Run, Twin
 from simulation.runs import control, queueing
 from simulation.scripted_server import Server

@@ -20,7 +20,7 @@ from pytest_django.fixtures import Settings
 from ratings import serving, sessions
 from ratings.models import BrowserSession
 from ratings.signing_in import NameOrEmail
-from simulation import tidying
+from simulation.engine import tidying
 
 pytestmark = pytest.mark.django_db
 

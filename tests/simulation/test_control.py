@@ -9,8 +9,8 @@ import speakers
 from django.utils import timezone
 from tests_support import play_out, race
 
-from simulation import runner, workers
 from simulation.calls import gates, journal, spending
+from simulation.engine import runner, workers
 from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, ProviderGate, Run, Transition, Twin
 from simulation.providers.base import ErrorClass, ProviderUnavailable

@@ -18,8 +18,8 @@ from django.utils import timezone
 from hostile_replies import FAULTS, ROWS, Becomes, waits
 from struck import Scene
 
-from simulation import workers
 from simulation.calls import spending
+from simulation.engine import workers
 from simulation.models import (
     CastDefinition,
     CatalogueEntry,

@@ -11,7 +11,7 @@ import pytest
 from django.utils import timezone
 from job_steps import ACTS, asked, claimed, lapse, now, played
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.jobs import job_files, jobs
 from simulation.jobs.job_files import PIECE, Upload
 from simulation.jobs.jobs import Work

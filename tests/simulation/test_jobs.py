@@ -14,7 +14,7 @@ from django.utils import timezone
 from job_steps import ACTS, asked, claimed, lapse, now, played
 from tests_support import race
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.jobs import jobs
 from simulation.jobs.job_files import Upload
 from simulation.jobs.jobs import MORE, Work

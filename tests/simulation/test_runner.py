@@ -6,7 +6,7 @@ import pytest
 from django.db import OperationalError, connection
 from tests_support import Away, play_out
 
-from simulation import runner, twinning, workers
+from simulation.engine import runner, twinning, workers
 from simulation.lab.bench import step_from_json
 from simulation.leases import leases
 from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin

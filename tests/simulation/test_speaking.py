@@ -8,8 +8,8 @@ import speakers
 from django.utils import timezone
 from tests_support import play_out
 
-from simulation import runner, workers
 from simulation.calls import journal, spending
+from simulation.engine import runner, workers
 from simulation.leases import leases
 from simulation.models import (
     Episode,

@@ -4,7 +4,7 @@ import pytest
 import speakers
 from tests_support import play_out
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment, ModelCall, Run, Transition, Twin
 from simulation.runs import control, queueing

@@ -14,7 +14,7 @@ from django.db import connection
 from tests_support import Away, play_out
 from warm_processes import Forked, Warm
 
-from simulation import tasks, tidying, workers
+from simulation.engine import tasks, tidying, workers
 from simulation.models import Experiment, Worker
 from simulation.runs import queueing
 

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ratings import machine_work, machines, studies
 from ratings.errors import StudyError
 from ratings.models import MachineRater
-from simulation import workers
+from simulation.engine import workers
 from simulation.jobs import jobs
 from simulation.lab.errors import LabError
 from simulation.leases import leases

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from simulation import tasks, workers
+from simulation.engine import tasks, workers
 from simulation.management.stopping import stop_on_signals
 from wetbench_site import starting
 

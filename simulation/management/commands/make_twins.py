@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.management.arguments import between

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.lab.errors import LabError
 from simulation.management.arguments import between
 from simulation.management.ordering import add_terms, tell_spending, tell_troubles, terms

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.management.arguments import between
 from simulation.management.stopping import stop_on_signals
 from wetbench_site import starting

@@ -30,7 +30,7 @@ from ratings.models import (
     Rating,
     Study,
 )
-from simulation import workers
+from simulation.engine import workers
 from simulation.models import Twin
 
 pytestmark = pytest.mark.django_db

@@ -7,9 +7,10 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation import players
 from simulation.calls.journal import Dial, dial
 from simulation.casts.casting import Judge
+from simulation.engine import players
+from simulation.engine.players import Play
 from simulation.lab import wire
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step, step_to_json
@@ -18,7 +19,6 @@ from simulation.leases import units
 from simulation.leases.interruptions import Held
 from simulation.leases.leases import Lease
 from simulation.models import Episode, EvidenceReview, MissingReview, Transition
-from simulation.players import Play
 from simulation.runs import checking, laboratory
 
 log = logging.getLogger("wetbench.runner")

@@ -16,8 +16,8 @@ from django.db import close_old_connections, connection
 from django.db.models import Q
 from django.utils import timezone
 
-from simulation import runner, tidying, twinning
 from simulation.calls import ledger, spending
+from simulation.engine import runner, tidying, twinning
 from simulation.jobs import jobs
 from simulation.leases import leases
 from simulation.leases.leases import Lease, Row

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from simulation import players
+from simulation.engine import players
 from simulation.lab.bench import Step, step_from_json
 from simulation.lab.differences import differences
 from simulation.lab.errors import NoErrorFits

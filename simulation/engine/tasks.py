@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection
 from kombu.exceptions import OperationalError
 
-from simulation import workers
+from simulation.engine import workers
 from simulation.leases.leases import DATABASE_AWAY
 from wetbench_site.database import release_connection
 

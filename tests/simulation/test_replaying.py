@@ -8,8 +8,8 @@ import speakers
 from django.core.management import CommandError, call_command
 from tests_support import play_out
 
-from simulation import replaying
 from simulation.models import Episode, Experiment, Run
+from simulation.recordings import replaying
 from simulation.runs import control, queueing
 from simulation.scripted_server import Server
 

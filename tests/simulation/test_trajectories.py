@@ -13,13 +13,13 @@ from django.core.management import CommandError, call_command
 from tests_support import play_out
 
 import simulation.offline.gym
-from simulation import trajectories, trajectory_files
 from simulation.lab.actions import Action
 from simulation.lab.bench import step_to_json
 from simulation.lab.outcomes import Outcome, RejectedBy
 from simulation.models import Episode, Experiment, Run, Transition
+from simulation.recordings import trajectories, trajectory_files
+from simulation.recordings.trajectories import TrajectoryError
 from simulation.runs import laboratory, queueing
-from simulation.trajectories import TrajectoryError
 
 
 @pytest.fixture
@@ -192,7 +192,9 @@ def test_a_run_of_twins_or_none_is_named(run, tmp_path):
 
 
 def test_trajectories_are_read_where_there_is_no_django():
-    script = "import sys; sys.modules['django'] = None; import simulation.trajectories, simulation.offline.gym"
+    script = (
+        "import sys; sys.modules['django'] = None; import simulation.recordings.trajectories, simulation.offline.gym"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False
     )

@@ -5,15 +5,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import trajectory_files
 from simulation.lab.errors import LabError
 from simulation.management.arguments import run_named
+from simulation.recordings import trajectory_files
 
 
 class Command(BaseCommand):
     help = (
         "Write the episodes of a run as trajectories for training, one JSON object a line: observation, action, reward, "
-        "ending. Only episodes that ended by the rules are written; simulation.trajectories.replay plays them again."
+        "ending. Only episodes that ended by the rules are written; simulation.recordings.trajectories.replay plays them again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

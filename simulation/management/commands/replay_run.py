@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation import replaying
 from simulation.providers.recording import RecordingError
+from simulation.recordings import replaying
 
 
 class Command(BaseCommand):

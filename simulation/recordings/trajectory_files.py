@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from simulation import trajectories
 from simulation.lab.actions import QUIT, SUBMIT, Action
 from simulation.lab.bench import Step, step_from_json
 from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Outcome
 from simulation.lab.telling import situation
 from simulation.models import Episode, Run
+from simulation.recordings import trajectories
 from simulation.runs import laboratory
 
 RULED = ("submitted", "quit", "rejected_out", "truncated")  # ended by the rules: the others say nothing of the agent

@@ -22,8 +22,8 @@ class RatingsConfig(AppConfig):
             sessions,
             throttling,
         )
-        from simulation import access
         from simulation.engine import tidying
+        from simulation.web import access
         from wetbench_site.observability import gauges
 
         jobs.declare()

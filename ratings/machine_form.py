@@ -14,8 +14,8 @@ from ratings.models import EVIDENCE, Item, MachineRater, Study
 from simulation.casts import roster
 from simulation.casts.estimating import Estimate
 from simulation.lab.errors import LabError
-from simulation.order_form import Budget, CastGroup
 from simulation.runs.queueing import Limits
+from simulation.web.forms.order_form import Budget, CastGroup
 
 MEASURED: Final = 2000  # items whose prompts are put together to say what an order may cost: about a second
 _CHECKER = roster.RaterLine(

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from simulation.views import beside, budgets, calls, catalogue, controls, episodes, models, person, runs, twins
+from simulation.web import beside, budgets, calls, catalogue, controls, episodes, models, person, runs, twins
 
 app_name = "simulation"
 

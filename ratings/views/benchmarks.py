@@ -16,8 +16,8 @@ from ratings.benchmarks import freezing, store
 from ratings.benchmarks.freezing import BenchmarkError
 from ratings.models import Analysis, Benchmark, Study
 from ratings.views import results
-from simulation.access import StaffRequest, staff_only
 from simulation.models import Job, Run
+from simulation.web.access import StaffRequest, staff_only
 
 # In the order of the page: which figure stands above which table.
 PARTS = (

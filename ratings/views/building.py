@@ -18,8 +18,8 @@ from ratings.models import EVIDENCE, Study
 from ratings.protocols import ProtocolError
 from ratings.views import drafts
 from ratings.views.guards import StudyRequest, study_page
-from simulation.access import StaffRequest, staff_only
 from simulation.models import Episode, Transition, Twin
+from simulation.web.access import StaffRequest, staff_only
 
 
 class Step(NamedTuple):

@@ -18,9 +18,9 @@ from ratings.figures.names import NAMES
 from ratings.models import Analysis, Benchmark
 from ratings.views import results
 from ratings.views.guards import StudyRequest, study_page
-from simulation.access import StaffRequest, staff_only
 from simulation.jobs import job_files
 from simulation.models import Job
+from simulation.web.access import StaffRequest, staff_only
 
 
 class EndingConverter(StringConverter):

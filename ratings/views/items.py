@@ -18,7 +18,7 @@ from ratings.models import Item, ItemSource, Study
 from ratings.rows import RatingRow
 from ratings.views import strips
 from ratings.views.guards import StudyRequest, study_page
-from simulation.views.transcript import checked
+from simulation.web.transcript import checked
 
 PER_PAGE = 50
 _LONG = ("initial", "pending", "memory", "experiment__data", "run__setup")

@@ -15,8 +15,8 @@ from ratings.models import MachineRater
 from ratings.views.guards import StudyRequest, study_page
 from simulation.lab.errors import LabError
 from simulation.runs.queueing import Limits
-from simulation.views import order_sizes
-from simulation.views.budgets import BudgetForm
+from simulation.web import order_sizes
+from simulation.web.budgets import BudgetForm
 
 
 @study_page("admin", "analyst")

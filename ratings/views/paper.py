@@ -13,7 +13,7 @@ from ratings.models import Analysis, Benchmark
 from ratings.paper import cells
 from ratings.paper.plan import Names
 from ratings.paper_values import PaperValuesError, load_paper_values
-from simulation.access import StaffRequest, staff_only
+from simulation.web.access import StaffRequest, staff_only
 
 
 class Group(NamedTuple):

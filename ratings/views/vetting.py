@@ -13,11 +13,11 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ratings import blinding, quarantine, screen
 from ratings.quarantine import Secret
-from simulation.access import StaffRequest, staff_only
 from simulation.lab.errors import LabError
 from simulation.models import Twin
 from simulation.runs import vetting
-from simulation.views.transcript import checked
+from simulation.web.access import StaffRequest, staff_only
+from simulation.web.transcript import checked
 
 _YES_NO = [("yes", "Yes"), ("no", "No")]
 _YES_OR_NO = {"yes": True, "no": False}

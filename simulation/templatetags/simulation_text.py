@@ -5,7 +5,7 @@ from typing import Any
 
 from django import template
 
-from simulation.views import transcript
+from simulation.web import transcript
 
 register = template.Library()
 register.filter("words", transcript.words)

@@ -15,10 +15,10 @@ from django.urls import reverse
 
 from simulation.calls import spending
 from simulation.casts import fixtures, prompting, roster
-from simulation.forms import EpisodesForm, TwinsForm
 from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, Run
 from simulation.runs import queueing
-from simulation.views import models as models_page
+from simulation.web import models as models_page
+from simulation.web.forms.orders import EpisodesForm, TwinsForm
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
 SECRET = "sk-SECRET-0123456789"

@@ -13,9 +13,9 @@ from tests_support import play_out
 
 from simulation.lab.actions import Action
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Worker
-from simulation.person_forms import ActionForm
 from simulation.runs import control, laboratory, queueing
 from simulation.scripted_server import Server
+from simulation.web.forms.person_forms import ActionForm
 
 HTMX = {"HX-Request": "true"}
 

@@ -9,10 +9,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from simulation.forms import TwinsForm
 from simulation.models import Experiment, Run, Transition, Twin
 from simulation.runs import queueing
 from simulation.runs.twin_samples import SampleTooLargeError, accepted_steps, allocate, draw_steps
+from simulation.web.forms.orders import TwinsForm
 
 pytestmark = pytest.mark.django_db
 SIZES = {("a", "mix"): 10, ("a", "read"): 5, ("b", "mix"): 4, ("b", "read"): 1}

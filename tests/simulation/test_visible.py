@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from simulation.views.visible import Piece, decoded, visible
+from simulation.web.visible import Piece, decoded, visible
 
 UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Zs")
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from django import forms
 
-from simulation import parameter_fields
 from simulation.casts import roster
 from simulation.lab.actions import Action, ActionType
 from simulation.lab.errors import LabError
@@ -14,8 +13,9 @@ from simulation.lab.materials import Material
 from simulation.lab.roles import Situation
 from simulation.lab.telling import clock
 from simulation.models import Experiment
-from simulation.order_form import cost_field
 from simulation.runs import queueing
+from simulation.web.forms import parameter_fields
+from simulation.web.forms.order_form import cost_field
 
 
 class Answerers(NamedTuple):

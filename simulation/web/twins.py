@@ -11,17 +11,17 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from simulation.access import StaffRequest, staff_only
-from simulation.forms import ERRORS, TwinsForm
 from simulation.lab.errors import LabError
 from simulation.models import Experiment, Run, Twin
 from simulation.runs import control, queueing
 from simulation.runs.twin_samples import accepted_steps
-from simulation.views import order_sizes
-from simulation.views.call_lines import short, together
-from simulation.views.episodes import PER_PAGE, page_of
-from simulation.views.transcript import checked, step_view
-from simulation.views.twin_lines import made_by_model, twin_line
+from simulation.web import order_sizes
+from simulation.web.access import StaffRequest, staff_only
+from simulation.web.call_lines import short, together
+from simulation.web.episodes import PER_PAGE, page_of
+from simulation.web.forms.orders import ERRORS, TwinsForm
+from simulation.web.transcript import checked, step_view
+from simulation.web.twin_lines import made_by_model, twin_line
 
 _LONG = ("initial", "pending", "memory", "experiment__data")
 

@@ -11,10 +11,10 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from simulation.access import StaffRequest, staff_only
 from simulation.casts import roster
 from simulation.models import LanguageModel, ModelPrice
 from simulation.providers.base import PROVIDERS, ProviderInfo
+from simulation.web.access import StaffRequest, staff_only
 
 _CLASSES = [
     ("input", "input"),

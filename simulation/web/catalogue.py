@@ -8,11 +8,11 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from simulation.access import StaffRequest, staff_only
 from simulation.lab.actions import KINDS
 from simulation.lab.experiments import ExperimentSpec
 from simulation.models import Experiment
 from simulation.runs import laboratory
+from simulation.web.access import StaffRequest, staff_only
 
 
 class Route(NamedTuple):

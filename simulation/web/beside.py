@@ -10,12 +10,12 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from simulation.access import StaffRequest, staff_only
 from simulation.models import Episode
 from simulation.runs import queueing
-from simulation.views.episodes import STEPS_PER_PAGE, listed
-from simulation.views.standing import Standing, standing, verdict_of
-from simulation.views.transcript import StepView, step_view
+from simulation.web.access import StaffRequest, staff_only
+from simulation.web.episodes import STEPS_PER_PAGE, listed
+from simulation.web.standing import Standing, standing, verdict_of
+from simulation.web.transcript import StepView, step_view
 
 MOST_CHOICES = 200
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from simulation.calls import spending
 from simulation.models import ModelCall, Run
-from simulation.views.transcript import span
+from simulation.web.transcript import span
 
 _ROLES = dict(ModelCall.ROLES)
 _STATE_WORDS = {"started": "under way", "lost": "lost", "fenced": "too late"}

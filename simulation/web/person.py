@@ -11,18 +11,18 @@ from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods
 
-from simulation.access import StaffRequest, page_or_fragment, staff_only
 from simulation.casts.setups import PERSON, Setup
 from simulation.lab.actions import KINDS, QUIT, SUBMIT, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED, Bench
 from simulation.lab.errors import LabError
 from simulation.lab.telling import clock
 from simulation.models import Episode
-from simulation.person_forms import ActionForm, PersonForm, shelf
 from simulation.runs import laboratory, queueing
-from simulation.views import order_sizes
-from simulation.views.standing import WORK_LEFT, Standing, poll_seconds, standing, worker_notice
-from simulation.views.transcript import step_view
+from simulation.web import order_sizes
+from simulation.web.access import StaffRequest, page_or_fragment, staff_only
+from simulation.web.forms.person_forms import ActionForm, PersonForm, shelf
+from simulation.web.standing import WORK_LEFT, Standing, poll_seconds, standing, worker_notice
+from simulation.web.transcript import step_view
 
 _MOST_OPEN = 20
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from simulation.models import Twin
 from simulation.runs import causes
-from simulation.views.standing import again
+from simulation.web.standing import again
 
 _TONES = {
     "running": "info",

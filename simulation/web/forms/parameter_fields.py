@@ -9,7 +9,7 @@ from simulation.lab import quantities
 from simulation.lab.actions import ActionType
 from simulation.lab.materials import Inventory
 from simulation.lab.parameters import Parameter, ParameterError
-from simulation.views.transcript import words, written
+from simulation.web.transcript import words, written
 
 _LONG_TEXT = 300
 Choices = list[tuple[str, str]]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from simulation.models import Run
 from simulation.runs import causes, queueing
-from simulation.views.standing import WORK_LEFT
+from simulation.web.standing import WORK_LEFT
 
 HELD = ("budget", "credentials", "bad_request")  # what somebody can put right
 

@@ -7,10 +7,10 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.views.decorators.http import require_POST
 
-from simulation.access import StaffRequest, staff_only
 from simulation.models import Run
 from simulation.runs import control
-from simulation.views.episodes import tell_requested
+from simulation.web.access import StaffRequest, staff_only
+from simulation.web.episodes import tell_requested
 
 
 @staff_only

@@ -11,14 +11,14 @@ from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
-from simulation import access
-from simulation.access import StaffRequest, staff_only
 from simulation.calls import shelf
 from simulation.models import ModelCall, Run
 from simulation.providers import connections
 from simulation.providers.base import PROVIDERS, Endpoint, ProviderError, Reply
-from simulation.views.call_lines import call_line, short
-from simulation.views.visible import CUT, WHOLE, Visible, decoded, visible
+from simulation.web import access
+from simulation.web.access import StaffRequest, staff_only
+from simulation.web.call_lines import call_line, short
+from simulation.web.visible import CUT, WHOLE, Visible, decoded, visible
 
 PER_PAGE = 50
 _ABOUT = ("run", "job", "twin__transition__episode__experiment", "episode__experiment")

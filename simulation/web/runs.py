@@ -9,18 +9,17 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from simulation import access
-from simulation.access import StaffRequest, page_or_fragment, staff_only
-from simulation.forms import EpisodesForm
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Job, MissingReview, Run, Twin
 from simulation.runs import queueing
-from simulation.views import order_sizes
-from simulation.views.episodes import PER_PAGE, listed
-from simulation.views.run_states import run_state
-from simulation.views.spend import spend
-from simulation.views.standing import poll_seconds, standing, worker_notice
-from simulation.views.twin_lines import twin_line
+from simulation.web import access, order_sizes
+from simulation.web.access import StaffRequest, page_or_fragment, staff_only
+from simulation.web.episodes import PER_PAGE, listed
+from simulation.web.forms.orders import EpisodesForm
+from simulation.web.run_states import run_state
+from simulation.web.spend import spend
+from simulation.web.standing import poll_seconds, standing, worker_notice
+from simulation.web.twin_lines import twin_line
 
 # What needs a person comes first, then what moves, then what waits, then what is done.
 MISSING_SHOWN = 20

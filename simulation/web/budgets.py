@@ -11,13 +11,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from simulation.access import StaffRequest, staff_only
 from simulation.calls import spending
 from simulation.lab.errors import LabError
 from simulation.models import Run
-from simulation.order_form import Budget
 from simulation.runs import control
-from simulation.views.run_states import run_state
+from simulation.web.access import StaffRequest, staff_only
+from simulation.web.forms.order_form import Budget
+from simulation.web.run_states import run_state
 
 Limit = TypeVar("Limit", Decimal, int)
 

@@ -6,9 +6,9 @@ from django import forms
 
 from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment
-from simulation.order_form import OrderForm, cast_choices
 from simulation.runs import queueing
 from simulation.runs.twin_samples import accepted_steps
+from simulation.web.forms.order_form import OrderForm, cast_choices
 
 ERRORS = {
     "both": (Perturbation.OBVIOUS, Perturbation.SUBTLE),

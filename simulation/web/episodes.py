@@ -11,13 +11,13 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from simulation.access import StaffRequest, page_or_fragment, staff_only
-from simulation.forms import EpisodeFilter
 from simulation.models import Episode, ModelCall, Transition
 from simulation.runs import control, queueing
-from simulation.views.call_lines import Calls, by_step, short, together
-from simulation.views.standing import poll_seconds, standing, verdict_of, worker_notice
-from simulation.views.transcript import step_view
+from simulation.web.access import StaffRequest, page_or_fragment, staff_only
+from simulation.web.call_lines import Calls, by_step, short, together
+from simulation.web.forms.orders import EpisodeFilter
+from simulation.web.standing import poll_seconds, standing, verdict_of, worker_notice
+from simulation.web.transcript import step_view
 
 PER_PAGE = 50
 STEPS_PER_PAGE = 20

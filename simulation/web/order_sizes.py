@@ -6,11 +6,11 @@ from typing import Any
 from simulation.calls import spending
 from simulation.casts import roster
 from simulation.casts.estimating import Estimate
-from simulation.forms import ERRORS, EpisodesForm, TwinsForm
 from simulation.lab.errors import LabError
 from simulation.models import Experiment
-from simulation.order_form import OrderForm
-from simulation.person_forms import PersonForm
+from simulation.web.forms.order_form import OrderForm
+from simulation.web.forms.orders import ERRORS, EpisodesForm, TwinsForm
+from simulation.web.forms.person_forms import PersonForm
 
 # The button of pages without scripts that asks for the size alone, beside the one that orders.
 ASKED = "size"

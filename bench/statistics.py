@@ -93,7 +93,9 @@ def of_sklearn(table: Any, resamples: int) -> np.ndarray:
 
 def the_same_three(table: Any, resamples: int) -> None:
     """Ours of those quantities alone, with what the application adds: by source, and intervals for new raters."""
-    from ratings.stats import agreement, auc, proportions
+    from ratings.stats import proportions
+    from ratings.stats.agreement import agreement
+    from ratings.stats.areas import auc
 
     proportions.rates(table, by="source")
     auc.panel(table, 0, resamples)

@@ -27,7 +27,8 @@ from ratings.protocols import StudyProtocol
 from ratings.reference import read_label
 from ratings.rows import RatingRow
 from ratings.simulated import Skill
-from ratings.stats import dawid_skene, panel, panel_words
+from ratings.stats import panel, panel_words
+from ratings.stats.agreement import dawid_skene
 from ratings.stats.contrasts import gather_pool
 from ratings.stats.estimates import Estimate, estimate
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from ratings.analyses.tables import Json, table
 from ratings.figures.names import POOLED
-from ratings.stats import agreement
+from ratings.stats.agreement import agreement
 from ratings.stats.estimates import FEW_ITEMS, Estimate
 from ratings.stats.table import Ratings
 

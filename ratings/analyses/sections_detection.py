@@ -7,7 +7,7 @@ import numpy as np
 
 from ratings.analyses.reading import Reading
 from ratings.analyses.tables import Json, table
-from ratings.stats import auc, roc
+from ratings.stats.areas import auc, roc
 from ratings.stats.estimates import Estimate
 from ratings.stats.localisation import LOCALISATION, Marked, localisation
 from ratings.stats.table import REFERENCES, UNKNOWN, Bools

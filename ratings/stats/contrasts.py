@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ratings.stats import detection, mrmc, mrmc_two
-from ratings.stats.delong import is_extreme
+from ratings.stats import detection
+from ratings.stats.areas import mrmc, mrmc_two
+from ratings.stats.areas.delong import is_extreme
+from ratings.stats.areas.mrmc_two import TwoConditions
 from ratings.stats.differences import Counts, Side, compare_shares, count_clusters
-from ratings.stats.mrmc_two import TwoConditions
 from ratings.stats.table import Bools, Floats, Ints, Ratings
 
 RATERS, MACHINES = "raters", "raters and machines"

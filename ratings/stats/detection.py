@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ratings.stats import auc, mrmc, proportions
+from ratings.stats import proportions
+from ratings.stats.areas import auc, mrmc
+from ratings.stats.areas.mrmc import ANYWHERE, Column
 from ratings.stats.estimates import Estimate, estimate
-from ratings.stats.mrmc import ANYWHERE, Column
 from ratings.stats.quantiles import find_normal_quantile
 from ratings.stats.resampling import around
 from ratings.stats.table import Ratings, explain_missing

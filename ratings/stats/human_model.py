@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from ratings.stats.agreement import LEAST_FOR_INTERVAL, MIN_OVERLAP, average, choose_pairs, explain_few
+from ratings.stats.agreement.agreement import LEAST_FOR_INTERVAL, MIN_OVERLAP, average, choose_pairs, explain_few
 from ratings.stats.estimates import CONSENSUS as CONSENSUS
 from ratings.stats.estimates import MAJORITY as MAJORITY
 from ratings.stats.estimates import Estimate, estimate, generator

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ratings.stats import agreement, dawid_skene, detection, proportions
-from ratings.stats.coefficients import ALPHA, coefficients
+from ratings.stats import detection, proportions
+from ratings.stats.agreement import agreement, dawid_skene
+from ratings.stats.agreement.coefficients import ALPHA, coefficients
+from ratings.stats.agreement.retest import retest
 from ratings.stats.estimates import Estimate, estimate
 from ratings.stats.panel_words import Section, counted, said_of, sections
-from ratings.stats.retest import retest
 from ratings.stats.table import ALL, REFERENCES, Ratings, Repeat
 
 __all__ = ["Section", "about", "json_lines", "panel", "sections", "text_lines"]

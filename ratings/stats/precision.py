@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import betabinom, norm, t
 
-from ratings.stats import delong, mrmc
+from ratings.stats.areas import delong, mrmc
+from ratings.stats.areas.mrmc import OneCondition
 from ratings.stats.intervals import CO_MINORITY_NEW, LEAST_RATERS, TOO_FEW_RATERS, WITHOUT_ONE, too_rare
-from ratings.stats.mrmc import OneCondition
 from ratings.stats.pairing import left_out, pairs_of
 from ratings.stats.proportions import wilson
 from ratings.stats.resampling import jackknife_variance

@@ -14,7 +14,7 @@ from ratings.analyses import reading, sections_contrasts
 from ratings.analyses.sections_machines import Machine
 from ratings.analyses.tables import records
 from ratings.simulated import Skill, judge_transition
-from ratings.stats import mrmc, mrmc_two
+from ratings.stats.areas import mrmc, mrmc_two
 
 GPT, QWEN = {"source": "gpt-5"}, {"source": "qwen-3"}
 RATERS = ("R1", "R2", "R3", "R4")

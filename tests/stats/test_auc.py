@@ -5,7 +5,7 @@ import pytest
 from rating_tables import one
 from sklearn.metrics import roc_auc_score
 
-from ratings.stats import auc
+from ratings.stats.areas import auc
 from ratings.stats.estimates import Estimate, generator
 from ratings.stats.resampling import item_weights, rater_weights
 from ratings.stats.table import Ratings, Row, build

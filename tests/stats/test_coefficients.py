@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from rating_tables import drawn, one, table
 
-from ratings.stats.coefficients import agreement_weights, coefficients, gwet_ac2, value
+from ratings.stats.agreement.coefficients import agreement_weights, coefficients, gwet_ac2, value
 from ratings.stats.table import Row, build
 
 

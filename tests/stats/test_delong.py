@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from ratings.stats import delong
+from ratings.stats.areas import delong
 
 
 def by_pairs(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:

@@ -1,7 +1,7 @@
 import pytest
 
 from ratings.stats import human_model
-from ratings.stats.agreement import average
+from ratings.stats.agreement.agreement import average
 from ratings.stats.table import Row, build
 
 ITEMS = "123456"

@@ -3,7 +3,8 @@ import random
 import pytest
 from reader_studies import VAN_DYKE, reader_study
 
-from ratings.stats import auc, imrmc, mrmc
+from ratings.stats import imrmc
+from ratings.stats.areas import auc, mrmc
 from ratings.stats.imrmc import FormatError, Reading
 from ratings.stats.table import Ratings, Row, build
 

@@ -11,8 +11,8 @@ import pytest
 from reader_studies import VAN_DYKE, reader_study
 from scipy.special import logit
 
-from ratings.stats import mrmc
-from ratings.stats.mrmc import Column
+from ratings.stats.areas import mrmc
+from ratings.stats.areas.mrmc import Column
 from ratings.stats.resampling import around
 from ratings.stats.table import Ratings, Row, build
 

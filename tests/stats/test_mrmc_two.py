@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from reader_studies import VAN_DYKE, reader_study
 
-from ratings.stats import delong, mrmc, mrmc_two
-from ratings.stats.mrmc_two import Readings, compare_areas, compare_conditions, compute_f_test
+from ratings.stats.areas import delong, mrmc, mrmc_two
+from ratings.stats.areas.mrmc_two import Readings, compare_areas, compare_conditions, compute_f_test
 
 
 @pytest.fixture(scope="module")

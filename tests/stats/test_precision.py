@@ -7,7 +7,9 @@ from scipy.special import expit, logit
 from scipy.stats import multivariate_normal, norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from ratings.stats import agreement, mrmc, precision
+from ratings.stats import precision
+from ratings.stats.agreement import agreement
+from ratings.stats.areas import mrmc
 from ratings.stats.pairing import pairs_of
 from ratings.stats.precision import AucComponents, Components, Design
 from ratings.stats.proportions import rates

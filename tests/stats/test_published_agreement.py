@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratings.stats.agreement import average, pairs
-from ratings.stats.coefficients import coefficients, gwet_ac2
-from ratings.stats.coefficients import value as coefficient_of
+from ratings.stats.agreement.agreement import average, pairs
+from ratings.stats.agreement.coefficients import coefficients, gwet_ac2
+from ratings.stats.agreement.coefficients import value as coefficient_of
 from ratings.stats.estimates import Estimate
 from ratings.stats.table import Ratings, Row, build
 

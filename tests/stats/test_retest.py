@@ -1,8 +1,8 @@
 import pytest
 from rating_tables import one
 
+from ratings.stats.agreement.retest import retest
 from ratings.stats.estimates import METHODS
-from ratings.stats.retest import retest
 from ratings.stats.table import Repeat
 
 

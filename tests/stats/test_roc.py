@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from reader_studies import VAN_DYKE, reader_study
 
-from ratings.stats import auc, roc
+from ratings.stats.areas import auc, roc
 from ratings.stats.table import Row, build
 
 

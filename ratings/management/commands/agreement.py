@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ratings.management.upload import opened, plain
 from ratings.rows import source_name
 from ratings.stats import long_csv, panel
-from ratings.stats.agreement import MIN_OVERLAP
+from ratings.stats.agreement.agreement import MIN_OVERLAP
 from ratings.stats.localisation import localisation
 from ratings.stats.nouns import counted
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from scipy import sparse
 
-from ratings.stats import delong, mrmc
+from ratings.stats.areas import delong, mrmc
 from ratings.stats.estimates import Estimate, estimate, generator
 from ratings.stats.intervals import LEAST_RATERS
 from ratings.stats.resampling import NOT_RESAMPLED, Resampled, percentile, rater_weights, weight_chunks, widening

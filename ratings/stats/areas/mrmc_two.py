@@ -14,9 +14,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import norm, t
 
-from ratings.stats.delong import is_extreme, score_interval
+from ratings.stats.areas.delong import is_extreme, score_interval
+from ratings.stats.areas.mrmc import AREAS, Column, covariances, one_condition
 from ratings.stats.estimates import LEVEL
-from ratings.stats.mrmc import AREAS, Column, covariances, one_condition
 from ratings.stats.table import Floats, Ints, Ratings
 
 LEAST_CASES = 3  # of a class in a condition; two held 89 to 92 %, one 85 %

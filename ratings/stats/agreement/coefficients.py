@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ratings.stats.agreement import LEAST_FOR_INTERVAL
+from ratings.stats.agreement.agreement import LEAST_FOR_INTERVAL
 from ratings.stats.estimates import Estimate, generator
 from ratings.stats.intervals import (
     CO_MINORITY,

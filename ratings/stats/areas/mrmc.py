@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
 
-from ratings.stats import delong
+from ratings.stats.areas import delong
 from ratings.stats.estimates import Estimate, estimate
 from ratings.stats.resampling import around
 from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR, Floats, Ints, Ratings, explain_missing

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 
 from bench.bulk_load import begin, finish, load
-from ratings import blinding
+from ratings.blinding import allow_list
 from ratings.models import (
     Assignment,
     GuideVersion,
@@ -112,7 +112,7 @@ def reference_payloads() -> Iterator[dict[str, Any]]:
             bench.step(agent.choose(bench.situation()), model)
         for step in bench.history:
             if step.action.name not in (SUBMIT, QUIT):
-                yield blinding.blind_transition(step_to_json(step))
+                yield allow_list.blind_transition(step_to_json(step))
 
 
 def _study(plan: Plan, at: Ids, admin: int) -> dict[str, Any]:
@@ -148,9 +148,9 @@ def _items(plan: Plan, at: Ids, payloads: list[dict[str, Any]], rng: random.Rand
         payload = rng.choice(payloads)
         action = payload["action"]
         own = {**payload, "action": {**action, "parameters": [*action["parameters"], ["batch", str(n)]]}}
-        key, digest = at.item + n, blinding.payload_digest(own)
+        key, digest = at.item + n, allow_list.payload_digest(own)
         yield {"id": key, "code": _code("item", key), "study_id": at.study, "payload": json.dumps(own), "payload_sha256": digest,
-               "pair_sha256": blinding.pair_digest(own), "created_at": str(START)}  # fmt: skip
+               "pair_sha256": allow_list.pair_digest(own), "created_at": str(START)}  # fmt: skip
 
 
 def _imported(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
@@ -159,7 +159,7 @@ def _imported(plan: Plan, at: Ids) -> Iterator[dict[str, Any]]:
         label, error, truth = SOURCES[n % len(SOURCES)]
         payload = {"batch": n}
         yield {"id": at.item + n, "study_id": at.study, "key": str(n), "record": "{}", "payload": json.dumps(payload),
-               "payload_sha256": blinding.payload_digest(payload), "label": label, "perturbation": error, "truth": truth}  # fmt: skip
+               "payload_sha256": allow_list.payload_digest(payload), "label": label, "perturbation": error, "truth": truth}  # fmt: skip
 
 
 def _sources(plan: Plan, at: Ids, rng: random.Random) -> Iterator[dict[str, Any]]:

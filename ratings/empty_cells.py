@@ -17,8 +17,8 @@ from ratings import crossover, opening, simulated, studies
 from ratings.analyses import reading, sections_contrasts, sections_detection
 from ratings.analyses.document import MIN_OVERLAP
 from ratings.analyses.tables import records
+from ratings.blinding.marking import MISSING
 from ratings.empty_cells_advice import Facts, advise
-from ratings.marking import MISSING
 from ratings.models import EVIDENCE, TRANSITION, Study
 from ratings.opening import Preview
 from ratings.planning import Place, Planned

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ratings import import_steps
-from ratings.blinding import blind_context, blind_evidence, blind_transition, payload_digest, targets
+from ratings.blinding.allow_list import blind_context, blind_evidence, blind_transition, payload_digest, targets
 from ratings.import_fields import Fields
 from ratings.import_lines import LONGEST_TEXT, Note, hides, shown
 from ratings.models import EVIDENCE, ImportedItem, Study

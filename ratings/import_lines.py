@@ -7,7 +7,7 @@ from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
 
-from ratings.naming import visible
+from ratings.blinding.naming import visible
 
 MOST_BYTES = 20 * 1024 * 1024
 MOST_LINES = 10_000

@@ -1,4 +1,4 @@
-"""Steps of an uploaded line, in the contract of `check_transitions`, as `ratings.blinding` takes them."""
+"""Steps of an uploaded line, in the contract of `check_transitions`, as `ratings.blinding.allow_list` takes them."""
 
 import re
 from collections import Counter

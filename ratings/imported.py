@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ratings.blinding import pair_digest, payload_digest
+from ratings.blinding.allow_list import pair_digest, payload_digest
 from ratings.found import Found
 from ratings.models import ImportedItem, Study
 from ratings.planning import Candidate

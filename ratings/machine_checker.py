@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ratings.lanes import Payload, facts
-from ratings.marking import REJECTED, mark_keys, seen_key
-from ratings.naming import AVAILABILITY, CONDITIONS
+from ratings.blinding.lanes import Payload, facts
+from ratings.blinding.marking import REJECTED, mark_keys, seen_key
+from ratings.blinding.naming import AVAILABILITY, CONDITIONS
 from simulation import checker
 from simulation.checker import Finding
 

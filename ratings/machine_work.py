@@ -6,7 +6,8 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
-from ratings import machine_checker, machine_rows, machines
+from ratings import machine_checker, machines
+from ratings.blinding import machine_rows
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.studies import log
 from ratings.study_events import MachineRated

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from django.utils import timezone
 
 from ratings import crossover, designs, planning, pool
-from ratings.blinding import pair_digest, payload_digest
+from ratings.blinding.allow_list import pair_digest, payload_digest
 from ratings.found import Found
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.planning import Alike, Matrix, Place, PlanError, Planned

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from django.db.models import F, Prefetch, QuerySet
 
 from ratings import crossover, imported, quarantine, readable_elsewhere
-from ratings.blinding import (
+from ratings.blinding.allow_list import (
     Payload,
     blind_context,
     blind_evidence,

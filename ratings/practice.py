@@ -14,8 +14,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import blinding, protocols
-from ratings.lanes import Payload
+from ratings import protocols
+from ratings.blinding import allow_list
+from ratings.blinding.lanes import Payload
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater
 
 FILES = {TRANSITION: "transition.json", EVIDENCE: "evidence.json"}
@@ -123,9 +124,9 @@ def _item(kind: str, entry: Mapping[str, Any]) -> PracticeItem:
 
 def _transition(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
     step = entry["step"]
-    target = blinding.targets(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
-    return blinding.blind_transition(step), blinding.blind_context(entry["goal"], entry["before"]), tuple(target)
+    target = allow_list.targets(step, step["outcome"], entry["wrong"]) if entry["wrong"] else []
+    return allow_list.blind_transition(step), allow_list.blind_context(entry["goal"], entry["before"]), tuple(target)
 
 
 def _evidence(entry: Mapping[str, Any]) -> tuple[Payload, Payload, tuple[str, ...]]:
-    return blinding.blind_evidence(entry["goal"], entry["steps"]), {}, tuple(entry["wrong"])
+    return allow_list.blind_evidence(entry["goal"], entry["steps"]), {}, tuple(entry["wrong"])

@@ -11,10 +11,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings import source_lexicon
-from ratings.blinding import Payload
+from ratings.blinding.allow_list import Payload
+from ratings.blinding.source_names import Finding, Lexicon
 from ratings.found import Found
 from ratings.models import Quarantine, Study, StudyEvent
-from ratings.source_names import Finding, Lexicon
 from ratings.study_events import QuarantineDecided
 from simulation.lab import giving_away
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, NamedTuple
 
 from ratings import import_lines
+from ratings.blinding.naming import visible
 from ratings.import_lines import LONGEST_LINE, MOST_BYTES, Note, Problem, hides, noting, shown
-from ratings.naming import visible
 from ratings.stats.cells import as_written
 from ratings.stats.wordings import CANNOT, NO, YES, separator, wording
 

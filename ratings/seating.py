@@ -7,7 +7,7 @@ from django.db.models import Count, Q
 from django.utils import timezone
 
 from ratings import crossover, designs, opening, pool, redealing, slots
-from ratings.blinding import payload_digest
+from ratings.blinding.allow_list import payload_digest
 from ratings.errors import StudyError
 from ratings.found import Found
 from ratings.models import Assignment, ItemSource, Rater, Study

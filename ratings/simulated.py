@@ -21,8 +21,8 @@ from django.utils import timezone
 
 from ratings import answering, designs, inviting, seating, serving, slots, studies, study_events
 from ratings.answering import RateResult
+from ratings.blinding.marking import mark_keys
 from ratings.errors import StudyError
-from ratings.marking import mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST
 from ratings.reference import DECLARED_WRONG

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.conf import settings
 
-from ratings import source_names
-from ratings.source_names import Lab, Lexicon, Name, Written
+from ratings.blinding import source_names
+from ratings.blinding.source_names import Lab, Lexicon, Name, Written
 from simulation.casts import roster
 from simulation.models import LanguageModel
 from simulation.runs.queueing import PERSON_CAST

@@ -5,7 +5,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import access, blinding
+from ratings import access
+from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, Assignment, GuideVersion, Item, Rater, RaterProfile, Rating, Study
 from simulation.lab.actions import Action
 from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, Material
@@ -107,7 +108,7 @@ def step(action: Action, outcome: Outcome, number: int = 1) -> dict[str, Any]:
 def transition_payloads(count: int) -> list[dict[str, Any]]:
     """`count` different ones (at least 3), a large step and a rejected action last."""
     steps = [dilution(50 * (number + 1)) for number in range(count - 2)] + [aliquots(), refusal()]
-    return [blinding.blind_transition(s) for s in steps]
+    return [allow_list.blind_transition(s) for s in steps]
 
 
 def evidence_payloads(count: int) -> list[dict[str, Any]]:
@@ -115,7 +116,7 @@ def evidence_payloads(count: int) -> list[dict[str, Any]]:
     goal = "Find out how much caffeine (mg/mL) there is in the coffee."
     steps = [aliquots() | {"number": 1}]
     steps += [dilution(50 * number) | {"number": number + 1} for number in range(1, count)]
-    return [blinding.blind_evidence(goal, steps[:number]) for number in range(count)]
+    return [allow_list.blind_evidence(goal, steps[:number]) for number in range(count)]
 
 
 def open_study(
@@ -210,10 +211,10 @@ def _items(study: Study, payloads: list[dict[str, Any]]) -> list[Item]:
         Item.objects.create(
             study=study,
             payload=p,
-            payload_sha256=blinding.payload_digest(p),
-            pair_sha256=blinding.pair_digest(p),
+            payload_sha256=allow_list.payload_digest(p),
+            pair_sha256=allow_list.pair_digest(p),
             context=context,
-            context_sha256=blinding.payload_digest(context),
+            context_sha256=allow_list.payload_digest(context),
             created_at=now,
         )
         for p in payloads

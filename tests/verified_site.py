@@ -15,7 +15,7 @@ from tests_support import play_out
 from ratings import answering, auditing, members, serving, studies
 from ratings.analyses import form
 from ratings.benchmarks import freezing
-from ratings.blinding import payload_digest
+from ratings.blinding.allow_list import payload_digest
 from ratings.models import (
     Analysis,
     Assignment,

@@ -13,7 +13,7 @@ from django.urls import include, path
 from django.utils import timezone
 
 from bench.floor.models import Given
-from ratings import screen
+from ratings.blinding import screen
 from ratings.models import Item, Study
 from ratings.models.studies import TRANSITION
 from ratings.views.rating_form import RatingForm

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ratings.analyses.tables import records
-from ratings.naming import letters
+from ratings.blinding.naming import letters
 from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR
 
 Json = Mapping[str, Any]

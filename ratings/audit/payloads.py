@@ -10,10 +10,10 @@ from typing import Any
 from ratings import quarantine
 from ratings.audit.findings import DECLARED, Check, Leak
 from ratings.audit.sealed import Sealed
-from ratings.blinding import payload_digest
+from ratings.blinding.allow_list import payload_digest
+from ratings.blinding.source_names import Finding
 from ratings.models import Item, ItemSource, Study
 from ratings.quarantine import Secret
-from ratings.source_names import Finding
 
 _MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 _ACTION = {"name", "parameters"}

@@ -12,7 +12,7 @@ from ratings.audit import statistics
 from ratings.audit.contexts import Contexts
 from ratings.audit.findings import Check, Leak
 from ratings.audit.statistics import Contrast
-from ratings.blinding import Payload, blind_transition
+from ratings.blinding.allow_list import Payload, blind_transition
 from ratings.models import ItemSource, Study
 from simulation.models import Twin
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import Json, records
-from ratings.comparing import mark_name
+from ratings.blinding.comparing import mark_name
 from ratings.models import Study
 from ratings.rows import RatingRow, rating_rows
 from ratings.views.strips import Cell, strip

@@ -12,7 +12,8 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import opening, pool, protocols, rehearsal, screen, studies
+from ratings import opening, pool, protocols, rehearsal, studies
+from ratings.blinding import screen
 from ratings.choices import WORDS
 from ratings.errors import StudyError
 from ratings.found import Found

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from django.core.cache import caches
 from django.template.loader import render_to_string
 
-from ratings import screen
+from ratings.blinding import screen
 from ratings.models import Assignment
 
 _KEPT = caches["drawn_items"]

@@ -12,8 +12,9 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 from django.views.decorators.http import require_safe
 
-from ratings import comparing, item_lines, rows, screen
-from ratings.blinding import Payload, blind_transition
+from ratings import item_lines, rows
+from ratings.blinding import comparing, screen
+from ratings.blinding.allow_list import Payload, blind_transition
 from ratings.models import Item, ItemSource, Study
 from ratings.rows import RatingRow
 from ratings.views import strips

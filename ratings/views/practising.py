@@ -7,7 +7,8 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings import practice, screen, serving
+from ratings import practice, serving
+from ratings.blinding import screen
 from ratings.models import PracticeAnswer, Rater, RaterProfile
 from ratings.practice import PracticeItem
 from ratings.views.guards import RaterRequest, seat_page

@@ -7,10 +7,10 @@ from typing import Any
 
 from django import forms
 
-from ratings import blinding
 from ratings.answering import Answer, Timing
+from ratings.blinding import allow_list
+from ratings.blinding.naming import visible
 from ratings.models import Assignment, Draft, Rating, Study
-from ratings.naming import visible
 
 INTERFACE = "2"  # goes up whenever raters see or press something else
 FIRST_STAGE, FINAL_STAGE = "first", "final"
@@ -56,7 +56,7 @@ class RatingForm(forms.Form):
         marks = self.fields["marks"]
         assert isinstance(marks, forms.MultipleChoiceField)
         asked = self.is_bound and place is not None and place.marks != "off"
-        keys = blinding.mark_keys(place.item.payload) if place and asked else []
+        keys = allow_list.mark_keys(place.item.payload) if place and asked else []
         marks.choices = [(key, key) for key in keys]
 
     def clean_marks(self) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ class DraftForm(forms.Form):
 
     @property
     def answer(self) -> Answer:
-        keys = blinding.mark_keys(self.place.item.payload) if self.place.marks != "off" else []
+        keys = allow_list.mark_keys(self.place.item.payload) if self.place.marks != "off" else []
         chosen = set(_several(self.data, "marks"))
         note = str(self.data.get("note", "")).replace("\0", "")[:LONGEST_NOTE]
         return Answer(

@@ -9,8 +9,9 @@ from django.shortcuts import render
 from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 
-from ratings import answering, screen, serving
+from ratings import answering, serving
 from ratings.answering import Answer
+from ratings.blinding import screen
 from ratings.models import Assignment, FirstLook, Rater, RaterProfile, Rating
 from ratings.views import drawn_items
 from ratings.views.guards import RaterRequest

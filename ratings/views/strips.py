@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ratings.comparing import Line
+from ratings.blinding.comparing import Line
 from ratings.rows import RatingRow
 
 STEPS = 5

@@ -11,7 +11,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import blinding, quarantine, screen
+from ratings import quarantine
+from ratings.blinding import allow_list, screen
 from ratings.quarantine import Secret
 from simulation.lab.errors import LabError
 from simulation.models import Twin
@@ -143,7 +144,7 @@ def _decided(request: StaffRequest, twin: Twin, form: VettingForm) -> HttpRespon
 
 def _shown(twin: Twin, form: VettingForm) -> dict[str, Any]:
     step = twin.transition.step
-    payload = blinding.blind_transition(step, twin.outcome)
+    payload = allow_list.blind_transition(step, twin.outcome)
     secret = Secret(twin.why, step["outcome"])
     return {
         "twin": twin,

@@ -8,12 +8,12 @@ from in_browser import PHONE, WIDE, NewContext, sign_in, sound
 from playwright.sync_api import BrowserContext, Page, expect
 from rating_room import aliquots, change_of_medium, dilution, open_study, used_up
 
-from ratings import blinding
+from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, Assignment
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-CONTEXT = blinding.blind_context(
+CONTEXT = allow_list.blind_context(
     "Find out how much caffeine (mg/mL) there is in the coffee, with three replicates and a standard curve.",
     [dilution(50 * n) | {"number": n, "started_at": 600 * n} for n in range(1, 8)],
 )
@@ -24,7 +24,7 @@ def shown(browser: BrowserContext, site: str, step: dict[str, Any], **arm: Any) 
     study = open_study(items=3, raters=1, **arm)
     seat = study.raters.get()
     assignment = Assignment.objects.filter(rater=seat, position=1).select_related("item").get()
-    assignment.item.payload, assignment.item.context = blinding.blind_transition(step), CONTEXT
+    assignment.item.payload, assignment.item.context = allow_list.blind_transition(step), CONTEXT
     assignment.item.save()
     return opened(browser, site, assignment)
 

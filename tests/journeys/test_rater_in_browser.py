@@ -23,7 +23,7 @@ from in_browser import (
 from playwright.sync_api import Page, Response, expect
 from rating_room import answers, change_of_medium, nth, open_study
 
-from ratings import blinding
+from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, FirstLook, Rater, Rating, RatingEvent, Study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -48,7 +48,7 @@ def test_five_items_by_keyboard_alone_with_all_that_can_happen(
     page = rater_at(browser, site, rater)
 
     # 1: with a mark on a row
-    wanted = next(key for key in blinding.mark_keys(nth(rater).item.payload) if key.endswith("Volume"))
+    wanted = next(key for key in allow_list.mark_keys(nth(rater).item.payload) if key.endswith("Volume"))
     for _ in range(60):
         press(page, "j")
         if page.evaluate("document.activeElement.value") == wanted:
@@ -277,7 +277,7 @@ def test_the_first_load_and_the_next_item_are_small(new_context: NewContext, sit
 
 def test_a_table_wider_than_a_phone_scrolls_in_its_own_place(new_context: NewContext, site: str) -> None:
     study = open_study(items=3)
-    study.items.update(payload=blinding.blind_transition(change_of_medium()))
+    study.items.update(payload=allow_list.blind_transition(change_of_medium()))
     page = rater_at(new_context(viewport=PHONE), site, study.raters.get(label="R01"))
 
     sound(page)

@@ -25,10 +25,10 @@ from embedded import play_all
 from ratings import answering, auditing, exports, rating_imports, studies
 from ratings.archive import contents, making, orders, study_files, writing
 from ratings.audit.findings import Check, Leak
+from ratings.blinding.naming import visible
 from ratings.errors import SealedError
 from ratings.imports import ImportRefused
 from ratings.models import Assignment, ItemSource, Rating, Study
-from ratings.naming import visible
 from ratings.study_events import ItemsImported, Reminded
 from ratings.study_log import describe_events
 from simulation.jobs import job_files, jobs

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ratings.balance import Line, Side, sheet
+from ratings.blinding.balance import Line, Side, sheet
 
 
 def material(ref: str, continues: str = "", supply: str = "can be used further", **stated: str) -> dict[str, Any]:

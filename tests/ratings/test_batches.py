@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ratings.batches import batches, record
-from ratings.lanes import Lane, lanes
+from ratings.blinding.batches import batches, record
+from ratings.blinding.lanes import Lane, lanes
 from ratings.templatetags.payload_text import name_parts
 
 

@@ -4,7 +4,7 @@ import json
 import factories
 import pytest
 
-from ratings.blinding import (
+from ratings.blinding.allow_list import (
     blind_context,
     blind_evidence,
     blind_transition,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ratings.comparing import compare, mark_name
+from ratings.blinding.comparing import compare, mark_name
 
 
 def material(ref: str, name: str, continues: str = "", **properties: str) -> dict[str, Any]:

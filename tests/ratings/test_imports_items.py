@@ -14,7 +14,7 @@ from django.urls import reverse
 from tests_support import Meanwhile
 
 from ratings import import_items, imported, imports, studies, uploads
-from ratings.blinding import payload_digest
+from ratings.blinding.allow_list import payload_digest
 from ratings.errors import StudyError
 from ratings.imports import ImportRefused, check, take
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study

@@ -13,7 +13,7 @@ from django.urls import reverse
 from ratings import answering, empty_cells, opening, serving, simulated, studies
 from ratings.analyses import document
 from ratings.analyses.filters import Filters
-from ratings.marking import mark_keys
+from ratings.blinding.marking import mark_keys
 from ratings.models import ItemSource, Rating, Study
 from ratings.paper import making
 from ratings.paper.plan import read_plan

@@ -11,8 +11,8 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from ratings import machine_checker, machines
-from ratings.blinding import Payload, blind_transition
-from ratings.marking import mark_keys
+from ratings.blinding.allow_list import Payload, blind_transition
+from ratings.blinding.marking import mark_keys
 from ratings.models import Item, MachineRater, MachineRating, Study
 from simulation.checker import check
 

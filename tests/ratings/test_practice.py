@@ -10,7 +10,8 @@ from django.conf import settings
 from django.test import Client
 from rating_room import open_study
 
-from ratings import blinding, practice
+from ratings import practice
+from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Rating, Study
 from simulation.checker import lines
 from simulation.lab import catalogue
@@ -74,7 +75,7 @@ def test_no_step_of_a_practice_record_is_wrong_in_itself(entry: dict[str, Any]) 
 @KINDS
 def test_wrong_items_name_the_rows_that_are_wrong_and_right_ones_name_none(kind: str) -> None:
     for item in practice.items(kind):
-        assert set(item.target) <= set(blinding.mark_keys(dict(item.payload)))
+        assert set(item.target) <= set(allow_list.mark_keys(dict(item.payload)))
         assert bool(item.target) is not item.answer
     assert {item.key: item.target for item in practice.items(TRANSITION)}["blocking-buffer"] == ("A:Volume", "seen/2")
 

@@ -12,8 +12,8 @@ import pytest
 from django.template.loader import render_to_string
 from rating_room import aliquots, change_of_medium, dilution, evidence_payloads, refusal, used_up
 
-from ratings import blinding, screen
-from ratings.observing import observed
+from ratings.blinding import allow_list, screen
+from ratings.blinding.observing import observed
 from simulation.lab.bench import step_to_json
 
 LAYOUTS = ["plain", "aligned", "balance", "confirm"]
@@ -42,7 +42,7 @@ def boxes(page: str) -> list[str]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_every_value_is_shown_in_every_layout(step: dict[str, Any], layout: str) -> None:
-    payload = blinding.blind_transition(step)
+    payload = allow_list.blind_transition(step)
 
     text = words(drawn(payload, layout=layout))
 
@@ -56,45 +56,45 @@ def test_every_value_is_shown_in_every_layout(step: dict[str, Any], layout: str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 def test_every_box_is_a_valid_mark_and_stands_once(step: dict[str, Any], layout: str) -> None:
-    payload = blinding.blind_transition(step)
+    payload = allow_list.blind_transition(step)
 
     found = boxes(drawn(payload, layout=layout, marks="always"))
 
     assert len(found) == len(set(found))
-    assert set(found) <= set(blinding.mark_keys(payload))
+    assert set(found) <= set(allow_list.mark_keys(payload))
     assert "missing" in found
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_whatever_an_error_touches_can_be_marked_in_every_layout(step: dict[str, Any], layout: str) -> None:
-    payload = blinding.blind_transition(step)
+    payload = allow_list.blind_transition(step)
     found = set(boxes(drawn(payload, layout=layout, marks="always")))
 
     for at, draft in enumerate(step["outcome"]["new_materials"]):
         for inside in [*(f"properties.{name}" for name in draft["properties"]), "environmental_condition"]:
-            hit = blinding.targets(step, step["outcome"], [f"new_materials[{at}].{inside}"])
+            hit = allow_list.targets(step, step["outcome"], [f"new_materials[{at}].{inside}"])
             assert set(hit) & found
     for at, _ in enumerate(step["outcome"]["new_observations"]):
-        assert set(blinding.targets(step, step["outcome"], [f"new_observations[{at}].value"])) & found
+        assert set(allow_list.targets(step, step["outcome"], [f"new_observations[{at}].value"])) & found
 
 
 def test_no_boxes_where_the_study_asks_for_no_marks() -> None:
-    payload = blinding.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(dilution(100))
     assert boxes(drawn(payload)) == []
     assert "shown--if-not" not in drawn(payload, marks="always")
     assert "shown--if-not" in drawn(payload, marks="if_not_plausible")
 
 
 def test_what_was_ticked_comes_back_ticked() -> None:
-    payload = blinding.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(dilution(100))
     page = drawn(payload, marks="always", marked=["A:Volume", "no such row"])
     [ticked] = re.findall(r'value="([^"]*)"[^>]* checked', page)
     assert ticked == "A:Volume"
 
 
 def test_the_balance_is_shown_where_the_layout_says_so_and_in_the_confirm_arm_only_at_the_end() -> None:
-    payload = blinding.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(dilution(100))
     has = {layout: "Balance sheet" in drawn(payload, layout=layout) for layout in LAYOUTS}
     assert has == {"plain": False, "aligned": False, "balance": True, "confirm": True}
     assert "Balance sheet" not in drawn(payload, layout="confirm", stage="first")
@@ -103,29 +103,29 @@ def test_the_balance_is_shown_where_the_layout_says_so_and_in_the_confirm_arm_on
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_is_plain_where_the_lineage_is_not_known(layout: str) -> None:
-    payload = blinding.blind_transition(dilution(100), lineage=False)
+    payload = allow_list.blind_transition(dilution(100), lineage=False)
     shown = screen.view(payload, layout=layout, marks="always")
     assert (shown["layout_shown"], shown["two_stage"]) == ("plain", False)
     page = render_to_string("ratings/_item.html", shown)
     assert "Before the action" in page and "Balance sheet" not in page
-    assert set(boxes(page)) <= set(blinding.mark_keys(payload))
+    assert set(boxes(page)) <= set(allow_list.mark_keys(payload))
 
 
 def test_an_item_frozen_before_lineage_was_asked_is_drawn_in_lanes() -> None:
-    payload = blinding.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(dilution(100))
     del payload["lineage"]
     assert screen.view(payload)["layout_shown"] == "aligned"
 
 
 def test_a_value_that_stays_is_printed_once_in_lanes_and_twice_in_lists() -> None:
-    payload = blinding.blind_transition(dilution(100))
+    payload = allow_list.blind_transition(dilution(100))
     assert words(drawn(payload, layout="aligned")).count("dark brown, slightly cloudy") == 1
     assert words(drawn(payload, layout="plain")).count("dark brown, slightly cloudy") == 2
 
 
 def test_the_context_is_shown_only_to_those_whose_arm_has_it() -> None:
-    payload = blinding.blind_transition(dilution(100))
-    context = blinding.blind_context("Find the caffeine", [refusal(), *(dilution(n * 50) for n in range(1, 6))])
+    payload = allow_list.blind_transition(dilution(100))
+    context = allow_list.blind_context("Find the caffeine", [refusal(), *(dilution(n * 50) for n in range(1, 6))])
     assert "Find the caffeine" not in drawn(payload, context)
     page = words(drawn(payload, context, with_context=True))
     assert "Find the caffeine" in page and "rejected: The vial is empty" in page and "4 steps before these" in page
@@ -135,7 +135,7 @@ def test_the_context_is_shown_only_to_those_whose_arm_has_it() -> None:
 def test_a_record_says_each_step_and_a_mark_belongs_to_a_step() -> None:
     payload = evidence_payloads(4)[3]
     page = drawn(payload, layout="aligned", marks="always")
-    assert boxes(page) == ["step/1", "step/2", "step/3", "missing"] == blinding.mark_keys(payload)
+    assert boxes(page) == ["step/1", "step/2", "step/3", "missing"] == allow_list.mark_keys(payload)
     assert screen.view(payload, layout="balance")["layout_shown"] == "aligned"
     for step in payload["steps"]:
         assert step["time"] in words(page)
@@ -155,9 +155,9 @@ def test_hostile_text_is_shown_as_text_in_every_place_of_a_transition(layout: st
         }
     for seen in step["outcome"]["new_observations"]:
         seen |= {"description": HOSTILE, "value": HOSTILE}
-    context = blinding.blind_context(HOSTILE, [step])
+    context = allow_list.blind_context(HOSTILE, [step])
 
-    page = drawn(blinding.blind_transition(step), context, layout=layout, marks="always", with_context=True)
+    page = drawn(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
 
     assert "<script" not in page and "14" not in re.findall(r"add:7 }}|(14) ", page)
     assert "&lt;script&gt;" in page and "{{ 7|add:7 }}" in html.unescape(page)
@@ -169,14 +169,14 @@ def test_hostile_text_is_shown_as_text_in_a_record() -> None:
     steps[0]["action"] |= {"name": HOSTILE, "parameters": {HOSTILE: HOSTILE}}
     steps[0]["inputs"][0]["name"] = HOSTILE
     steps[0]["outcome"]["new_materials"][0] |= {"name": HOSTILE, "properties": {HOSTILE: HOSTILE}}
-    page = drawn(blinding.blind_evidence(HOSTILE, steps), marks="always")
+    page = drawn(allow_list.blind_evidence(HOSTILE, steps), marks="always")
     assert "<script" not in page and "&lt;script&gt;" in page and "\u202e" not in page
 
 
 def test_a_name_of_four_thousand_letters_is_drawn() -> None:
     step = copy.deepcopy(dilution(100))
     step["inputs"][0]["name"] = step["outcome"]["new_materials"][0]["name"] = "x" * 4000
-    assert "x" * 4000 in drawn(blinding.blind_transition(step), marks="always")
+    assert "x" * 4000 in drawn(allow_list.blind_transition(step), marks="always")
 
 
 def test_the_page_of_an_original_and_of_its_twin_differ_in_nothing_but_the_outcome() -> None:
@@ -186,7 +186,7 @@ def test_the_page_of_an_original_and_of_its_twin_differ_in_nothing_but_the_outco
     twin["new_materials"][0]["properties"]["volume"] = "48.9 mL"
     twin |= {"reasoning": "SECRET", "fidelity": "none"}
     tags = [
-        re.findall(r"<[^>]+>", drawn(blinding.blind_transition(step, outcome), layout="balance", marks="always"))
+        re.findall(r"<[^>]+>", drawn(allow_list.blind_transition(step, outcome), layout="balance", marks="always"))
         for outcome in (None, twin)
     ]
     assert tags[0] == tags[1]
@@ -199,14 +199,14 @@ def test_the_page_of_an_original_and_of_its_twin_differ_in_nothing_but_the_outco
 def test_an_item_is_sent_in_ten_kilobytes(layout: str) -> None:
     """The largest steps of our experiments: twenty wells with eight properties, forty observations, marks, context."""
     step = wells(20)
-    context = blinding.blind_context("Find out. " * 20, [wells(20) for _ in range(20)])
-    page = drawn(blinding.blind_transition(step), context, layout=layout, marks="always", with_context=True)
+    context = allow_list.blind_context("Find out. " * 20, [wells(20) for _ in range(20)])
+    page = drawn(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
     assert len(gzip.compress(page.encode())) < 7_000  # the rest of the fragment has the other 3,000
 
 
 def test_a_record_of_thirty_steps_is_sent_in_ten_kilobytes() -> None:
     steps = [wells(20) | {"number": n, "started_at": n * 600} for n in range(1, 31)]
-    page = drawn(blinding.blind_evidence("Find out.", steps), marks="always")
+    page = drawn(allow_list.blind_evidence("Find out.", steps), marks="always")
     assert len(gzip.compress(page.encode())) < 7_000
 
 
@@ -238,7 +238,7 @@ def wells(count: int) -> dict[str, Any]:
 
 
 def test_observations_that_say_the_same_of_many_things_are_a_table() -> None:
-    payload = blinding.blind_transition(wells(20))
+    payload = allow_list.blind_transition(wells(20))
     [table], alone = observed(payload["observations"])
     assert alone == ()
     assert (table.before, table.after, len(table.rows), table.size) == (
@@ -250,7 +250,7 @@ def test_observations_that_say_the_same_of_many_things_are_a_table() -> None:
 
 
 def test_every_sentence_can_be_read_back_from_the_table_word_for_word() -> None:
-    payload = blinding.blind_transition(wells(12))
+    payload = allow_list.blind_transition(wells(12))
     [table], _ = observed(payload["observations"])
     read = {
         f"{table.before} {thing}{table.after}: {measure}": cell.value
@@ -289,6 +289,6 @@ def test_a_sentence_that_fits_no_table_stays_beside_it() -> None:
 
 
 def test_the_plain_layout_folds_nothing() -> None:
-    payload = blinding.blind_transition(wells(3))
+    payload = allow_list.blind_transition(wells(3))
     assert len(observed(payload["observations"], fold=False).alone) == 6
     assert json.dumps(payload)

@@ -17,7 +17,7 @@ from ratings.audit import orders, payloads, statistics, tells, timing
 from ratings.audit.findings import Check
 from ratings.audit.pages import Page
 from ratings.audit.sealed import sealed
-from ratings.blinding import payload_digest
+from ratings.blinding.allow_list import payload_digest
 from ratings.models import (
     EVIDENCE,
     TRANSITION,

@@ -13,7 +13,7 @@ from ratings.archive import design
 from ratings.audit import payloads
 from ratings.audit.findings import Check
 from ratings.audit.sealed import sealed
-from ratings.blinding import payload_digest
+from ratings.blinding.allow_list import payload_digest
 from ratings.models import Item, Quarantine, Study
 
 pytestmark = pytest.mark.django_db

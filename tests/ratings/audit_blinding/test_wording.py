@@ -14,7 +14,7 @@ from ratings.archive import design
 from ratings.audit import learning, payloads, wording
 from ratings.audit.learning import Example
 from ratings.audit.sealed import sealed
-from ratings.blinding import payload_digest
+from ratings.blinding.allow_list import payload_digest
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.reference import find_reference
 

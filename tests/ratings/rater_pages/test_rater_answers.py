@@ -10,8 +10,9 @@ from django.utils import timezone
 from rater_forms import EITHER_WAY, HTMX, address, answer, marked_study, onward, page_of
 from rating_room import nth, open_study
 
-from ratings import answering, blinding, studies
+from ratings import answering, studies
 from ratings.answering import Answer
+from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 
 
@@ -267,7 +268,7 @@ def test_a_late_answer_and_its_draft_do_not_meet(at_work: Client, rater: Rater) 
 
 
 def first_key(place: Assignment) -> str:
-    return blinding.mark_keys(place.item.payload)[0]
+    return allow_list.mark_keys(place.item.payload)[0]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ratings.naming import AVAILABILITY, UNLIMITED
+from ratings.blinding.naming import AVAILABILITY, UNLIMITED
 
 Payload = dict[str, Any]
 

@@ -6,8 +6,8 @@ Reads blinded payloads alone (see `blinding`), so it serves simulated and import
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ratings.lanes import Lane, Payload, apart, facts, lanes
-from ratings.marking import MISSING, REJECTED, is_certain, seen_key, step_key
+from ratings.blinding.lanes import Lane, Payload, apart, facts, lanes
+from ratings.blinding.marking import MISSING, REJECTED, is_certain, seen_key, step_key
 
 _PARTS = {"name": "name", "place": "where it is kept", "availability": "availability", "gone": "nothing is left of it"}
 HANDED_BACK, USED_UP = "handed back", "not handed back"

@@ -9,11 +9,11 @@ An evidence record has one layout, which is stored as "aligned".
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
-from ratings.balance import sheet
-from ratings.batches import batches, record
-from ratings.lanes import NAME, Payload, facts, lanes
-from ratings.marking import is_certain, step_key
-from ratings.observing import observed
+from ratings.blinding.balance import sheet
+from ratings.blinding.batches import batches, record
+from ratings.blinding.lanes import NAME, Payload, facts, lanes
+from ratings.blinding.marking import is_certain, step_key
+from ratings.blinding.observing import observed
 
 PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
 LATEST = 2  # earlier steps that stand open; those before them fold away

@@ -7,8 +7,8 @@ measures, from which every sentence can be read back word for word. The grouping
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ratings.batches import common_start
-from ratings.marking import seen_key
+from ratings.blinding.batches import common_start
+from ratings.blinding.marking import seen_key
 
 SMALLEST = 3  # fewer than this stay sentences
 LONGEST = 16  # rows of a table beside others

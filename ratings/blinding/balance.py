@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from decimal import Context, Decimal
 from typing import NamedTuple
 
-from ratings import naming
-from ratings.lanes import Payload, lanes
-from ratings.naming import AVAILABILITY, UNLIMITED
+from ratings.blinding import naming
+from ratings.blinding.lanes import Payload, lanes
+from ratings.blinding.naming import AVAILABILITY, UNLIMITED
 from simulation.lab import quantities
 from simulation.lab.quantities import PER_VOLUME, Quantity, QuantityError
 

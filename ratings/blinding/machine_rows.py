@@ -7,8 +7,8 @@ each row once, under the key of the material it belongs to.
 from collections.abc import Iterator
 from typing import Any
 
-from ratings.lanes import Lane, Payload, apart, lanes
-from ratings.marking import MISSING, REJECTED, is_certain, seen_key, step_key
+from ratings.blinding.lanes import Lane, Payload, apart, lanes
+from ratings.blinding.marking import MISSING, REJECTED, is_certain, seen_key, step_key
 
 Told = dict[str, str]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
 from typing import Any, NamedTuple
 
-from ratings.lanes import NAME, Lane, Payload, Row, lanes
+from ratings.blinding.lanes import NAME, Lane, Payload, Row, lanes
 
 SMALLEST = 3
 LONGEST = 16  # materials of a batch beside lanes

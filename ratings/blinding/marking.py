@@ -9,8 +9,8 @@ The plain layout has a material's rows one by one, a table has them together: th
 
 from collections.abc import Iterator
 
-from ratings.batches import Batch, batches
-from ratings.lanes import Lane, Payload, apart, lanes
+from ratings.blinding.batches import Batch, batches
+from ratings.blinding.lanes import Lane, Payload, apart, lanes
 
 MISSING = "missing"
 REJECTED = "rejected"

@@ -17,12 +17,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.lanes import difference as difference
-from ratings.lanes import facts
-from ratings.lanes import lanes as lanes
-from ratings.marking import MISSING, REJECTED, covering, is_certain, seen_key
-from ratings.marking import mark_keys as mark_keys
-from ratings.naming import AVAILABILITY, CONDITIONS, UNLIMITED, Names, elapsed, in_words, label, letters
+from ratings.blinding.lanes import difference as difference
+from ratings.blinding.lanes import facts
+from ratings.blinding.lanes import lanes as lanes
+from ratings.blinding.marking import MISSING, REJECTED, covering, is_certain, seen_key
+from ratings.blinding.marking import mark_keys as mark_keys
+from ratings.blinding.naming import AVAILABILITY, CONDITIONS, UNLIMITED, Names, elapsed, in_words, label, letters
 
 Record = Mapping[str, Any]
 Payload = dict[str, Any]

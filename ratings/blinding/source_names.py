@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from ratings.source_grammar import Use, is_told
+from ratings.blinding.source_grammar import Use, is_told
 
 LEAST_MISSPELT = 6  # letters: at one wrong letter, shorter names become ordinary words
 _TWO_WRONG = 9  # letters of a name in which two may be wrong

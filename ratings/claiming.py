@@ -18,8 +18,8 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 from ratings import designs, readable_elsewhere, slots
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.models.answers import FIRST, SECOND
-from ratings.planning import Arm
-from ratings.protocols import StudyProtocol
+from ratings.protocol.planning import Arm
+from ratings.protocol.protocols import StudyProtocol
 from ratings.slots import LIVE
 
 _TAKEN = Count("assignments", filter=Q(

@@ -10,12 +10,13 @@ from datetime import datetime, timedelta
 from django.db.models import Max
 from django.db.models.functions import Coalesce, Greatest
 
-from ratings import designs, planning
-from ratings.found import Found
+from ratings import designs
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
-from ratings.planning import Alike, Arm, PlanError, Planned
-from ratings.planning.nouns import Source
-from ratings.protocols import StudyProtocol
+from ratings.protocol import planning
+from ratings.protocol.found import Found
+from ratings.protocol.planning import Alike, Arm, PlanError, Planned
+from ratings.protocol.planning.nouns import Source
+from ratings.protocol.protocols import StudyProtocol
 from ratings.stats.nouns import counted
 
 SCREENS = (1, 2)

@@ -2,11 +2,11 @@
 
 from datetime import timedelta
 
-from ratings import planning, protocols
 from ratings.models import Rater, Study
-from ratings.planning import Arm
-from ratings.protocol_problems import CROSSED
-from ratings.protocols import StudyProtocol
+from ratings.protocol import planning, protocols
+from ratings.protocol.planning import Arm
+from ratings.protocol.protocol_problems import CROSSED
+from ratings.protocol.protocols import StudyProtocol
 
 
 def protocol_of(study: Study) -> StudyProtocol:

@@ -8,7 +8,7 @@ from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
 from ratings import studies
-from ratings.protocols import ProtocolError, StudyProtocol
+from ratings.protocol.protocols import ProtocolError, StudyProtocol
 
 _MAX_DOCUMENT = 200_000
 

@@ -21,10 +21,10 @@ from ratings.blinding.marking import MISSING
 from ratings.empty_cells_advice import Facts, advise
 from ratings.models import EVIDENCE, TRANSITION, Study
 from ratings.opening import Preview
-from ratings.planning import Place, Planned
-from ratings.planning.nouns import FIRST
-from ratings.protocols import StudyProtocol
-from ratings.reference import read_label
+from ratings.protocol.planning import Place, Planned
+from ratings.protocol.planning.nouns import FIRST
+from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol.reference import read_label
 from ratings.rows import RatingRow
 from ratings.simulated import Skill
 from ratings.stats import panel, panel_words

@@ -11,7 +11,7 @@ from functools import singledispatch
 from ratings import crossover
 from ratings import study_events as events
 from ratings.analyses.filters import Filters
-from ratings.planning import Alike
+from ratings.protocol.planning import Alike
 from ratings.stats.nouns import counted
 from ratings.study_events import Content, LegacyText
 

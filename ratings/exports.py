@@ -14,7 +14,7 @@ from ratings import studies
 from ratings.analyses.filters import Filters
 from ratings.codebook import MEANINGS
 from ratings.models import Study
-from ratings.reference import show_perturbation
+from ratings.protocol.reference import show_perturbation
 from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.stats.cells import plain
 from ratings.study_events import TableExported

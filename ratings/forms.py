@@ -6,9 +6,10 @@ from typing import Any, ClassVar, NamedTuple
 
 from django import forms
 
-from ratings import pool, protocols, studies
-from ratings.choices import WORDS
-from ratings.protocol_problems import (
+from ratings import pool, studies
+from ratings.protocol import protocols
+from ratings.protocol.choices import WORDS
+from ratings.protocol.protocol_problems import (  # fmt: skip
     CONDITIONS,
     DESIGNS,
     EVIDENCE,
@@ -20,8 +21,8 @@ from ratings.protocol_problems import (
     MOST_REPEATS,
     PERTURBATIONS,
     STOPS,
-)  # fmt: skip
-from ratings.protocols import StudyProtocol
+)
+from ratings.protocol.protocols import StudyProtocol
 from simulation.models import Experiment
 
 

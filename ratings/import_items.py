@@ -9,8 +9,8 @@ from ratings.blinding.allow_list import blind_context, blind_evidence, blind_tra
 from ratings.import_fields import Fields
 from ratings.import_lines import LONGEST_TEXT, Note, hides, shown
 from ratings.models import EVIDENCE, ImportedItem, Study
-from ratings.protocols import StudyProtocol
-from ratings.reference import find_reference
+from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol.reference import find_reference
 
 MOST_STEPS = 150
 MOST_VERDICTS = 20

@@ -16,7 +16,7 @@ from ratings.errors import StudyError
 from ratings.import_lines import Problem
 from ratings.imports import ImportRefused
 from ratings.models import Study
-from ratings.planning import PlanError
+from ratings.protocol.planning import PlanError
 from ratings.study_events import ImportsRemoved
 from simulation.jobs import job_files, jobs
 from simulation.jobs.jobs import Outcome, Upload, Work

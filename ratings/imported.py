@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from ratings.blinding.allow_list import pair_digest, payload_digest
-from ratings.found import Found
 from ratings.models import ImportedItem, Study
-from ratings.planning import Candidate
+from ratings.protocol.found import Found
+from ratings.protocol.planning import Candidate
 
 
 def found(study: Study) -> list[Found]:

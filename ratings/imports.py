@@ -8,10 +8,11 @@ from typing import BinaryIO, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import import_items, import_lines, imported, protocols, quarantine, seating
+from ratings import import_items, import_lines, imported, quarantine, seating
 from ratings.errors import StudyError
 from ratings.import_lines import Problem
 from ratings.models import ImportedItem, Item, Study
+from ratings.protocol import protocols
 from ratings.studies import log
 from ratings.study_events import ImportsRemoved, ItemsImported
 

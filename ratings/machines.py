@@ -13,9 +13,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
-from ratings import job_access, machine_checker, protocols
+from ratings import job_access, machine_checker
 from ratings.errors import SealedError, StudyError
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
+from ratings.protocol import protocols
 from ratings.studies import log
 from ratings.study_events import MachineOrdered
 from simulation.casts import roster

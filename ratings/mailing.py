@@ -11,7 +11,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from ratings.models import Study
-from ratings.protocols import stored
+from ratings.protocol.protocols import stored
 
 logger = logging.getLogger("wetbench.mail")
 _later = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from ratings import crossover, designs, planning, pool
+from ratings import crossover, designs, pool
 from ratings.blinding.allow_list import pair_digest, payload_digest
-from ratings.found import Found
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
-from ratings.planning import Alike, Matrix, Place, PlanError, Planned
-from ratings.protocols import StudyProtocol
+from ratings.protocol import planning
+from ratings.protocol.found import Found
+from ratings.protocol.planning import Alike, Matrix, Place, PlanError, Planned
+from ratings.protocol.protocols import StudyProtocol
 from ratings.stats.nouns import counted
 
 

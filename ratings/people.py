@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from ratings import tallies
 from ratings.models import Invitation, PracticeAnswer, Study
-from ratings.protocols import stored
+from ratings.protocol.protocols import stored
 from ratings.tallies import Seat
 
 NOTHING = Seat(0, 0, 0, 0, None, None)  # of a seat that came after the count

@@ -16,12 +16,12 @@ from ratings.blinding.allow_list import (
     payload_digest,
     targets,
 )
-from ratings.found import Found
 from ratings.models import EVIDENCE, TRANSITION, Study
-from ratings.planning import Alike, Candidate, distinct
-from ratings.protocols import SourceRequest, StudyProtocol
+from ratings.protocol.found import Found
+from ratings.protocol.planning import Alike, Candidate, distinct
+from ratings.protocol.protocols import SourceRequest, StudyProtocol
+from ratings.protocol.reference import UNPERTURBED, find_reference
 from ratings.quarantine import NO_SECRET, Held, Secret
-from ratings.reference import UNPERTURBED, find_reference
 from simulation.casts import casting, roster
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.runs import vetting

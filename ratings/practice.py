@@ -14,10 +14,10 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import protocols
 from ratings.blinding import allow_list
 from ratings.blinding.lanes import Payload
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater
+from ratings.protocol import protocols
 
 FILES = {TRANSITION: "transition.json", EVIDENCE: "evidence.json"}
 MOST = 3

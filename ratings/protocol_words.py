@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
-from ratings import accepted_unread, protocols
-from ratings.choices import WORDS
+from ratings import accepted_unread
 from ratings.models import TRANSITION, Study
-from ratings.protocols import StudyProtocol
+from ratings.protocol import protocols
+from ratings.protocol.choices import WORDS
+from ratings.protocol.protocols import StudyProtocol
 
 
 class Fact(NamedTuple):

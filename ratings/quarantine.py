@@ -13,8 +13,8 @@ from django.utils import timezone
 from ratings import source_lexicon
 from ratings.blinding.allow_list import Payload
 from ratings.blinding.source_names import Finding, Lexicon
-from ratings.found import Found
 from ratings.models import Quarantine, Study, StudyEvent
+from ratings.protocol.found import Found
 from ratings.study_events import QuarantineDecided
 from simulation.lab import giving_away
 

@@ -12,10 +12,11 @@ from typing import NamedTuple
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from ratings import designs, planning, readable_elsewhere
+from ratings import designs, readable_elsewhere
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST, SECOND
-from ratings.planning import Arm, Hand, Planned
+from ratings.protocol import planning
+from ratings.protocol.planning import Arm, Hand, Planned
 
 ASIDE = 1_000_000  # beyond every position there is: old rows wait here while they change places, new ones behind them
 LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)

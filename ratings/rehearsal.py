@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ratings import opening, studies
 from ratings.models import Assignment, Item, Study
 from ratings.models.answers import FIRST
-from ratings.planning import Alike
+from ratings.protocol.planning import Alike
 
 _DRAWN = 40_000  # cells: beyond that the picture is a grey wall, and the table says more
 

@@ -15,9 +15,9 @@ from uuid import UUID
 
 from django.db.models import Case, F, Q, When
 
-from ratings import reference
 from ratings.errors import SealedError
 from ratings.models import Rating, Study
+from ratings.protocol import reference
 
 EVERY = Q()
 

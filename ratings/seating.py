@@ -9,10 +9,10 @@ from django.utils import timezone
 from ratings import crossover, designs, opening, pool, redealing, slots
 from ratings.blinding.allow_list import payload_digest
 from ratings.errors import StudyError
-from ratings.found import Found
 from ratings.models import Assignment, ItemSource, Rater, Study
-from ratings.planning import PlanError, Planned
-from ratings.protocols import MOST_RATERS
+from ratings.protocol.found import Found
+from ratings.protocol.planning import PlanError, Planned
+from ratings.protocol.protocols import MOST_RATERS
 from ratings.redealing import LIVE, Dealt
 from ratings.stats.nouns import counted
 from ratings.studies import Actor, log

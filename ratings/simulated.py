@@ -25,7 +25,7 @@ from ratings.blinding.marking import mark_keys
 from ratings.errors import StudyError
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST
-from ratings.reference import DECLARED_WRONG
+from ratings.protocol.reference import DECLARED_WRONG
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85

@@ -7,9 +7,9 @@ from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce, Least
 from django.utils import timezone
 
-from ratings import protocols
 from ratings.models import Rating, Study
 from ratings.models.answers import FIRST
+from ratings.protocol import protocols
 
 _COUNTS = Q(assignment__occasion=FIRST, assignment__released_at__isnull=True, assignment__surplus=False)
 

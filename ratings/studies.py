@@ -11,11 +11,12 @@ from django.db import transaction
 from django.db.models import ProtectedError, Q
 from django.utils import timezone
 
-from ratings import designs, opening, pool, protocols, redealing, stopping, study_events, taking_back
+from ratings import designs, opening, pool, redealing, stopping, study_events, taking_back
 from ratings.errors import StudyError
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
 from ratings.pool import Stock
-from ratings.protocols import ProtocolError, StudyProtocol
+from ratings.protocol import protocols
+from ratings.protocol.protocols import ProtocolError, StudyProtocol
 from ratings.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
 from simulation.models import CatalogueEntry
 from wetbench_site.observability.audit_log import security_event

@@ -7,8 +7,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from ratings import protocols
 from ratings.management.commands.state_diagram import document
+from ratings.protocol import protocols
 from wetbench_site.access_table import TABLE, Row
 from wetbench_site.headers import CONTENT_SECURITY_POLICY
 

@@ -11,7 +11,7 @@ from ratings.analyses.sections_raters import Seat, contested
 from ratings.analyses.tables import Json
 from ratings.models import ItemSource, Rating, Study
 from ratings.models.answers import FIRST
-from ratings.reference import CHOICES, PLANTED, UNPERTURBED, name_kind
+from ratings.protocol.reference import CHOICES, PLANTED, UNPERTURBED, name_kind
 
 
 def of(study: Study, read: Reading, seats: list[Seat]) -> Json:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ratings.analyses.filters import Filters
 from ratings.models import EVIDENCE, Study
-from ratings.reference import is_declared, name_kind, read_label
+from ratings.protocol.reference import is_declared, name_kind, read_label
 from ratings.rows import RatingRow, rating_rows
 from ratings.stats.table import ALL, NO_TRUTH, UNKNOWN, Bools, Floats, Ints, Ratings, Repeat, name_reference, natural
 

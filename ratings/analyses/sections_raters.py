@@ -12,7 +12,7 @@ from ratings.analyses.reading import ItemFacts, Reading
 from ratings.analyses.tables import FORMS, Cells, Json, made, table
 from ratings.item_lines import is_disputed
 from ratings.models import PracticeAnswer, Study
-from ratings.reference import read_label
+from ratings.protocol.reference import read_label
 from ratings.stats import pairing, proportions
 from ratings.stats.agreement import agreement
 from ratings.stats.estimates import FEW_ITEMS

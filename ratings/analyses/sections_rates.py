@@ -11,7 +11,7 @@ from ratings.analyses.tables import Cells, Json, table
 from ratings.declared_models import DeclaredModel
 from ratings.models import TRANSITION
 from ratings.paper_values import PaperValue, find_paper_value, pair_with_reasons
-from ratings.reference import name_kind
+from ratings.protocol.reference import name_kind
 from ratings.stats import proportions
 from ratings.stats.estimates import Estimate
 from ratings.stats.table import Ints, Ratings

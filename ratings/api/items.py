@@ -14,7 +14,7 @@ from ratings.api.cursors import Window
 from ratings.api.studies import own_study
 from ratings.models import Item, ItemSource, Rating, Study
 from ratings.models.answers import FIRST
-from ratings.reference import show_perturbation
+from ratings.protocol.reference import show_perturbation
 
 router = Router(tags=["items"])
 SCOPES = ("items:blinded", "items:unblinded")

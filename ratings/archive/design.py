@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Q
 
-from ratings import protocols, stopping
+from ratings import stopping
 from ratings.analyses import form
 from ratings.archive.people import who
 from ratings.models import Assignment, PracticeAnswer, Rating, Study
-from ratings.protocols import StudyProtocol
+from ratings.protocol import protocols
+from ratings.protocol.protocols import StudyProtocol
 from ratings.stopping import Stop
 
 

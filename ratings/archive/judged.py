@@ -6,7 +6,7 @@ import numpy as np
 
 from ratings.analyses.reading import ranks
 from ratings.models import Study
-from ratings.reference import is_declared, read_label
+from ratings.protocol.reference import is_declared, read_label
 from ratings.rows import RatingRow, rating_rows
 from ratings.stats.table import Ratings, name_reference, natural
 

@@ -7,8 +7,8 @@ from typing import Any
 from ratings import accepted_unread
 from ratings.archive.design import Design, Spread, certificate
 from ratings.archive.people import ELSEWHERE, WHO
-from ratings.choices import WORDS
 from ratings.models import TRANSITION, Study
+from ratings.protocol.choices import WORDS
 from ratings.stats.estimates import METHODS
 from ratings.stats.table import NO_TRUTH
 

@@ -13,7 +13,7 @@ from ratings.archive.entries import Entry, table
 from ratings.archive.fields import Field
 from ratings.errors import SealedError
 from ratings.models import Item, MachineRating, Rating, Study
-from ratings.reference import show_perturbation
+from ratings.protocol.reference import show_perturbation
 from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
 
 _CHUNK = 500

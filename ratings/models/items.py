@@ -8,8 +8,8 @@ from django.db import models
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import reference
 from ratings.models.studies import Study
+from ratings.protocol import reference
 from simulation.models import PERTURBATIONS, EvidenceReview, Transition, Twin
 
 NO_CONTEXT_SHA256 = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"  # of {}

@@ -17,7 +17,7 @@ from ratings.benchmarks import playing as benchmark_playing
 from ratings.errors import StudyError
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
-from ratings.planning import PlanError
+from ratings.protocol.planning import PlanError
 from simulation import scripted_server
 from simulation.calls import spending
 from simulation.casts import roster, setups

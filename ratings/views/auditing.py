@@ -6,9 +6,10 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import audit_jobs, auditing, pool, protocols, quarantine, source_lexicon
+from ratings import audit_jobs, auditing, pool, quarantine, source_lexicon
 from ratings.auditing import AuditError
 from ratings.models import Study
+from ratings.protocol import protocols
 from ratings.quarantine import DecisionError, Held
 from ratings.views.guards import StudyRequest, study_page
 

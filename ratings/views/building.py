@@ -15,7 +15,7 @@ from ratings.document_form import DocumentForm
 from ratings.errors import StudyError
 from ratings.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from ratings.models import EVIDENCE, Study
-from ratings.protocols import ProtocolError
+from ratings.protocol.protocols import ProtocolError
 from ratings.views import drafts
 from ratings.views.guards import StudyRequest, study_page
 from simulation.models import Episode, Transition, Twin

@@ -12,16 +12,17 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import opening, pool, protocols, rehearsal, studies
+from ratings import opening, pool, rehearsal, studies
 from ratings.blinding import screen
-from ratings.choices import WORDS
 from ratings.errors import StudyError
-from ratings.found import Found
 from ratings.models import Study
-from ratings.planning import PlanError
-from ratings.protocol_problems import LAYOUTS, MARKS
-from ratings.protocols import ProtocolError, StudyProtocol
-from ratings.reference import WITH_ERROR
+from ratings.protocol import protocols
+from ratings.protocol.choices import WORDS
+from ratings.protocol.found import Found
+from ratings.protocol.planning import PlanError
+from ratings.protocol.protocol_problems import LAYOUTS, MARKS
+from ratings.protocol.protocols import ProtocolError, StudyProtocol
+from ratings.protocol.reference import WITH_ERROR
 from ratings.views.guards import StudyRequest, study_page
 
 _PREVIEWED = 12  # candidates offered for a look

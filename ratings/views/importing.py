@@ -18,7 +18,7 @@ from ratings.errors import StudyError
 from ratings.import_jobs import SHOWN, Checked
 from ratings.imports import ImportRefused
 from ratings.models import Study
-from ratings.planning import PlanError
+from ratings.protocol.planning import PlanError
 from ratings.views.guards import StudyRequest, study_page
 from simulation.jobs import job_files
 from simulation.models import Job

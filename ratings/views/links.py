@@ -10,9 +10,10 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import access, entering, joining, protocols, renewing, workload
+from ratings import access, entering, joining, renewing, workload
 from ratings.access import Door, Opened
 from ratings.models import Invitation, RaterProfile
+from ratings.protocol import protocols
 from ratings.views import signing_in
 from ratings.views.consent_form import ConsentForm, ProfileForm
 

@@ -10,11 +10,12 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import inviting, mailing, people, posting, protocols, seating
+from ratings import inviting, mailing, people, posting, seating
 from ratings.errors import StudyError
 from ratings.models import Rater
-from ratings.planning import PlanError
 from ratings.posting import AddressError, Posted
+from ratings.protocol import protocols
+from ratings.protocol.planning import PlanError
 from ratings.views import members
 from ratings.views.guards import StudyRequest, study_page
 

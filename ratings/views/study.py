@@ -16,8 +16,8 @@ from ratings.errors import StudyError
 from ratings.forms import GuideForm
 from ratings.models import Item, Rating, Study
 from ratings.models.answers import FIRST
-from ratings.planning import PlanError
-from ratings.protocols import ProtocolError
+from ratings.protocol.planning import PlanError
+from ratings.protocol.protocols import ProtocolError
 from ratings.views.guards import Guarded, StudyRequest, staff_or_member, study_page
 
 PER_PAGE = 25

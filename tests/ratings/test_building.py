@@ -11,9 +11,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from ratings import protocol_words, protocols, rehearsal, studies
+from ratings import protocol_words, rehearsal, studies
 from ratings.errors import StudyError
 from ratings.models import Assignment, Item, Rater, Study, StudyEvent
+from ratings.protocol import protocols
 
 pytestmark = pytest.mark.django_db
 

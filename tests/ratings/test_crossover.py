@@ -22,7 +22,6 @@ from ratings import (
     auditing,
     crossover,
     exports,
-    planning,
     rating_imports,
     recalling,
     redealing,
@@ -31,7 +30,7 @@ from ratings import (
     simulated,
     studies,
     taking_back,
-)  # fmt: skip
+)
 from ratings.analyses import document as results
 from ratings.analyses import reading
 from ratings.analyses.filters import Filters
@@ -40,8 +39,9 @@ from ratings.archive import results_files
 from ratings.audit import orders
 from ratings.errors import StudyError
 from ratings.models import Assignment, Rater, Rating, Study
-from ratings.planning import Candidate, PlanError
-from ratings.protocols import ProtocolError
+from ratings.protocol import planning  # fmt: skip
+from ratings.protocol.planning import Candidate, PlanError
+from ratings.protocol.protocols import ProtocolError
 from simulation.casts import casting
 from simulation.models import Transition
 from wetbench_site.maintenance.verify.ratings import assignments as verifying

@@ -17,7 +17,7 @@ from rating_room import open_study, seat_in
 from ratings import answering, results
 from ratings.errors import StudyError
 from ratings.models import EVIDENCE, Assignment, ImportedItem, ItemSource, Rater, RaterProfile, Rating, Study
-from ratings.reference import find_reference
+from ratings.protocol.reference import find_reference
 from simulation.models import PERTURBATIONS
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ from django.utils.html import escape
 from ratings import answering, exports, opening, serving, studies
 from ratings.errors import StudyError
 from ratings.models import Assignment, Item, ItemSource
-from ratings.planning import PlanError
-from ratings.protocols import ProtocolError
+from ratings.protocol.planning import PlanError
+from ratings.protocol.protocols import ProtocolError
 from simulation.models import Experiment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 from effort import takes_under
 
-from ratings.planning import (
+from ratings.protocol.planning import (
     Arm,
     Candidate,
     Hand,
@@ -23,7 +23,7 @@ from ratings.planning import (
     matrix,
     raters_needed,
 )
-from ratings.planning.ordering import imbalance
+from ratings.protocol.planning.ordering import imbalance
 
 NONE, OBVIOUS, SUBTLE = ("offline", "none"), ("offline", "obvious"), ("offline", "subtle")
 

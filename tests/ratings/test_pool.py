@@ -5,7 +5,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from ratings import pool, studies
-from ratings.protocols import StudyProtocol
+from ratings.protocol.protocols import StudyProtocol
 from simulation.models import Twin, TwinDecision
 from simulation.runs import vetting
 

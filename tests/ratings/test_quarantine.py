@@ -7,8 +7,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings import pool, protocols, quarantine, studies
+from ratings import pool, quarantine, studies
 from ratings.models import Quarantine, Study
+from ratings.protocol import protocols
 from ratings.quarantine import Secret
 from simulation.models import Twin
 

@@ -17,7 +17,7 @@ from ratings import serving, studies
 from ratings.answering import Answer, RateResult, Timing, first_look, may_correct, rate, said, save_draft
 from ratings.errors import StudyClosed, StudyError
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
-from ratings.protocols import ProtocolError
+from ratings.protocol.protocols import ProtocolError
 from ratings.simulated import simulate_raters
 
 pytestmark = pytest.mark.both_databases

@@ -33,8 +33,8 @@ from ratings import (
 from ratings.audit import elsewhere
 from ratings.errors import StudyError
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
-from ratings.planning import PlanError
-from ratings.protocols import ProtocolError
+from ratings.protocol.planning import PlanError
+from ratings.protocol.protocols import ProtocolError
 from simulation.models import Run, Transition, Twin, TwinDecision
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -18,7 +18,7 @@ from tests_support import race
 from ratings import answering, inviting, pool, redealing, seating, serving, studies
 from ratings.errors import StudyError
 from ratings.models import Assignment, ItemSource, Rater, Study
-from ratings.planning import PlanError
+from ratings.protocol.planning import PlanError
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

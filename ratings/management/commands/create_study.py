@@ -5,11 +5,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import crossover, empty_cells, inviting, mailing, pool, protocols, studies
+from ratings import crossover, empty_cells, inviting, mailing, pool, studies
 from ratings.errors import StudyError
 from ratings.models import Study
-from ratings.planning import PlanError
-from ratings.protocols import ProtocolError
+from ratings.protocol import protocols
+from ratings.protocol.planning import PlanError
+from ratings.protocol.protocols import ProtocolError
 from ratings.stats.nouns import counted
 
 

@@ -8,7 +8,7 @@ from ratings import imports, studies
 from ratings.errors import StudyError
 from ratings.imports import Checked, ImportRefused
 from ratings.management.upload import opened, plain
-from ratings.planning import PlanError
+from ratings.protocol.planning import PlanError
 from ratings.stats.nouns import counted
 
 

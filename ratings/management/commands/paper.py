@@ -17,8 +17,8 @@ from ratings.errors import StudyError
 from ratings.paper import cells, making
 from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
 from ratings.paper_values import PaperValuesError, load_paper_values
-from ratings.planning import PlanError
-from ratings.protocols import ProtocolError
+from ratings.protocol.planning import PlanError
+from ratings.protocol.protocols import ProtocolError
 from simulation.casts import fixtures
 from simulation.lab.errors import LabError
 from simulation.management import supervising

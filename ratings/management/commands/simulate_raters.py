@@ -4,7 +4,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings import simulated, studies
 from ratings.errors import StudyError
-from ratings.planning import PlanError
+from ratings.protocol.planning import PlanError
 from simulation.management.arguments import between
 from simulation.runs.queueing import MAX_SEED
 

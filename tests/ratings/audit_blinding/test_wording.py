@@ -16,7 +16,7 @@ from ratings.audit.learning import Example
 from ratings.audit.sealed import sealed
 from ratings.blinding.allow_list import payload_digest
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
-from ratings.reference import find_reference
+from ratings.protocol.reference import find_reference
 
 
 def test_style_keeps_function_words_and_signs_and_masks_numbers_and_content() -> None:

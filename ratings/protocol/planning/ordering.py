@@ -5,7 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from ratings.planning.nouns import FIRST, SECOND, Planned
+from ratings.protocol.planning.nouns import FIRST, SECOND, Planned
 
 TRIES = 3  # halves the imbalance; with 8 it would be a quarter, and "another source than the last" too good a guess
 

@@ -9,10 +9,10 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ratings.planning.arms import arm_of_seat
-from ratings.planning.choosing import choose
-from ratings.planning.nouns import FIRST, Alike, Arm, Candidate, Place, PlanError, Planned, Source
-from ratings.planning.ordering import lay_out
+from ratings.protocol.planning.arms import arm_of_seat
+from ratings.protocol.planning.choosing import choose
+from ratings.protocol.planning.nouns import FIRST, Alike, Arm, Candidate, Place, PlanError, Planned, Source
+from ratings.protocol.planning.ordering import lay_out
 
 SESSIONS = (1, 2)
 _ORDERS = (Arm("first"), Arm("second"))  # which half of the square a seat has; drawn like an arm

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ratings.planning.nouns import Planned, Source
+from ratings.protocol.planning.nouns import Planned, Source
 
 MOST_TRIES = 150_000
 TRIES_PER_PLACE = 60

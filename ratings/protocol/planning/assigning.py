@@ -4,10 +4,10 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ratings.planning.arms import arm_of_seat, arms_by_item
-from ratings.planning.dealing import deal, raters_needed
-from ratings.planning.nouns import FIRST, Arm, Matrix, Place, PlanError, Planned, Row, Source
-from ratings.planning.ordering import lay_out
+from ratings.protocol.planning.arms import arm_of_seat, arms_by_item
+from ratings.protocol.planning.dealing import deal, raters_needed
+from ratings.protocol.planning.nouns import FIRST, Arm, Matrix, Place, PlanError, Planned, Row, Source
+from ratings.protocol.planning.ordering import lay_out
 
 
 def assign(

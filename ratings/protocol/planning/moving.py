@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ratings.planning.dealing import Hand, Reading
-from ratings.planning.nouns import Planned
+from ratings.protocol.planning.dealing import Hand, Reading
+from ratings.protocol.planning.nouns import Planned
 
 CHOICE = 40  # of so many the best is taken: a look at all of thousands for every move would be no fairer
 

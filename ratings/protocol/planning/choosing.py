@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
-from ratings.planning.nouns import Candidate, PlanError, Source
+from ratings.protocol.planning.nouns import Candidate, PlanError, Source
 
 
 def distinct(pool: Iterable[Candidate]) -> list[Candidate]:

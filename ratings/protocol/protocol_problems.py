@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from typing import Any, NamedTuple
 
-from ratings import crossover_rules
+from ratings.protocol import crossover_rules
 
 TRANSITION, EVIDENCE = KINDS = ("transition_plausibility", "evidence_sufficiency")
 PERTURBATIONS = ("none", "obvious", "subtle")

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from ratings.blinding.allow_list import Payload
-from ratings.planning import Candidate
+from ratings.protocol.planning import Candidate
 
 
 class Found(NamedTuple):

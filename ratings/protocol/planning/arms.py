@@ -5,7 +5,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from ratings.planning.nouns import Arm, Planned, Source
+from ratings.protocol.planning.nouns import Arm, Planned, Source
 
 
 def every_arm(layouts: Iterable[str], contexts: Iterable[bool], marks: Iterable[str]) -> tuple[Arm, ...]:

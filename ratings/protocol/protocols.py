@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from ratings import protocol_problems
-from ratings.protocol_problems import (
+from ratings.protocol import protocol_problems
+from ratings.protocol.protocol_problems import (
     CROSSED,
     EVIDENCE,
     FIELDS,

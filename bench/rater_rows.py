@@ -18,10 +18,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from bench import bulk_site
+from ratings.accounts.sessions import SessionStore
 from ratings.blinding.allow_list import pair_digest, payload_digest
 from ratings.models import Assignment, GuideVersion, Item, Rater, RaterProfile, Study
 from ratings.models.studies import TRANSITION
-from ratings.sessions import SessionStore
 
 WANTED = 3
 
@@ -89,7 +89,7 @@ def _places(items: list[Item], seats: list[Rater], wanted: int, rng: random.Rand
 
 def _key(session: Any, user: User) -> str:
     session[SESSION_KEY] = str(user.pk)
-    session[BACKEND_SESSION_KEY] = "ratings.signing_in.NameOrEmail"
+    session[BACKEND_SESSION_KEY] = "ratings.accounts.signing_in.NameOrEmail"
     session[HASH_SESSION_KEY] = user.get_session_auth_hash()
     session.create()
     return str(session.session_key)

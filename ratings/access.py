@@ -7,8 +7,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import Q, QuerySet
 from django.http import Http404
 
+from ratings.accounts.signing_in import Door, Opened, look_at_link, make_link, mark_used, open_link, revoke_links
 from ratings.models import Assignment, Rater, Study
-from ratings.signing_in import Door, Opened, look_at_link, make_link, mark_used, open_link, revoke_links
 from wetbench_site.prepared_queries import PreparedQuery
 
 __all__ = [

@@ -16,7 +16,8 @@ from django.http import HttpRequest
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings import confirming, erasing, second_step, sessions, study_log
+from ratings import erasing, study_log
+from ratings.accounts import confirming, second_step, sessions
 from ratings.errors import StudyError
 from ratings.models import Rater, Study, StudyEvent
 from wetbench_site.observability.audit_log import security_event

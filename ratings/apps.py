@@ -13,15 +13,8 @@ class RatingsConfig(AppConfig):
         from django.core.checks import register
         from django.db.models.signals import post_save
 
-        from ratings import (  # models must not be imported before
-            checks,
-            job_access,
-            metrics,
-            recalling,
-            rights,
-            sessions,
-            throttling,
-        )
+        from ratings import checks, job_access, metrics, recalling, rights
+        from ratings.accounts import sessions, throttling
         from simulation.engine import tidying
         from simulation.web import access
         from wetbench_site.observability import gauges

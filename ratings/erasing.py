@@ -10,7 +10,8 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import seating, second_step, sessions
+from ratings import seating
+from ratings.accounts import second_step, sessions
 from ratings.errors import StudyError
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
 from ratings.studies import Actor, log

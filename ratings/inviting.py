@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import signing_in
+from ratings.accounts import signing_in
 from ratings.errors import StudyClosed, StudyError
 from ratings.models import Invitation, Rater, Study
 from ratings.studies import Actor, log

@@ -7,7 +7,8 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import access, former, readable_elsewhere, signing_in, taking_back
+from ratings import access, former, readable_elsewhere, taking_back
+from ratings.accounts import signing_in
 from ratings.errors import StudyError
 from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.studies import log

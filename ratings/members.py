@@ -3,7 +3,8 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import access, former, signing_in, taking_back
+from ratings import access, former, taking_back
+from ratings.accounts import signing_in
 from ratings.errors import StudyError
 from ratings.models import Membership, MembershipChange, Study
 from ratings.studies import Actor, log

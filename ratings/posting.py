@@ -13,7 +13,8 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from ratings import former, inviting, mailing, people, signing_in
+from ratings import former, inviting, mailing, people
+from ratings.accounts import signing_in
 from ratings.errors import StudyError
 from ratings.mailing import Address, Letter
 from ratings.models import Invitation, Rater, Study

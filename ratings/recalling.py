@@ -6,7 +6,8 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from ratings import crossover, designs, mailing, posting, signing_in
+from ratings import crossover, designs, mailing, posting
+from ratings.accounts import signing_in
 from ratings.models import Assignment, Rater
 
 

@@ -6,7 +6,8 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ratings import inviting, joining, mailing, signing_in
+from ratings import inviting, joining, mailing
+from ratings.accounts import signing_in
 from ratings.errors import StudyError
 from ratings.models import Invitation, SignInLink
 

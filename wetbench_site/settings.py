@@ -150,7 +150,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 WHITENOISE_USE_FINDERS = True
 
 # Raters sign in by name or e-mail address; most have no password and come by a link.
-AUTHENTICATION_BACKENDS = ["ratings.signing_in.NameOrEmail"]
+AUTHENTICATION_BACKENDS = ["ratings.accounts.signing_in.NameOrEmail"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
     for name, options in (
@@ -158,10 +158,10 @@ AUTH_PASSWORD_VALIDATORS = [
         ("CommonPasswordValidator", {}),
         ("UserAttributeSimilarityValidator", {}),
     )
-] + [{"NAME": "ratings.passwords.MaximumLengthValidator"}]
+] + [{"NAME": "ratings.accounts.passwords.MaximumLengthValidator"}]
 # The first makes; the others read what older versions made, which is made anew at the next sign-in.
 PASSWORD_HASHERS = [
-    "ratings.passwords.Argon2",
+    "ratings.accounts.passwords.Argon2",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
     "django.contrib.auth.hashers.ScryptPasswordHasher",
@@ -170,9 +170,9 @@ PASSWORD_HASHERS = [
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_USERNAME_CALLABLE = "ratings.throttling.named"
-AXES_CLIENT_IP_CALLABLE = "ratings.throttling.counted_address"
-AXES_LOCKOUT_CALLABLE = "ratings.throttling.locked_out"
+AXES_USERNAME_CALLABLE = "ratings.accounts.throttling.named"
+AXES_CLIENT_IP_CALLABLE = "ratings.accounts.throttling.counted_address"
+AXES_LOCKOUT_CALLABLE = "ratings.accounts.throttling.locked_out"
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # else whoever goes on guessing keeps the owner out
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True  # the log of security events tells it
@@ -191,8 +191,8 @@ EXPORTS_PER_HOUR = ENVIRONMENT.whole("WETBENCH_EXPORTS_PER_HOUR")
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
-SESSION_ENGINE = "ratings.sessions"
-SESSION_COOKIE_AGE = 12 * 3600  # without a visit; ratings/sessions.py has the longest
+SESSION_ENGINE = "ratings.accounts.sessions"
+SESSION_COOKIE_AGE = 12 * 3600  # without a visit; ratings/accounts/sessions.py has the longest
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = ENVIRONMENT.flag("WETBENCH_HTTPS")
 # Browsers take a cookie of such a name over HTTPS alone, from this very host, and from no other of its domain.
 SESSION_COOKIE_NAME = f"{'__Host-' if SESSION_COOKIE_SECURE else ''}wb_session"

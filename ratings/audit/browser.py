@@ -24,7 +24,7 @@ from django.db import close_old_connections
 from django.middleware.csrf import CSRF_SECRET_LENGTH
 from django.utils.crypto import get_random_string
 
-from ratings import sessions
+from ratings.accounts import sessions
 from ratings.audit.guard import require_scratch_copy
 from ratings.audit.pages import Page
 from ratings.models import Assignment

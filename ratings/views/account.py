@@ -14,9 +14,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import reauth, second_step, sessions
+from ratings.accounts import reauth, second_step, sessions
+from ratings.accounts.confirming import confirm, fresh_sign_in
 from ratings.api import tokens
-from ratings.confirming import confirm, fresh_sign_in
 from ratings.views.password_form import change, password_form
 from ratings.views.signing_in import CodeForm
 from wetbench_site.observability.audit_log import security_event

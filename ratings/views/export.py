@@ -11,7 +11,8 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import confirming, export_limit, exports
+from ratings import exports
+from ratings.accounts import confirming, export_limit
 from ratings.analyses import filters
 from ratings.archive import design, orders
 from ratings.errors import SealedError, StudyError

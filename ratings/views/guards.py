@@ -12,7 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
-from ratings import access, second_step
+from ratings import access
+from ratings.accounts import second_step
 from ratings.models import Assignment, Rater, Study
 
 

@@ -10,7 +10,8 @@ from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST, require_safe
 
-from ratings import confirming, job_access, machines, second_step
+from ratings import job_access, machines
+from ratings.accounts import confirming, second_step
 from ratings.archive import orders
 from ratings.errors import StudyError
 from ratings.job_access import Seen

@@ -10,8 +10,9 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import access, entering, joining, renewing, workload
+from ratings import access, joining, renewing, workload
 from ratings.access import Door, Opened
+from ratings.accounts import entering
 from ratings.models import Invitation, RaterProfile
 from ratings.protocol import protocols
 from ratings.views import signing_in

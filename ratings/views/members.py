@@ -9,7 +9,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from ratings import members
-from ratings.confirming import fresh_to_change
+from ratings.accounts.confirming import fresh_to_change
 from ratings.errors import StudyError
 from ratings.models import Membership
 from ratings.views.guards import StudyRequest, study_page

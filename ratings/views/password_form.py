@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 
-from ratings import reauth, sessions
+from ratings.accounts import reauth, sessions
 from wetbench_site.observability.audit_log import security_event
 
 STALE = "It is a while since you came in. Open a new sign-in link, then set your password within 15 minutes."

@@ -16,8 +16,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 from django_otp.models import Device
 
-from ratings import entering, passwords, renewing, second_step, signing_in, throttling
-from ratings.second_step import Checked
+from ratings import renewing
+from ratings.accounts import entering, passwords, second_step, signing_in, throttling
+from ratings.accounts.second_step import Checked
 from wetbench_site.observability.audit_log import security_event
 
 

@@ -11,7 +11,8 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import access, reauth, stopping, studies
+from ratings import access, stopping, studies
+from ratings.accounts import reauth
 from ratings.errors import StudyError
 from ratings.forms import GuideForm
 from ratings.models import Item, Rating, Study

@@ -12,7 +12,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from in_browser import BOTH
 from playwright.sync_api import Page, expect
 
-from ratings import second_step
+from ratings.accounts import second_step
 from ratings.models import ApiToken, Study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

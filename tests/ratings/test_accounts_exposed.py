@@ -22,7 +22,7 @@ from django.db import connection
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from services import free_port
 
-from ratings import passwords, second_step
+from ratings.accounts import passwords, second_step
 
 PROXIED = {"Host": "lab.example.org", "X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
 pytestmark = [pytest.mark.django_db(transaction=True)]

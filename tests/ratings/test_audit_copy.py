@@ -291,7 +291,7 @@ def test_the_site_checks_the_browsers_forms_as_those_of_anybody(study: Study, au
 def test_a_fault_of_the_site_is_an_answer(study: Study, audit_in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with guard.rolled_back():
         user = visits.seated(study.raters.get())
-        monkeypatch.setattr("ratings.signing_in.NameOrEmail.get_user", lambda *given: 1 / 0)
+        monkeypatch.setattr("ratings.accounts.signing_in.NameOrEmail.get_user", lambda *given: 1 / 0)
         page = Browser(user).send("desk", "get", reverse("ratings:desk"))
     assert page.status == 500 and page.is_html
 

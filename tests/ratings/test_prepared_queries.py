@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from rating_room import open_study
 
-from ratings import access, answering, serving, sessions, studies
+from ratings import access, answering, serving, studies
+from ratings.accounts import sessions
 from ratings.errors import StudyError
 from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
 from wetbench_site.prepared_queries import PreparedQuery

@@ -7,7 +7,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.http import HttpRequest
 from django.test import RequestFactory
 
-from ratings import reauth
+from ratings.accounts import reauth
 
 pytestmark = pytest.mark.django_db
 

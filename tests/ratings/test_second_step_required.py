@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings import second_step
+from ratings.accounts import second_step
 from simulation.models import Job
 
 pytestmark = pytest.mark.django_db

@@ -17,9 +17,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from ratings import serving, sessions
+from ratings import serving
+from ratings.accounts import sessions
+from ratings.accounts.signing_in import NameOrEmail
 from ratings.models import BrowserSession
-from ratings.signing_in import NameOrEmail
 from simulation.engine import tidying
 
 pytestmark = pytest.mark.django_db
@@ -166,7 +167,7 @@ class MovedBackend(NameOrEmail):
             "ratings." + "signing_in.NameOrEmail",
             200,
         ),  # what sessions hold since the first release, not a module of today
-        ("ratings.signing_in.RemovedBackend", 302),
+        ("ratings.accounts.signing_in.RemovedBackend", 302),
         ("elsewhere.signing_in.NameOrEmail", 302),
     ],
 )

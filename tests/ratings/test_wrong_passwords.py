@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 from tests_support import race
 
-from ratings import throttling
+from ratings.accounts import throttling
 from wetbench_site.client_address import client_address
 
 pytestmark = pytest.mark.django_db

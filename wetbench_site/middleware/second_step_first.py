@@ -1,4 +1,4 @@
-"""Nothing before the second step, for those who must have one; ratings/second_step.py says who and why."""
+"""Nothing before the second step, for those who must have one; ratings/accounts/second_step.py says who and why."""
 
 from collections.abc import Callable
 from typing import Any

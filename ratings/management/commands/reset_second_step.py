@@ -3,7 +3,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import second_step, sessions
+from ratings.accounts import second_step, sessions
 from wetbench_site.observability.audit_log import security_event
 
 

@@ -14,7 +14,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from ratings import reauth
+from ratings.accounts import reauth
 from wetbench_site.observability.audit_log import security_event
 
 PASSWORD = "confirm_password"

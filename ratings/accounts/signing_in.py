@@ -15,7 +15,7 @@ from django.db import transaction
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ratings import throttling
+from ratings.accounts import throttling
 from ratings.models import SignInLink
 from wetbench_site.prepared_queries import PreparedQuery
 

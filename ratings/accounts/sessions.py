@@ -14,7 +14,7 @@ from django.contrib.sessions.backends import db
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ratings import reauth
+from ratings.accounts import reauth
 from ratings.models import BrowserSession
 from wetbench_site.observability.audit_log import security_event
 from wetbench_site.prepared_queries import PreparedQuery

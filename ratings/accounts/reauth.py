@@ -7,7 +7,7 @@ from django.contrib.auth import authenticate
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from ratings import throttling
+from ratings.accounts import throttling
 
 FRESH = timedelta(minutes=15)
 _SESSION_KEY = "came_by_link_at"

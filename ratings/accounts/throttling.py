@@ -29,7 +29,9 @@ def names(request: HttpRequest, name: str) -> None:
 
 
 def _hashed(name: str) -> str:
-    return salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[:32]
+    return salted_hmac("ratings.accounts.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[
+        :32
+    ]
 
 
 def named(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:

@@ -7,7 +7,7 @@ from django.contrib.auth import login
 from django.contrib.auth.models import User
 from django.http import HttpRequest
 
-from ratings import reauth, second_step
+from ratings.accounts import reauth, second_step
 
 _WAITING = "waiting_for_code"
 PATIENCE = 10 * 60  # seconds between the first step and the second

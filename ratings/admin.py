@@ -18,8 +18,8 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 
 from ratings import erasing, study_log
 from ratings.accounts import confirming, second_step, sessions
-from ratings.errors import StudyError
 from ratings.models import Rater, Study, StudyEvent
+from ratings.studies.errors import StudyError
 from wetbench_site.observability.audit_log import security_event
 
 

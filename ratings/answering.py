@@ -8,10 +8,12 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import crossover, designs, serving, slots
-from ratings.errors import StudyClosed, StudyError
+from ratings import serving
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
+from ratings.studies import crossover, designs
+from ratings.studies.errors import StudyClosed, StudyError
+from ratings.studies.seats import slots
 from wetbench_site.prepared_queries import PreparedQuery
 
 

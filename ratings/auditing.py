@@ -19,8 +19,8 @@ from ratings.audit.reports import digest as digest
 from ratings.audit.reports import refuse_unopened as refuse_unopened
 from ratings.audit.reports import report as report
 from ratings.models import BlindingAudit, Study, StudyEvent
-from ratings.studies import Actor
-from ratings.study_events import Audited
+from ratings.models.study_events import Audited
+from ratings.studies.lifecycle import Actor
 
 
 def run(study: Study, by: Actor = None, progress: Progress | None = None) -> BlindingAudit:

@@ -15,12 +15,13 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import Count, Max, Min, Q, QuerySet
 
-from ratings import designs, readable_elsewhere, slots
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.models.answers import FIRST, SECOND
 from ratings.protocol.planning import Arm
 from ratings.protocol.protocols import StudyProtocol
-from ratings.slots import LIVE
+from ratings.studies import designs
+from ratings.studies.seats import readable_elsewhere, slots
+from ratings.studies.seats.slots import LIVE
 
 _TAKEN = Count("assignments", filter=Q(
     assignments__occasion=FIRST, assignments__slot__isnull=False, assignments__released_at__isnull=True

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import access, inviting, simulated, studies
+from ratings import inviting, simulated
 from ratings.analyses import playing, store
 from ratings.analyses.filters import Filters
 from ratings.models import Study
+from ratings.studies import access, lifecycle
 from simulation.casts import fixtures
 from simulation.engine import workers
 from simulation.models import Episode, Experiment, Run, Transition
@@ -107,13 +108,13 @@ def _study(order: Mapping[str, Any], say: Say) -> None:
         say(f"Simulated raters rate {study.name}")
         simulated.simulate_raters(study, raters["raters"], *_sensitivities(raters), seed=raters["seed"])
     if order.get("unblind"):
-        studies.close_and_unblind(study, by=admin)
+        lifecycle.close_and_unblind(study, by=admin)
 
 
 @transaction.atomic
 def _opened(order: Mapping[str, Any], admin: User) -> Study:
-    study = studies.create_study(studies.read_protocol(order["protocol"]), by=admin)
-    studies.open_study(study, by=admin)
+    study = lifecycle.create_study(lifecycle.read_protocol(order["protocol"]), by=admin)
+    lifecycle.open_study(study, by=admin)
     study.refresh_from_db()
     return study
 

@@ -7,8 +7,8 @@ from typing import Any
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
-from ratings import studies
 from ratings.protocol.protocols import ProtocolError, StudyProtocol
+from ratings.studies import lifecycle
 
 _MAX_DOCUMENT = 200_000
 
@@ -36,7 +36,7 @@ class DocumentForm(forms.Form):
         if not (cleaned.get("file") or cleaned.get("text")):
             raise forms.ValidationError("Choose a file or paste its text.")
         try:
-            self.protocol = studies.read_protocol(json.loads(_written(cleaned)))
+            self.protocol = lifecycle.read_protocol(json.loads(_written(cleaned)))
         except ProtocolError as error:
             self.add_problems(error.problems)
         except (ValueError, RecursionError) as error:

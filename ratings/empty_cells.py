@@ -13,14 +13,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ratings import crossover, opening, simulated, studies
+from ratings import simulated
 from ratings.analyses import reading, sections_contrasts, sections_detection
 from ratings.analyses.document import MIN_OVERLAP
 from ratings.analyses.tables import records
 from ratings.blinding.marking import MISSING
 from ratings.empty_cells_advice import Facts, advise
 from ratings.models import EVIDENCE, TRANSITION, Study
-from ratings.opening import Preview
 from ratings.protocol.planning import Place, Planned
 from ratings.protocol.planning.nouns import FIRST
 from ratings.protocol.protocols import StudyProtocol
@@ -31,6 +30,9 @@ from ratings.stats import panel, panel_words
 from ratings.stats.agreement import dawid_skene
 from ratings.stats.contrasts import gather_pool
 from ratings.stats.estimates import Estimate, estimate
+from ratings.studies import crossover, lifecycle
+from ratings.studies.pool import opening
+from ratings.studies.pool.opening import Preview
 
 REHEARSALS = 20
 RESAMPLES = 50  # as many as are needed to see whether an interval is withheld, not to compute it
@@ -155,13 +157,13 @@ def _lines(warnings: Iterable[Warning]) -> list[Line]:
 
 def forecast(study: Study, raters: int | None = None) -> Forecast:
     """Return what a draft's results would lack if it were opened now. PlanError and ProtocolError as opening raises them."""
-    protocol = studies.read_protocol(study.protocol)
+    protocol = lifecycle.read_protocol(study.protocol)
     return of_plan(protocol, opening.preview(protocol, study, raters))
 
 
 def plan_to_json(study: Study, raters: int | None = None) -> dict[str, Any]:
     """Return the plan of a draft for programs: its sizes, each rater's items by source, and what would be empty."""
-    protocol = studies.read_protocol(study.protocol)
+    protocol = lifecycle.read_protocol(study.protocol)
     plan = opening.preview(protocol, study, raters)
     lines = [
         {

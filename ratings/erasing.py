@@ -10,12 +10,12 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import seating
 from ratings.accounts import second_step, sessions
-from ratings.errors import StudyError
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
-from ratings.studies import Actor, log
-from ratings.study_events import LEGACY, ApiExported, Erased
+from ratings.models.study_events import LEGACY, ApiExported, Erased
+from ratings.studies.errors import StudyError
+from ratings.studies.lifecycle import Actor, log
+from ratings.studies.seats import seating
 
 UNDER_WAY = ("open", "paused")
 

@@ -8,12 +8,12 @@ translated freely.
 from collections.abc import Mapping
 from functools import singledispatch
 
-from ratings import crossover
-from ratings import study_events as events
 from ratings.analyses.filters import Filters
+from ratings.models import study_events as events
+from ratings.models.study_events import Content, LegacyText
 from ratings.protocol.planning import Alike
 from ratings.stats.nouns import counted
-from ratings.study_events import Content, LegacyText
+from ratings.studies import crossover
 
 Names = Mapping[int, str]  # what accounts are called now, by their number
 

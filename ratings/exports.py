@@ -10,14 +10,14 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from ratings import studies
 from ratings.analyses.filters import Filters
 from ratings.codebook import MEANINGS
 from ratings.models import Study
+from ratings.models.study_events import TableExported
 from ratings.protocol.reference import show_perturbation
 from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.stats.cells import plain
-from ratings.study_events import TableExported
+from ratings.studies import lifecycle
 
 COLUMNS = tuple(MEANINGS)
 SEALED = ("pair", "source", "perturbation", "truth", "experiment", "action", "localised", "reference")
@@ -47,7 +47,7 @@ def told(study: Study, row: BlindRow, blinded: bool) -> Cells:
 def csv_lines(study: Study, blinded: bool, by: User | None = None, filters: Filters = ALL) -> Iterator[str]:
     """The file line by line, header first, safe to open in a spreadsheet. The export is logged before the first line."""
     cells = rows(study, blinded, filters)
-    studies.log(study, TableExported(blinded=blinded, filters=filters.to_json()), by)
+    lifecycle.log(study, TableExported(blinded=blinded, filters=filters.to_json()), by)
     return _lines(cells)
 
 

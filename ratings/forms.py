@@ -6,7 +6,6 @@ from typing import Any, ClassVar, NamedTuple
 
 from django import forms
 
-from ratings import pool, studies
 from ratings.protocol import protocols
 from ratings.protocol.choices import WORDS
 from ratings.protocol.protocol_problems import (  # fmt: skip
@@ -23,6 +22,8 @@ from ratings.protocol.protocol_problems import (  # fmt: skip
     STOPS,
 )
 from ratings.protocol.protocols import StudyProtocol
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool
 from simulation.models import Experiment
 
 
@@ -100,7 +101,7 @@ class StepForm(forms.Form):
         if not self.errors:
             merged = {**self.document, **self.write(cleaned)}
             self.document = {key: value for key, value in merged.items() if value is not None}
-            self.add_problems(studies.problems_of(self.document))
+            self.add_problems(lifecycle.problems_of(self.document))
         return cleaned
 
     def add_problems(self, problems: Sequence[str]) -> None:
@@ -151,7 +152,7 @@ class ItemsForm(StepForm):
         self._casts = list(dict.fromkeys([*pool.stocked_casts(), *asked]))
         super().__init__(*args, document=document, **kwargs)
         self._offer("experiments", list(Experiment.objects.values_list("slug", "name")))
-        self._offer("actions", [(name, name) for name in studies.known_actions()])
+        self._offer("actions", [(name, name) for name in lifecycle.known_actions()])
         for cast in self._casts:
             for perturbation in self._wrongs:
                 self.fields[_count_name(cast, perturbation)] = _count_field(cast, perturbation)

@@ -11,13 +11,14 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from ratings import imports, job_access, rating_imports
-from ratings.errors import StudyError
+from ratings import imports, rating_imports
 from ratings.import_lines import Problem
 from ratings.imports import ImportRefused
 from ratings.models import Study
+from ratings.models.study_events import ImportsRemoved
 from ratings.protocol.planning import PlanError
-from ratings.study_events import ImportsRemoved
+from ratings.studies import job_access
+from ratings.studies.errors import StudyError
 from simulation.jobs import job_files, jobs
 from simulation.jobs.jobs import Outcome, Upload, Work
 from simulation.models import Job

@@ -8,13 +8,15 @@ from typing import BinaryIO, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import import_items, import_lines, imported, quarantine, seating
-from ratings.errors import StudyError
+from ratings import import_items, import_lines
 from ratings.import_lines import Problem
 from ratings.models import ImportedItem, Item, Study
+from ratings.models.study_events import ImportsRemoved, ItemsImported
 from ratings.protocol import protocols
-from ratings.studies import log
-from ratings.study_events import ImportsRemoved, ItemsImported
+from ratings.studies.errors import StudyError
+from ratings.studies.lifecycle import log
+from ratings.studies.pool import imported, quarantine
+from ratings.studies.seats import seating
 
 MOST_PROBLEMS = 1_000
 INTO = ("draft", "open", "paused")

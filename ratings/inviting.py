@@ -7,10 +7,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings.accounts import signing_in
-from ratings.errors import StudyClosed, StudyError
 from ratings.models import Invitation, Rater, Study
-from ratings.studies import Actor, log
-from ratings.study_events import Invited
+from ratings.models.study_events import Invited
+from ratings.studies.errors import StudyClosed, StudyError
+from ratings.studies.lifecycle import Actor, log
 
 LIFETIME = timedelta(days=7)
 

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Value, When
 
-from ratings.errors import SealedError
 from ratings.models import Assignment, Study
 from ratings.models.answers import FIRST
 from ratings.protocol.reference import WITH_ERROR, WITHOUT_ERROR, read_label
+from ratings.studies.errors import SealedError
 
 _COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _JUDGED = Q(rating__verdict__isnull=False)

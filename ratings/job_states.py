@@ -7,7 +7,7 @@ from django.conf import settings
 from django.http import Http404
 from django.utils import timezone
 
-from ratings import job_access
+from ratings.studies import job_access
 from simulation.jobs import job_files, job_kinds
 from simulation.models import Job, JobFile, Leased
 from simulation.runs import causes, queueing

@@ -7,12 +7,13 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import access, former, readable_elsewhere, taking_back
 from ratings.accounts import signing_in
-from ratings.errors import StudyError
 from ratings.models import Invitation, Rater, RaterProfile, Study
-from ratings.studies import log
-from ratings.study_events import Joined
+from ratings.models.study_events import Joined
+from ratings.studies import access, former
+from ratings.studies.errors import StudyError
+from ratings.studies.lifecycle import log
+from ratings.studies.seats import readable_elsewhere, taking_back
 
 
 class Gone(StudyError):  # noqa: N818  # a state its holder is told about, not a fault

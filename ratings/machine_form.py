@@ -9,9 +9,9 @@ from django.db.models import TextField
 from django.db.models.functions import Cast, Length
 
 from ratings import machine_work, machines
-from ratings.errors import StudyError
 from ratings.models import EVIDENCE, Item, MachineRater, Study
 from ratings.protocol import protocols
+from ratings.studies.errors import StudyError
 from simulation.casts import roster
 from simulation.casts.estimating import Estimate
 from simulation.lab.errors import LabError

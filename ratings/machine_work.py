@@ -9,8 +9,8 @@ from django.utils import timezone
 from ratings import machine_checker, machines
 from ratings.blinding import machine_rows
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
-from ratings.studies import log
-from ratings.study_events import MachineRated
+from ratings.models.study_events import MachineRated
+from ratings.studies.lifecycle import log
 from simulation.calls import spending
 from simulation.casts import casting, prompting
 from simulation.casts.casting import Prompter

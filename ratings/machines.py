@@ -13,12 +13,13 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
-from ratings import job_access, machine_checker
-from ratings.errors import SealedError, StudyError
+from ratings import machine_checker
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
+from ratings.models.study_events import MachineOrdered
 from ratings.protocol import protocols
-from ratings.studies import log
-from ratings.study_events import MachineOrdered
+from ratings.studies import job_access
+from ratings.studies.errors import SealedError, StudyError
+from ratings.studies.lifecycle import log
 from simulation.casts import roster
 from simulation.jobs import jobs
 from simulation.models import Job, Run

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Max, Q
 from django.utils import timezone
 
-from ratings import tallies
 from ratings.models import Invitation, PracticeAnswer, Study
 from ratings.protocol.protocols import stored
-from ratings.tallies import Seat
+from ratings.studies.progress import tallies
+from ratings.studies.progress.tallies import Seat
 
 NOTHING = Seat(0, 0, 0, 0, None, None)  # of a seat that came after the count
 

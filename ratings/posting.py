@@ -13,13 +13,14 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from ratings import former, inviting, mailing, people
+from ratings import inviting, mailing, people
 from ratings.accounts import signing_in
-from ratings.errors import StudyError
 from ratings.mailing import Address, Letter
 from ratings.models import Invitation, Rater, Study
-from ratings.studies import Actor, log
-from ratings.study_events import Reminded
+from ratings.models.study_events import Reminded
+from ratings.studies import former
+from ratings.studies.errors import StudyError
+from ratings.studies.lifecycle import Actor, log
 
 MOST = 200
 REMINDED = timedelta(days=7)  # how long the link of a reminder works

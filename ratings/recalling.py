@@ -6,9 +6,10 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from ratings import crossover, designs, mailing, posting
+from ratings import mailing, posting
 from ratings.accounts import signing_in
 from ratings.models import Assignment, Rater
+from ratings.studies import crossover, designs
 
 
 def can_reach(seat: Rater) -> bool:

@@ -8,8 +8,8 @@ from django.utils import timezone
 
 from ratings import inviting, joining, mailing
 from ratings.accounts import signing_in
-from ratings.errors import StudyError
 from ratings.models import Invitation, SignInLink
+from ratings.studies.errors import StudyError
 
 PATIENCE = timedelta(minutes=2)  # between two letters to the same address that nobody but its reader asked for
 

@@ -8,10 +8,10 @@ from the rest.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ratings.errors import StudyError
 from ratings.models import Rater, Rating
 from ratings.protocol import protocols
 from ratings.protocol.reference import read_label
+from ratings.studies.errors import StudyError
 
 WORDS = {
     "transition_plausibility": {

@@ -15,9 +15,9 @@ from uuid import UUID
 
 from django.db.models import Case, F, Q, When
 
-from ratings.errors import SealedError
 from ratings.models import Rating, Study
 from ratings.protocol import reference
+from ratings.studies.errors import SealedError
 
 EVERY = Q()
 

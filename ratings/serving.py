@@ -7,9 +7,10 @@ from typing import NamedTuple
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from ratings import claiming, crossover, designs
-from ratings.designs import arm as arm  # how a seat is shown things, for pages that serve it
+from ratings import claiming
 from ratings.models import Assignment, Rater
+from ratings.studies import crossover, designs
+from ratings.studies.designs import arm as arm  # how a seat is shown things, for pages that serve it
 from wetbench_site.prepared_queries import PreparedQuery
 
 _WAITING = Q(rating__isnull=True, released_at__isnull=True)

@@ -19,13 +19,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import answering, designs, inviting, seating, serving, slots, studies, study_events
+from ratings import answering, inviting, serving
 from ratings.answering import RateResult
 from ratings.blinding.marking import mark_keys
-from ratings.errors import StudyError
-from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study
+from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study, study_events
 from ratings.models.answers import FIRST
 from ratings.protocol.reference import DECLARED_WRONG
+from ratings.studies import designs, lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.seats import seating, slots
 
 SPECIFICITY = 0.93
 AGREEMENT = 0.85
@@ -92,7 +94,7 @@ def simulate_raters(
             progress(given, total)
     labels = tuple(rater.label for rater in seats)
     if given:
-        studies.log(study, study_events.Simulated(raters=labels, seed=seed), by)
+        lifecycle.log(study, study_events.Simulated(raters=labels, seed=seed), by)
     return Simulation(labels, given, revoked, replanned)
 
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 
 from ratings import event_sentences
 from ratings.models import StudyEvent
-from ratings.study_events import MemberChanged
+from ratings.models.study_events import MemberChanged
 
 ERASED = "erased"  # stands for the name of an account whose personal data was erased
 

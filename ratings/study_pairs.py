@@ -3,9 +3,10 @@
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
-from ratings import access, job_access, state_digest
 from ratings.analyses import form
 from ratings.models import Study
+from ratings.studies import access, job_access
+from ratings.studies.progress import state_digest
 from simulation.jobs import jobs
 from simulation.models import Job
 

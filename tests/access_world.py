@@ -14,9 +14,10 @@ from django.http.cookie import SimpleCookie
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from ratings import access, inviting
+from ratings import inviting
 from ratings.benchmarks import FORM, document, freezing, reading, store
 from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
+from ratings.studies import access
 from simulation.casts import fixtures
 
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")

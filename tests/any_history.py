@@ -14,8 +14,12 @@ from django.db.models import F
 from django.test import Client
 from tests_support import Away
 
-from ratings import answering, exports, pool, rating_imports, reports, seating, serving, stopping, studies
+from ratings import answering, exports, rating_imports, serving
 from ratings.models import Assignment, Rater, Rating, RatingEvent, Study
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool
+from ratings.studies.progress import reports, stopping
+from ratings.studies.seats import seating
 
 SAVED = 303
 
@@ -159,15 +163,15 @@ class History:
         if self.study.status in ("open", "paused"):
             wrong = self.rng.choice(("none", "obvious"))
             sources = [{"cast": "offline", "perturbation": wrong, "count": 1}]
-            found = pool.find(studies.read_protocol({**self.study.protocol, "sources": sources}))
+            found = pool.find(lifecycle.read_protocol({**self.study.protocol, "sources": sources}))
             known = set(self.study.items.values_list("payload_sha256", flat=True))
             seating.add_items(self.study, [one for one in found if one.candidate.content not in known][:2])
 
     def pause_or_resume(self) -> None:
-        {"open": studies.pause, "paused": studies.resume}.get(self.study.status, studies.reopen)(self.study)
+        {"open": lifecycle.pause, "paused": lifecycle.resume}.get(self.study.status, lifecycle.reopen)(self.study)
 
     def close_or_reopen(self) -> None:
-        {"closed": studies.reopen}.get(self.study.status, studies.close)(self.study)
+        {"closed": lifecycle.reopen}.get(self.study.status, lifecycle.close)(self.study)
 
     def let_leases_end(self) -> None:
         live = Assignment.objects.filter(rater__study=self.study, lease_until__isnull=False)
@@ -275,7 +279,7 @@ class History:
     def finish(self) -> None:
         """Everything is opened again, a few fresh raters come, and all answer all they get."""
         if self.study.status != "open":
-            (studies.resume if self.study.status == "paused" else studies.reopen)(self.study)
+            (lifecycle.resume if self.study.status == "paused" else lifecycle.reopen)(self.study)
         self.study.refresh_from_db()
         self._seat(self.study.ratings_per_item)
         self.study.refresh_from_db()

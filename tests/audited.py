@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from ratings import auditing, studies
+from ratings import auditing
 from ratings.models import (
     EVIDENCE,
     TRANSITION,
     Study,
 )
+from ratings.studies import lifecycle
 
 SLUG = "zebrafish-genotyping"
 
@@ -24,8 +25,8 @@ def opened(kind: str = TRANSITION, each: int = 3, **changes: Any) -> Study:
         "seed": 8,
         **changes,
     }
-    study = studies.create_study(studies.read_protocol(document))
-    studies.open_study(study, changes.get("raters", 3))
+    study = lifecycle.create_study(lifecycle.read_protocol(document))
+    lifecycle.open_study(study, changes.get("raters", 3))
     study.refresh_from_db()
     return study
 

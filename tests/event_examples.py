@@ -1,7 +1,7 @@
 """Content of every kind of event in a study's log, each with its words."""
 
-from ratings import study_events as events
-from ratings.study_events import Content
+from ratings.models import study_events as events
+from ratings.models.study_events import Content
 
 EXAMPLES: list[tuple[Content, str]] = [
     (events.Created(), ""),

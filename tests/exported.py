@@ -12,7 +12,7 @@ import factories
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import answering, exports, machines, studies
+from ratings import answering, exports, machines
 from ratings.analyses import document, reading, store
 from ratings.analyses.filters import Filters
 from ratings.archive import contents, making
@@ -27,8 +27,9 @@ from ratings.models import (
     Rating,
     Study,
 )
+from ratings.models.study_events import MemberChanged, TableExported
 from ratings.stats.table import Ratings
-from ratings.study_events import MemberChanged, TableExported
+from ratings.studies import lifecycle
 
 # What a formula, a table in LaTeX, a sentence in Markdown and a path of a file would take for something else.
 SOURCE = "=gpt_5 & 50%\\{x}../<b>"
@@ -113,7 +114,7 @@ def close(study: Study, boss: User) -> None:
         MachineRating.objects.create(
             rater=machine, item=item, verdict=bool(place % 2), reasoning="=1+1\nno, really", payload_sha256="0" * 64
         )
-    studies.close_and_unblind(study, boss)
+    lifecycle.close_and_unblind(study, boss)
     study.refresh_from_db()
 
 
@@ -121,10 +122,10 @@ def export() -> Exported:
     """Made within the caller's transaction."""
     boss = User.objects.create_user("boss.name", is_staff=True)
     study = rated_study()
-    studies.log(study, MemberChanged(account=7, role="analyst", granted=True), boss)
+    lifecycle.log(study, MemberChanged(account=7, role="analyst", granted=True), boss)
     close(study, boss)
     first = zipped(study, blinded=False)
-    studies.log(study, TableExported(blinded=False), boss)  # between two archives of the same state
+    lifecycle.log(study, TableExported(blinded=False), boss)  # between two archives of the same state
     made = store.compute(study, Filters())
     blinded = [zipped(study, blinded=True), zipped(study, blinded=True)]
     return Exported(

@@ -8,8 +8,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import answering, serving, studies
+from ratings import answering, serving
 from ratings.models import Rater, Study
+from ratings.studies import lifecycle
 from simulation.lab.actions import Action
 from simulation.lab.bench import Step, step_to_json
 from simulation.lab.materials import UNLIMITED, Draft, Material, barcode
@@ -131,16 +132,16 @@ def evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
 
 def open_study(raters: int | None = None, **changes: Any) -> Study:
     """An open study over the pool that is there; its salt is always the same, so that a seed gives one plan."""
-    study = studies.create_study(studies.read_protocol(protocol(**changes)))
+    study = lifecycle.create_study(lifecycle.read_protocol(protocol(**changes)))
     Study.objects.filter(pk=study.pk).update(salt="salt")
-    studies.open_study(study, raters)
+    lifecycle.open_study(study, raters)
     study.refresh_from_db()
     return study
 
 
 def unblinded(study: Study, by: Any) -> Study:
     """The study closed and unblinded by this user, as it now is."""
-    studies.close_and_unblind(study, by)
+    lifecycle.close_and_unblind(study, by)
     study.refresh_from_db()
     return study
 

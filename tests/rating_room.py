@@ -5,9 +5,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import access
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, Assignment, GuideVersion, Item, Rater, RaterProfile, Rating, Study
+from ratings.studies import access
 from simulation.lab.actions import Action
 from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, Draft, Material
 from simulation.lab.outcomes import Observation, Outcome

@@ -18,7 +18,7 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from ratings import answering, auditing, imports, job_access, rating_imports, serving, studies
+from ratings import answering, auditing, imports, rating_imports, serving
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.answering import Timing
@@ -36,7 +36,8 @@ from ratings.models import (
     Study,
     StudyEvent,
 )
-from ratings.study_events import Edited
+from ratings.models.study_events import Edited
+from ratings.studies import job_access, lifecycle
 from simulation.jobs import jobs
 from simulation.models import Episode, EvidenceReview, Run, Transition, Twin
 from wetbench_site.access_table import TABLE
@@ -134,7 +135,7 @@ def world(settings: Any) -> dict[str, Any]:
     _laboratory()
     study = _transition_study(ada)
     evidence = _evidence_study(ada)
-    draft = studies.create_study(studies.read_protocol(_texts(factories.protocol(slug="draft-one"))), by=ada)
+    draft = lifecycle.create_study(lifecycle.read_protocol(_texts(factories.protocol(slug="draft-one"))), by=ada)
     for one in (study, evidence, draft):
         Membership.objects.create(study=one, user=analyst, role="analyst")
     _longer_work(evidence, ada)
@@ -173,7 +174,7 @@ def _texts(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _transition_study(ada: User) -> Study:
-    study = studies.create_study(studies.read_protocol(_texts(factories.protocol(slug="one", sources=[
+    study = lifecycle.create_study(lifecycle.read_protocol(_texts(factories.protocol(slug="one", sources=[
         {"cast": "offline", "perturbation": "none", "count": 3}], ratings_per_item=2, raters=3))), by=ada)  # fmt: skip
     step = Transition.objects.first()
     assert step
@@ -187,7 +188,7 @@ def _transition_study(ada: User) -> Study:
         for name in ("created_at", "last_modified"):
             material.setdefault(name, 0)
     imports.take(study, BytesIO(dumps(line).encode()), by=ada)
-    studies.open_study(study, by=ada)
+    lifecycle.open_study(study, by=ada)
     study.refresh_from_db()
     _people(study, ada)
     return study
@@ -222,15 +223,15 @@ def _people(study: Study, ada: User) -> None:
 def _evidence_study(ada: User) -> Study:
     document = _texts(factories.evidence_protocol(slug="two", ratings_per_item=1, raters=1))
     document |= {"sources": [{"cast": "offline-lapses", "count": 3}], "display": {}}
-    study = studies.create_study(studies.read_protocol(document), by=ada)
-    studies.open_study(study, by=ada)
+    study = lifecycle.create_study(lifecycle.read_protocol(document), by=ada)
+    lifecycle.open_study(study, by=ada)
     study.refresh_from_db()
     item = study.items.first()
     assert item
     header, cell = "item,rater,verdict,confidence,note", MARKUP[:90].replace('"', '""')
     rating_imports.take(study, BytesIO(f'{header}\n{item.code},"{cell}",1,3,"{cell}"\n'.encode()), by=ada)
     factories.rate_all(factories.seat(study))
-    studies.close_and_unblind(study, ada)
+    lifecycle.close_and_unblind(study, ada)
     study.refresh_from_db()
     return study
 

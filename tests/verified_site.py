@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from tests_support import play_out
 
-from ratings import answering, auditing, members, serving, studies
+from ratings import answering, auditing, serving
 from ratings.analyses import form
 from ratings.benchmarks import freezing
 from ratings.blinding.allow_list import payload_digest
@@ -29,6 +29,7 @@ from ratings.models import (
     Rating,
     Study,
 )  # fmt: skip
+from ratings.studies import lifecycle, members
 from simulation.calls import shelf, spending
 from simulation.casts import fixtures, setups
 from simulation.llm.prompts import prompt_sets
@@ -80,7 +81,7 @@ def rated_study() -> Study:
     last = Rating.objects.filter(assignment__rater=seats[0]).latest("submitted_at")
     answering.rate(last.assignment, True, 5, uuid.uuid4(), revision=1, note="on second thoughts")
     first_look(Assignment.objects.filter(rating__isnull=False).exclude(pk=last.assignment_id).earliest("pk"))
-    studies.pause(study)
+    lifecycle.pause(study)
     for name in ("ann", "bea"):
         User.objects.create_user(name)
         members.add(study, name, "analyst")

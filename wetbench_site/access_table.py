@@ -1,7 +1,7 @@
 """Who may ask what of which address. An address that is not in this table does not exist, for anybody.
 
 The middleware below keeps to it as far as the account alone tells; views find out whose study, seat or item it is
-(`ratings.access`). What somebody may not have answers 404, with the body of any other 404; strangers are sent to sign
+(`ratings.studies.access`). What somebody may not have answers 404, with the body of any other 404; strangers are sent to sign
 in, but for the back office. tests/ratings/test_access.py walks every address as every role with every method.
 """
 
@@ -137,7 +137,7 @@ TABLE: dict[str, Row] = {
     "ratings:quarantine": _admins(BOTH),
     "ratings:vetting": _laboratory(READ),
     "ratings:vet": _laboratory(BOTH),
-    # Longer work under way: of a study here, of a benchmark for staff (ratings.job_access tells which)
+    # Longer work under way: of a study here, of a benchmark for staff (ratings.studies.job_access tells which)
     "ratings:job": _members(READ),
     "ratings:job_file": _members(READ),
     "ratings:cancel_job": _members(POST),

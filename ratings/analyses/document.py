@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ratings import stopping
 from ratings.analyses import (
     composition,
     headline,
@@ -24,11 +23,12 @@ from ratings.analyses.form import made_with as made_with
 from ratings.analyses.form import silent as silent
 from ratings.analyses.reading import Reading, read
 from ratings.analyses.tables import FORMS, Json
-from ratings.crossover import describe_cases, find_conditions, find_names
 from ratings.declared_models import find_declared_models
 from ratings.models import Study
 from ratings.stats import panel
 from ratings.stats.table import NO_TRUTH, NOT_STATED, REFERENCES, Ratings
+from ratings.studies.crossover import describe_cases, find_conditions, find_names
+from ratings.studies.progress import stopping
 
 MIN_OVERLAP = 20
 

@@ -27,7 +27,7 @@ from ratings.stats.table import (
     Ratings,
     explain_missing,
 )
-from ratings.stopping import Stop
+from ratings.studies.progress.stopping import Stop
 
 _PLAUSIBLE = {
     PLANTED: "Plausible, no planted error",

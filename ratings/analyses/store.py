@@ -16,13 +16,15 @@ from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.timesince import timesince
 
-from ratings import job_access, rows, state_digest, stopping
+from ratings import rows
 from ratings.analyses import form
 from ratings.analyses.filters import Filters
 from ratings.analyses.form import Tell
-from ratings.errors import SealedError
 from ratings.models import Analysis, Rating, Study
 from ratings.protocol import protocols
+from ratings.studies import job_access
+from ratings.studies.errors import SealedError
+from ratings.studies.progress import state_digest, stopping
 from simulation.jobs import jobs
 from simulation.models import Job
 

@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from ninja import Query, Router
 
-from ratings import exports, rows, studies
+from ratings import exports, rows
 from ratings.api import cursors, forms
 from ratings.api.bearer import ApiRequest, reads
 from ratings.api.cursors import GONE, CursorError, Window
@@ -17,8 +17,9 @@ from ratings.api.items import shows_sources
 from ratings.api.studies import own_study
 from ratings.archive import fields
 from ratings.models import Item, Rating, Study
+from ratings.models.study_events import ApiExported
 from ratings.rows import BlindRow
-from ratings.study_events import ApiExported
+from ratings.studies import lifecycle
 
 router = Router(tags=["ratings"])
 _PLACE = "assignment__"
@@ -94,7 +95,7 @@ def _log(request: ApiRequest, study: Study, blinded: bool) -> None:
     own = study.events.filter(kind=content.kind, by=request.auth.user, at__gt=since)
     logged = own.filter(data__token=content.token, data__blinded=blinded)
     if request.method == "GET" and not logged.exists():
-        studies.log(study, content, request.auth.user)
+        lifecycle.log(study, content, request.auth.user)
 
 
 def _typed(cells: Mapping[str, object]) -> Any:

@@ -5,11 +5,11 @@ from typing import Any
 from django.http import Http404
 from ninja import Query, Router
 
-from ratings import stopping
 from ratings.api import cursors, forms, tokens
 from ratings.api.bearer import ApiRequest, reads
 from ratings.api.cursors import GONE, CursorError, Window
 from ratings.models import Study
+from ratings.studies.progress import stopping
 
 router = Router(tags=["studies"])
 

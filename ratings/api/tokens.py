@@ -11,9 +11,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from ratings import access
 from ratings.api.scopes import LABORATORY, SCOPES
 from ratings.models import ApiToken, Membership, Study
+from ratings.studies import access
 
 PREFIX = "wb_"
 DAYS, MOST_DAYS, MOST_LIVE = 90, 365, 20

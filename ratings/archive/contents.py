@@ -15,8 +15,8 @@ from django.conf import settings
 from ratings.archive import design, entries, fields, judged, methods, readme, results_files, study_files
 from ratings.archive.design import Spread
 from ratings.archive.entries import Entry
-from ratings.crossover import find_conditions, find_names
 from ratings.models import Analysis, Study
+from ratings.studies.crossover import find_conditions, find_names
 
 LIBRARIES = ("Django", "numpy", "scipy", "scikit-learn", "altair", "vl-convert-python")
 _SOURCES = ("ratings", "simulation", "wetbench_site")

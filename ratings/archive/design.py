@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Q
 
-from ratings import stopping
 from ratings.analyses import form
 from ratings.archive.people import who
 from ratings.models import Assignment, PracticeAnswer, Rating, Study
 from ratings.protocol import protocols
 from ratings.protocol.protocols import StudyProtocol
-from ratings.stopping import Stop
+from ratings.studies.progress import stopping
+from ratings.studies.progress.stopping import Stop
 
 
 class Spread(NamedTuple):

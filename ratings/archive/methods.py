@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ratings import accepted_unread
 from ratings.archive.design import Design, Spread, certificate
 from ratings.archive.people import ELSEWHERE, WHO
 from ratings.models import TRANSITION, Study
 from ratings.protocol.choices import WORDS
 from ratings.stats.estimates import METHODS
 from ratings.stats.table import NO_TRUTH
+from ratings.studies.pool import accepted_unread
 
 Json = Mapping[str, Any]
 

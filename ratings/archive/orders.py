@@ -5,11 +5,12 @@ from typing import Final, Literal
 
 from django.contrib.auth.models import User
 
-from ratings import job_access, state_digest, stopping, studies
 from ratings.analyses import form
-from ratings.errors import SealedError, StudyError
 from ratings.models import Study
-from ratings.study_events import ArchiveExported
+from ratings.models.study_events import ArchiveExported
+from ratings.studies import job_access, lifecycle
+from ratings.studies.errors import SealedError, StudyError
+from ratings.studies.progress import state_digest, stopping
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
 
@@ -40,7 +41,7 @@ def ask(study: Study, blinded: bool, by: User) -> Job:
 
 def log(study: Study, blinded: bool, by: User | None, sha256: str, of: Literal["zip", "SHA256SUMS"] = "zip") -> None:
     """Add an event to the study's log for each archive that is handed out."""
-    studies.log(study, ArchiveExported(blinded=blinded, sha256=sha256, of=of), by)
+    lifecycle.log(study, ArchiveExported(blinded=blinded, sha256=sha256, of=of), by)
 
 
 def taken(study: Study, job: Job, by: User, sha256: str) -> None:

@@ -11,7 +11,7 @@ from ratings import event_sentences
 from ratings.archive import fields
 from ratings.archive.entries import Entry, table
 from ratings.models import PracticeAnswer, Rater, RatingEvent, Study
-from ratings.study_events import Content, ItemsImported, LegacyText
+from ratings.models.study_events import Content, ItemsImported, LegacyText
 
 # Events about accounts, and kinds that may name a person, have no details in an archive.
 _HARMLESS = (

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from ratings.archive import making, orders
-from ratings.errors import SealedError, StudyError
 from ratings.models import Study
+from ratings.studies.errors import SealedError, StudyError
 from simulation.jobs import jobs
 from simulation.jobs.job_files import PIECE
 from simulation.jobs.jobs import Work

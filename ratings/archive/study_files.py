@@ -11,10 +11,10 @@ from ratings import exports, machines
 from ratings.archive import fields, people
 from ratings.archive.entries import Entry, table
 from ratings.archive.fields import Field
-from ratings.errors import SealedError
 from ratings.models import Item, MachineRating, Rating, Study
 from ratings.protocol.reference import show_perturbation
 from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
+from ratings.studies.errors import SealedError
 
 _CHUNK = 500
 

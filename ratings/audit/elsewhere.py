@@ -4,10 +4,11 @@ from collections import defaultdict
 
 from django.db.models import Q
 
-from ratings import designs, readable_elsewhere
 from ratings.audit.findings import OTHER_STUDIES, Check, Leak
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.stats.nouns import counted
+from ratings.studies import designs
+from ratings.studies.seats import readable_elsewhere
 
 
 def checks(study: Study) -> list[Check]:

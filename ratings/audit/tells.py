@@ -7,13 +7,13 @@ from itertools import combinations, pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from ratings import quarantine
 from ratings.audit import statistics
 from ratings.audit.contexts import Contexts
 from ratings.audit.findings import Check, Leak
 from ratings.audit.statistics import Contrast
 from ratings.blinding.allow_list import Payload, blind_transition
 from ratings.models import ItemSource, Study
+from ratings.studies.pool import quarantine
 from simulation.models import Twin
 
 FEWEST = 12  # of either kind: with fewer, no difference could ever pass Holm's correction over the features

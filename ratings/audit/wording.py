@@ -9,12 +9,12 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from ratings import quarantine
 from ratings.audit import learning
 from ratings.audit.findings import Check, Leak
 from ratings.audit.learning import Example, Power, Told
 from ratings.models import ItemSource, Study
 from ratings.protocol import reference
+from ratings.studies.pool import quarantine
 
 PLANTED_MARGIN = (
     0.60  # a lower bound above it fails: chance is 0.5, and this leaves room for what an error has to change

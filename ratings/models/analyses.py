@@ -37,7 +37,7 @@ class Benchmark(models.Model):
 class Analysis(models.Model):
     """A computed result as it was stored: page, file, figure and API all read it, so they cannot disagree.
 
-    `mark` says which state of the ratings it is of (ratings.state_digest.mark), `key` which request: subject, mark, filters,
+    `mark` says which state of the ratings it is of (ratings.studies.progress.state_digest.mark), `key` which request: subject, mark, filters,
     version, seed, resamples. `full` once intervals by resampling are in it.
     """
 

@@ -61,7 +61,7 @@ class MembershipChange(models.Model):
 class RightsPeriod(models.Model):
     """Since when an account is or was staff or superuser, and until when: what was read under a right stays known.
 
-    Written by `ratings.rights` whenever an account is saved. Accounts changed by an SQL update have no row for it.
+    Written by `ratings.studies.rights` whenever an account is saved. Accounts changed by an SQL update have no row for it.
     """
 
     STAFF, SUPERUSER = "staff", "superuser"

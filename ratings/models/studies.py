@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.utils import timezone
 
-from ratings import study_events
+from ratings.models import study_events
 
 TRANSITION, EVIDENCE = "transition_plausibility", "evidence_sufficiency"
 

@@ -9,15 +9,16 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import demonstration, simulated, studies
+from ratings import demonstration, simulated
 from ratings.analyses import playing, store
 from ratings.analyses.filters import Filters
 from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
-from ratings.errors import StudyError
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from ratings.protocol.planning import PlanError
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 from simulation import scripted_server
 from simulation.calls import spending
 from simulation.casts import roster, setups
@@ -229,7 +230,7 @@ class Maker:
                 study, plan.raters, own.sensitivity_obvious, own.sensitivity_subtle, own.specificity,
                 agreement=own.agreement, located=own.located, seed=self.plan.seed,
             )  # fmt: skip
-        studies.close_and_unblind(study, by=admin)
+        lifecycle.close_and_unblind(study, by=admin)
         study.refresh_from_db()
         self.say(f"Analysing {study.name}")
         playing.draw(store.compute(study, Filters()))
@@ -241,9 +242,9 @@ class Maker:
     @transaction.atomic
     def _open(protocol: Mapping[str, Any], admin: User) -> Study:
         """Open a study. PaperError where the pool holds too little for it."""
-        study = studies.create_study(studies.read_protocol(protocol), by=admin)
+        study = lifecycle.create_study(lifecycle.read_protocol(protocol), by=admin)
         try:
-            studies.open_study(study, by=admin)
+            lifecycle.open_study(study, by=admin)
         except (PlanError, StudyError) as error:
             told = f"{study.slug}: {error}. With fewer items in the plan the same command goes on"
             raise PaperError(told) from error

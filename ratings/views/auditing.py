@@ -6,11 +6,12 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import audit_jobs, auditing, pool, quarantine, source_lexicon
+from ratings import audit_jobs, auditing
 from ratings.auditing import AuditError
 from ratings.models import Study
 from ratings.protocol import protocols
-from ratings.quarantine import DecisionError, Held
+from ratings.studies.pool import pool, quarantine, source_lexicon
+from ratings.studies.pool.quarantine import DecisionError, Held
 from ratings.views.guards import StudyRequest, study_page
 
 MOST_SHOWN = 50  # held items on one page; decided ones leave it

@@ -11,10 +11,11 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import access, drawings
+from ratings import drawings
 from ratings.benchmarks import freezing, store
 from ratings.benchmarks.freezing import BenchmarkError
 from ratings.models import Analysis, Benchmark, Study
+from ratings.studies import access
 from ratings.views import results
 from simulation.models import Job, Run
 from simulation.web.access import StaffRequest, staff_only

@@ -10,12 +10,14 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import forms, pool, studies
+from ratings import forms
 from ratings.document_form import DocumentForm
-from ratings.errors import StudyError
 from ratings.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from ratings.models import EVIDENCE, Study
 from ratings.protocol.protocols import ProtocolError
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import pool
 from ratings.views import drafts
 from ratings.views.guards import StudyRequest, study_page
 from simulation.models import Episode, Transition, Twin
@@ -56,7 +58,7 @@ def new_study(request: StaffRequest) -> HttpResponse:
     sent = document if pasted else form
     if sent.is_valid() and sent.protocol and request.POST.get("do") != "check":
         try:
-            study = studies.create_study(sent.protocol, request.user)
+            study = lifecycle.create_study(sent.protocol, request.user)
         except ProtocolError as error:
             sent.add_problems(error.problems)
         else:
@@ -98,7 +100,7 @@ def build(request: StudyRequest, step: str) -> HttpResponse:
 
 def _saved(request: StudyRequest, form: StepForm, at: Step) -> HttpResponse | None:
     try:
-        study = studies.edit_draft(request.study, form.protocol, request.user, at.name.lower())
+        study = lifecycle.edit_draft(request.study, form.protocol, request.user, at.name.lower())
     except ProtocolError as error:
         form.add_problems(error.problems)
         return None

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings import drawings, protocol_words, redealing, reports, stopping, study_log, tallies
+from ratings import drawings, study_log
 from ratings.analyses import filters, store
 from ratings.analyses.filters import TITLES, Choices, Filters
 from ratings.benchmarks import freezing
@@ -16,6 +16,9 @@ from ratings.models import Study
 from ratings.paper_values import find_paper_value
 from ratings.stats.estimates import Estimate
 from ratings.stats.panel_words import MEAN_CONFIDENCE, POOLED, Line, Section, sections
+from ratings.studies import protocol_words
+from ratings.studies.progress import reports, stopping, tallies
+from ratings.studies.seats import redealing
 from ratings.views import contested, drafts, panels
 from ratings.views.guards import StudyRequest, study_page
 

@@ -13,11 +13,13 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import access, designs, practice, results, seating, serving
-from ratings.errors import StudyError
+from ratings import practice, results, serving
 from ratings.models import TRANSITION, Rater, Study
 from ratings.protocol import protocols
 from ratings.protocol.protocols import StudyProtocol
+from ratings.studies import access, designs
+from ratings.studies.errors import StudyError
+from ratings.studies.seats import seating
 from ratings.views import own_answers, practising, profile
 from ratings.views.guards import RaterRequest, rater_page, seat_page
 

@@ -12,9 +12,7 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import opening, pool, rehearsal, studies
 from ratings.blinding import screen
-from ratings.errors import StudyError
 from ratings.models import Study
 from ratings.protocol import protocols
 from ratings.protocol.choices import WORDS
@@ -23,6 +21,9 @@ from ratings.protocol.planning import PlanError
 from ratings.protocol.protocol_problems import LAYOUTS, MARKS
 from ratings.protocol.protocols import ProtocolError, StudyProtocol
 from ratings.protocol.reference import WITH_ERROR
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import opening, pool, rehearsal
 from ratings.views.guards import StudyRequest, study_page
 
 _PREVIEWED = 12  # candidates offered for a look
@@ -62,7 +63,7 @@ def sizes(study: Study) -> Sizes:
 
 def needs(study: Study) -> dict[str, Any]:
     """What a draft amounts to; or why its document cannot be opened here as it stands. Quick: it leaves the pool alone."""
-    problems = studies.problems_of(study.protocol)
+    problems = lifecycle.problems_of(study.protocol)
     return {"problems": problems, "sizes": None if problems else sizes(study)}
 
 
@@ -124,7 +125,7 @@ def _candidates(study: Study) -> list[tuple[Any, Any]]:
     if not study.is_draft:
         return list(study.items.order_by("code").values_list("payload", "context")[:_PREVIEWED])
     try:
-        protocol = studies.read_protocol(study.protocol)
+        protocol = lifecycle.read_protocol(study.protocol)
     except ProtocolError:
         return []
     protocol = replace(protocol, display=replace(protocol.display, context=(False, True)))
@@ -214,7 +215,7 @@ def duplicate(request: StudyRequest) -> HttpResponse:
     if not request.user.is_staff:
         messages.error(request, "Only staff make studies: ask one of them for a copy.")
         return redirect("ratings:study", request.study.slug)
-    copy = studies.duplicate(request.study, request.user)
+    copy = lifecycle.duplicate(request.study, request.user)
     messages.success(request, "This is the copy. Its seed is the same: from the same pool it draws the same items.")
     return redirect("ratings:build", copy.slug, "question")
 
@@ -226,7 +227,7 @@ def delete(request: StudyRequest) -> HttpResponse:
     if request.method != "POST" and request.study.is_draft:
         return render(request, "ratings/study_delete.html", {"study": request.study})
     try:
-        studies.delete_draft(request.study)
+        lifecycle.delete_draft(request.study)
     except StudyError as error:
         messages.error(request, str(error))
         return redirect("ratings:study", request.study.slug)

@@ -15,8 +15,8 @@ from ratings import exports
 from ratings.accounts import confirming, export_limit
 from ratings.analyses import filters
 from ratings.archive import design, orders
-from ratings.errors import SealedError, StudyError
 from ratings.models import Study
+from ratings.studies.errors import SealedError, StudyError
 from ratings.views import items, looking
 from ratings.views.guards import StudyRequest, study_page
 from ratings.views.results import attached

@@ -12,9 +12,9 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from django_htmx.middleware import HtmxDetails
 
-from ratings import access
 from ratings.accounts import second_step
 from ratings.models import Assignment, Rater, Study
+from ratings.studies import access
 
 
 class RaterRequest(HttpRequest):

@@ -14,11 +14,11 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
 from ratings import import_jobs, import_lines, imports, rating_imports, uploads
-from ratings.errors import StudyError
 from ratings.import_jobs import SHOWN, Checked
 from ratings.imports import ImportRefused
 from ratings.models import Study
 from ratings.protocol.planning import PlanError
+from ratings.studies.errors import StudyError
 from ratings.views.guards import StudyRequest, study_page
 from simulation.jobs import job_files
 from simulation.models import Job

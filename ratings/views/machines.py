@@ -9,9 +9,9 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
 from ratings import machine_form, machine_lines, machines
-from ratings.errors import StudyError
 from ratings.machine_form import MachineForm
 from ratings.models import MachineRater
+from ratings.studies.errors import StudyError
 from ratings.views.guards import StudyRequest, study_page
 from simulation.lab.errors import LabError
 from simulation.runs.queueing import Limits

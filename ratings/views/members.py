@@ -8,10 +8,10 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings import members
 from ratings.accounts.confirming import fresh_to_change
-from ratings.errors import StudyError
 from ratings.models import Membership
+from ratings.studies import members
+from ratings.studies.errors import StudyError
 from ratings.views.guards import StudyRequest, study_page
 
 

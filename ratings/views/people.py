@@ -10,12 +10,13 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import inviting, mailing, people, posting, seating
-from ratings.errors import StudyError
+from ratings import inviting, mailing, people, posting
 from ratings.models import Rater
 from ratings.posting import AddressError, Posted
 from ratings.protocol import protocols
 from ratings.protocol.planning import PlanError
+from ratings.studies.errors import StudyError
+from ratings.studies.seats import seating
 from ratings.views import members
 from ratings.views.guards import StudyRequest, study_page
 

@@ -12,9 +12,10 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings import access, erasing
-from ratings.errors import StudyError
+from ratings import erasing
 from ratings.models import RaterProfile
+from ratings.studies import access
+from ratings.studies.errors import StudyError
 from ratings.views.consent_form import ProfileForm
 from ratings.views.guards import RaterRequest, rater_page
 from ratings.views.password_form import ChangeForm, FirstForm, change, password_form

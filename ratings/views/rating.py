@@ -11,8 +11,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
 from ratings import answering, practice, recalling, serving
-from ratings.errors import StudyClosed, StudyError
 from ratings.models import Assignment, FirstLook, Rater, Rating
+from ratings.studies.errors import StudyClosed, StudyError
 from ratings.views import rating_page
 from ratings.views.guards import RaterRequest, item_page, seat_page
 from ratings.views.rating_form import FIRST_STAGE, DraftForm, RatingForm, shown_again

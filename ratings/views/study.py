@@ -11,14 +11,15 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import access, stopping, studies
 from ratings.accounts import reauth
-from ratings.errors import StudyError
 from ratings.forms import GuideForm
 from ratings.models import Item, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.studies import access, lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.progress import stopping
 from ratings.views.guards import Guarded, StudyRequest, staff_or_member, study_page
 
 PER_PAGE = 25
@@ -82,7 +83,7 @@ def unblind_study(request: StudyRequest) -> HttpResponse:
             messages.error(request, "Close the study first: only a closed study can be unblinded.")
         return redirect("ratings:study", slug=study.slug)
     if request.method == "POST" and reauth.confirmed(request, request.POST.get("password", "")):
-        studies.unblind(study, request.user)
+        lifecycle.unblind(study, request.user)
         messages.success(request, "The study is unblinded.")
         return redirect("ratings:study", slug=study.slug)
     refused = request.method == "POST"
@@ -103,7 +104,7 @@ def study_guide(request: StudyRequest) -> HttpResponse:
     form = GuideForm(request.POST if request.method == "POST" else None, initial={"guide": study.guide})
     if form.is_valid():
         try:
-            number = studies.revise_guide(study, form.cleaned_data["guide"], request.user)
+            number = lifecycle.revise_guide(study, form.cleaned_data["guide"], request.user)
         except ProtocolError as error:
             form.add_error("guide", error.problems[0].partition(": ")[2])
         except StudyError as error:
@@ -116,7 +117,7 @@ def study_guide(request: StudyRequest) -> HttpResponse:
 
 
 def _open(study: Study, by: Any) -> None:
-    studies.open_study(study, by=by)
+    lifecycle.open_study(study, by=by)
 
 
 urls: list[URLPattern] = [
@@ -124,22 +125,22 @@ urls: list[URLPattern] = [
     path("studies/<slug:slug>/open/", _mover(_open, "The study is open. Invite its raters."), name="open_study"),
     path(
         "studies/<slug:slug>/pause/",
-        _mover(studies.pause, "The study is paused: raters are told so, and nothing they did is lost."),
+        _mover(lifecycle.pause, "The study is paused: raters are told so, and nothing they did is lost."),
         name="pause_study",
     ),
     path(
         "studies/<slug:slug>/resume/",
-        _mover(studies.resume, "The study takes ratings again."),
+        _mover(lifecycle.resume, "The study takes ratings again."),
         name="resume_study",
     ),
     path(
         "studies/<slug:slug>/close/",
-        _mover(studies.close, "The study is closed. The ratings stay sealed until it is unblinded."),
+        _mover(lifecycle.close, "The study is closed. The ratings stay sealed until it is unblinded."),
         name="close_study",
     ),
     path(
         "studies/<slug:slug>/reopen/",
-        _mover(studies.reopen, "The study takes ratings again."),
+        _mover(lifecycle.reopen, "The study takes ratings again."),
         name="reopen_study",
     ),
     path("studies/<slug:slug>/unblind/", unblind_study, name="unblind_study"),

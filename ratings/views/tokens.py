@@ -12,13 +12,13 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings import access
 from ratings.accounts import second_step
 from ratings.accounts.confirming import fresh_to_change
 from ratings.api import tokens
 from ratings.api.scopes import LABORATORY, SCOPES
 from ratings.api.tokens import TokenError
 from ratings.models import Study
+from ratings.studies import access
 from ratings.views.guards import StudyRequest, staff_or_member
 from wetbench_site.middleware.second_step_first import led
 from wetbench_site.observability.audit_log import security_event

@@ -11,9 +11,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import quarantine
 from ratings.blinding import allow_list, screen
-from ratings.quarantine import Secret
+from ratings.studies.pool import quarantine
+from ratings.studies.pool.quarantine import Secret
 from simulation.lab.errors import LabError
 from simulation.models import Twin
 from simulation.runs import vetting

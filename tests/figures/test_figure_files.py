@@ -10,11 +10,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings import drawings, studies
+from ratings import drawings
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.figures import registry
 from ratings.models import Analysis, Drawing, Study
+from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from simulation.models import Job
 
@@ -27,7 +28,7 @@ def study(admin_user) -> Study:
     made = factories.open_study(raters=2)
     for rater in made.raters.all():
         factories.rate_all(rater)
-    studies.close_and_unblind(made, admin_user)
+    lifecycle.close_and_unblind(made, admin_user)
     made.refresh_from_db()
     return made
 

@@ -11,8 +11,8 @@ from in_browser import PHONE, WIDE, NewContext, ada_at, forgive, sound
 from playwright.sync_api import Page, expect
 from tests_support import play_out
 
-from ratings import studies
 from ratings.models import Study
+from ratings.studies import lifecycle
 from simulation.casts import fixtures
 from simulation.models import Episode, Experiment, Run, Transition, Twin
 from simulation.runs import control, queueing
@@ -159,14 +159,14 @@ def study(stage: str) -> Study:
     """A study of twins and originals that has come so far."""
     sources = [{"cast": "offline", "perturbation": wrong, "count": 2} for wrong in ("none", "obvious")]
     ada = User.objects.get_or_create(username="ada", is_staff=True)[0]
-    protocol = studies.read_protocol(factories.protocol(slug=stage, name=stage, sources=sources))
-    made = studies.create_study(protocol, by=ada)
+    protocol = lifecycle.read_protocol(factories.protocol(slug=stage, name=stage, sources=sources))
+    made = lifecycle.create_study(protocol, by=ada)
     if stage != "draft":
-        studies.open_study(made)
+        lifecycle.open_study(made)
         for rater in made.raters.all()[:2]:
             factories.rate_all(rater)
     if stage == "unblinded":
-        studies.close_and_unblind(made, ada)
+        lifecycle.close_and_unblind(made, ada)
     return made
 
 

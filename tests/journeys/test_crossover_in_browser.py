@@ -9,8 +9,9 @@ from django.contrib.auth.models import User
 from in_browser import BOTH, NewContext, ada_at, sign_in, sound
 from playwright.sync_api import expect
 
-from ratings import answering, serving, studies
+from ratings import answering, serving
 from ratings.models import Study
+from ratings.studies import lifecycle
 from simulation.casts import casting
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -26,7 +27,7 @@ def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: 
     page = ada_at(new_context(), site)
     ada = User.objects.get(username="ada")
     document = factories.protocol(sources=SOURCES, ratings_per_item=2, practice=0)
-    study = studies.create_study(studies.read_protocol(document), ada)
+    study = lifecycle.create_study(lifecycle.read_protocol(document), ada)
     page.goto(f"{site}/studies/{study.slug}/build/raters/")
     page.get_by_role("radio", name=re.compile("^Crossover")).focus()
     page.keyboard.press("Space")
@@ -58,7 +59,7 @@ def test_a_plan_says_on_how_many_steps_two_sources_are_the_same(new_context: New
     asked = factories.protocol(
         sources=sources, ratings_per_item=3, practice=0, design="crossover", conditions="sources"
     )
-    study = studies.create_study(studies.read_protocol(asked), User.objects.get(username="ada"))
+    study = lifecycle.create_study(lifecycle.read_protocol(asked), User.objects.get(username="ada"))
     for address in (
         f"/studies/{study.slug}/",
         f"/studies/{study.slug}/matrix/",

@@ -17,7 +17,7 @@ from django.conf import settings
 from services import free_port
 from visitor import Visitor
 
-# Every item with what ratings.readable_elsewhere compares it by.
+# Every item with what ratings.studies.seats.readable_elsewhere compares it by.
 _CONTENTS = """
     select study.slug, item.pair_sha256, coalesce(step.episode_id, review.episode_id) as episode
     from ratings_item item join ratings_study study on study.id = item.study_id

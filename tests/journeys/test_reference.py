@@ -14,7 +14,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import exports, simulated, studies
+from ratings import exports, simulated
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import COLUMNS, FORMS, records
@@ -26,6 +26,7 @@ from ratings.stats.estimates import Estimate
 from ratings.stats.panel import sections
 from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.table import DECLARED, MIXED, NO_TRUTH, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR
+from ratings.studies import lifecycle
 from simulation.models import Run
 
 pytestmark = pytest.mark.django_db
@@ -302,10 +303,10 @@ def test_every_file_and_the_api_leave_a_perturbation_that_nobody_stated_empty(st
 
 def test_records_of_evidence_without_a_truth_have_no_note_on_planted_errors(boss: User) -> None:
     factories.evidence_pool(6)
-    study = studies.create_study(
-        studies.read_protocol(factories.evidence_protocol(6, slug="records", ratings_per_item=3))
+    study = lifecycle.create_study(
+        lifecycle.read_protocol(factories.evidence_protocol(6, slug="records", ratings_per_item=3))
     )
-    studies.open_study(study, 3)
+    lifecycle.open_study(study, 3)
     simulated.simulate_raters(study, 3, 0.9, 0.4, 0.9, seed=3)
     study = factories.unblinded(study, boss)
     document = analysis(study)

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from in_browser import BOTH, NewContext, ada_at
 
-from ratings import studies
+from ratings.studies import lifecycle
 from simulation.models import Transition, Twin
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -27,7 +27,7 @@ def test_a_held_item_and_the_allowed_words_are_shown_at_both_widths(
     ]
     twin.save()
     ada = User.objects.create_user("ada", password=in_browser.PASSWORD, is_staff=True)
-    study = studies.create_study(studies.read_protocol(factories.protocol()), by=ada)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()), by=ada)
     page = ada_at(new_context(), live_server.url, reverse("ratings:quarantine", args=[study.slug]))
     assert "the name of a model: “gemini”" in page.locator("main").inner_text()
     summary = page.locator("#allowed > summary")

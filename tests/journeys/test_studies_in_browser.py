@@ -11,11 +11,11 @@ from django.urls import reverse
 from in_browser import BOTH, PASSWORD, WIDE, NewContext, ada_at, forgive
 from playwright.sync_api import Page, expect
 
-from ratings import studies
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.figures import registry
 from ratings.models import Analysis, Study
+from ratings.studies import lifecycle
 from simulation.jobs import jobs
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -113,7 +113,7 @@ def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
     study = factories.open_study()
     for rater in factories.seat_all(study):
         factories.rate_all(rater)
-    studies.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
+    lifecycle.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
     jobs.play_here(store.look(study, Filters()).job)
     page = ada_at(new_context(), live_server.url, "/")
@@ -184,7 +184,7 @@ def test_every_contrast_can_be_reached_by_keyboard_on_a_phone_too(
     study = factories.open_study()
     for rater in factories.seat_all(study):
         factories.rate_all(rater)
-    studies.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
+    lifecycle.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
     jobs.play_here(store.look(study, Filters()).job)
     families = {

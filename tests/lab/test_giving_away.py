@@ -2,7 +2,7 @@
 
 import pytest
 
-from ratings import quarantine
+from ratings.studies.pool import quarantine
 from simulation.lab import giving_away
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Observation, Outcome

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from rating_rows import NOW, row
 
-from ratings import answering, exports, stopping, studies
+from ratings import answering, exports
 from ratings.analyses import (
     document,
     headline,
@@ -25,11 +25,13 @@ from ratings.analyses import (
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import FORMS, records, table
 from ratings.declared_models import DeclaredModel
-from ratings.errors import SealedError
 from ratings.models import Assignment, MachineRater, MachineRating, Study
 from ratings.rows import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
+from ratings.studies import lifecycle
+from ratings.studies.errors import SealedError
+from ratings.studies.progress import stopping
 
 MARK = "m" * 64
 SUBTLE = {
@@ -401,7 +403,7 @@ def study(db, admin_user) -> Study:
     answering.rate(first, None, None, uuid.uuid4(), cannot_judge=True)
     for rater in study.raters.all():
         factories.rate_all(rater)
-    studies.close_and_unblind(study, admin_user)
+    lifecycle.close_and_unblind(study, admin_user)
     study.refresh_from_db()
     return study
 

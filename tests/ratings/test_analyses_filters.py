@@ -9,11 +9,12 @@ import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
-from ratings import exports, studies
+from ratings import exports
 from ratings.analyses import filters
 from ratings.analyses.filters import Filters
 from ratings.models import Study
 from ratings.rows import rating_rows
+from ratings.studies import lifecycle
 
 pytestmark = pytest.mark.django_db
 
@@ -24,7 +25,7 @@ def study(admin_user) -> Study:
     study = factories.open_study()
     for rater in study.raters.all():
         factories.rate_all(rater)
-    studies.close_and_unblind(study, admin_user)
+    lifecycle.close_and_unblind(study, admin_user)
     study.refresh_from_db()
     return study
 

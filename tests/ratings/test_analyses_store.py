@@ -15,12 +15,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, serving, state_digest
+from ratings import answering, serving
 from ratings.analyses import document, form, playing, store
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
-from ratings.errors import SealedError
 from ratings.models import Analysis, ItemSource, MachineRater, MachineRating, Rater, Rating, RatingEvent, Study
+from ratings.studies.errors import SealedError
+from ratings.studies.progress import state_digest
 from simulation.jobs import jobs
 from simulation.leases import leases
 from simulation.models import Job, Transition, Twin

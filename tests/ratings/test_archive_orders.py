@@ -22,14 +22,15 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from embedded import play_all
 
-from ratings import answering, auditing, exports, rating_imports, studies
+from ratings import answering, auditing, exports, rating_imports
 from ratings.archive import contents, making, orders, study_files, writing
 from ratings.audit.findings import Check, Leak
 from ratings.blinding.naming import visible
-from ratings.errors import SealedError
 from ratings.imports import ImportRefused
 from ratings.models import Assignment, ItemSource, Rating, Study
-from ratings.study_events import ItemsImported, Reminded
+from ratings.models.study_events import ItemsImported, Reminded
+from ratings.studies import lifecycle
+from ratings.studies.errors import SealedError
 from ratings.study_log import describe_events
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
@@ -151,7 +152,7 @@ def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_th
 
 
 def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_where(study: Study, boss: User) -> None:
-    studies.log(study, ItemsImported(items=3, sources=("gpt-9", "Author")), boss)
+    lifecycle.log(study, ItemsImported(items=3, sources=("gpt-9", "Author")), boss)
 
     def said(blinded: bool) -> list[str]:
         rows = exported.rows(exported.unzipped(exported.zipped(study, blinded=blinded))["events.csv"])
@@ -183,7 +184,7 @@ def test_of_a_rater_whose_ratings_are_dropped_nothing_is_told_but_that(study: St
 
 def test_a_draft_has_nothing_to_export(client: Client, boss: User, tmp_path: Path) -> None:
     factories.pool()
-    draft = studies.create_study(studies.read_protocol(factories.protocol(slug="draft-one")))
+    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft-one")))
     with pytest.raises(CommandError, match="nothing to export before it is opened"):
         command("draft-one", str(tmp_path / "out"), "--blinded")
     assert b"nothing to export" in client.get(page(draft)).content
@@ -235,7 +236,7 @@ def test_a_zip_can_be_read_by_whom_the_umask_allows(study: Study, tmp_path: Path
 
 @pytest.mark.both_databases
 def test_what_changes_while_it_is_written_is_written_again(study: Study) -> None:
-    changes = [lambda: studies.log(study, Reminded(raters=1)), lambda: None]
+    changes = [lambda: lifecycle.log(study, Reminded(raters=1)), lambda: None]
 
     def tell(step: int, of: int, said: str) -> None:
         if said == "Writing events.csv" and changes:
@@ -249,7 +250,7 @@ def test_what_changes_while_it_is_written_is_written_again(study: Study) -> None
 def test_a_study_that_never_keeps_still_is_not_exported(study: Study) -> None:
     def tell(step: int, of: int, said: str) -> None:
         if said == "Writing items.csv":
-            studies.log(study, Reminded(raters=1))
+            lifecycle.log(study, Reminded(raters=1))
 
     with pytest.raises(making.ExportError, match="Pause the study, or try again at a quieter time"):
         exported.zipped(study, blinded=True, tell=tell)
@@ -300,7 +301,7 @@ def test_whoever_asks_for_the_same_state_is_given_the_same_file_and_is_logged(st
     other = User.objects.create_user("other")
     assert orders.ask(study, True, other) == first
     assert exports_of(study) == [("root", "archive, blinded"), ("other", "archive, blinded")]
-    studies.log(study, Reminded(raters=1))
+    lifecycle.log(study, Reminded(raters=1))
     assert orders.ask(study, True, boss) != first
 
 
@@ -350,14 +351,14 @@ def test_an_archive_is_as_new_as_when_it_was_made_not_as_when_it_was_asked_for(
 ) -> None:
     stale = "The study has changed since this archive was made"
     job = orders.ask(study, True, boss)
-    studies.log(study, Reminded(raters=2), boss)  # between asking and making
+    lifecycle.log(study, Reminded(raters=2), boss)  # between asking and making
     play_all()
     assert stale not in client.get(page(study)).content.decode()
     job.refresh_from_db()
     Job.objects.filter(pk=job.pk).update(result={"said": job.result["said"]})  # as before results told their state
     assert stale in client.get(page(study)).content.decode()
     Job.objects.filter(pk=job.pk).update(result=job.result)
-    studies.log(study, Reminded(raters=1), boss)
+    lifecycle.log(study, Reminded(raters=1), boss)
     assert stale in client.get(page(study)).content.decode()
 
 
@@ -425,7 +426,7 @@ def _collected(study: Study, blinded: bool, boss: User) -> str:
     item = study.items.order_by("code").values_list("code", flat=True)[0]
     rating_imports.take(study, io.BytesIO(f"item,rater,verdict,confidence\n{item},Dr A,0,2\n".encode()))
     if not blinded:
-        studies.close_and_unblind(study, boss)
+        lifecycle.close_and_unblind(study, boss)
     return "".join(exports.csv_lines(Study.objects.get(pk=study.pk), blinded))
 
 

@@ -14,10 +14,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from ratings import studies
 from ratings.benchmarks import document, freezing, playing, reading
 from ratings.benchmarks.freezing import BenchmarkError
 from ratings.models import Benchmark, Study
+from ratings.studies import lifecycle
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition
 
@@ -274,6 +274,6 @@ def test_the_page_names_only_unblinded_studies_of_the_reader() -> None:
     assert [study.name for study in freezing.studies_of(benchmark)] == ["Sealed and foreign"]
     for reader in (client, root):  # which runs a sealed study drew from is told to nobody
         assert b"Sealed and foreign" not in reader.get(address).content
-    studies.close_and_unblind(Study.objects.get(), boss)
+    lifecycle.close_and_unblind(Study.objects.get(), boss)
     assert b"Sealed and foreign" in root.get(address).content
     assert b"Sealed and foreign" not in client.get(address).content

@@ -11,10 +11,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from ratings import protocol_words, rehearsal, studies
-from ratings.errors import StudyError
 from ratings.models import Assignment, Item, Rater, Study, StudyEvent
 from ratings.protocol import protocols
+from ratings.studies import lifecycle, protocol_words
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import rehearsal
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +37,7 @@ def at(name: str, study: Study, *more: str) -> str:
 
 
 def drafted(by: User, **changes: Any) -> Study:
-    return studies.create_study(studies.read_protocol(factories.protocol(**changes)), by)
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**changes)), by)
 
 
 def test_four_steps_make_the_study_that_a_document_makes(staff: Client) -> None:
@@ -151,7 +152,7 @@ def test_the_source_table_says_how_much_there_is(staff: Client, ada: User) -> No
     cells = dict(staff.get(at("build", drafted(ada), "items")).context["rows"])
     assert [one.most for one in cells["offline"]] == [10, 10, 10]
     assert [one.most for one in cells["offline-random"]] == [0, 0, 0]
-    evidence = studies.create_study(studies.read_protocol(factories.evidence_protocol()), ada)
+    evidence = lifecycle.create_study(lifecycle.read_protocol(factories.evidence_protocol()), ada)
     cells = dict(staff.get(at("build", evidence, "items")).context["rows"])
     # two episodes were submitted in the pool of ten, but no classifier judged them
     assert [[one.most for one in cells[cast]] for cast in ("offline", "offline-lapses")] == [[0], [3]]
@@ -189,12 +190,12 @@ def test_a_study_without_items_is_a_draft_that_cannot_be_opened(staff: Client, a
 def test_an_opened_study_is_built_no_further(staff: Client, ada: User) -> None:
     factories.pool()
     study = drafted(ada)
-    studies.open_study(study, by=ada)
+    lifecycle.open_study(study, by=ada)
     for step in ("question", "items", "raters", "screen"):
         answer = staff.post(at("build", study, step), {**QUESTION, "name": "Other", "do": "save"}, follow=True)
         assert "The protocol is frozen" in text(answer)
     with pytest.raises(StudyError, match="only a study that is draft can be edited"):
-        studies.edit_draft(study, protocols.stored(study.protocol))
+        lifecycle.edit_draft(study, protocols.stored(study.protocol))
     study.refresh_from_db()
     assert study.name == "Small study"
 
@@ -236,7 +237,7 @@ def test_a_rehearsal_says_what_opening_would_say(staff: Client, ada: User) -> No
 def test_once_open_the_picture_tells_no_source(staff: Client, ada: User) -> None:
     factories.pool()
     study = drafted(ada)
-    studies.open_study(study, by=ada)
+    lifecycle.open_study(study, by=ada)
     factories.rate_all(factories.seat(study, "R01"))
     page = text(staff.get(at("matrix", study)))
     assert "obvious" not in page
@@ -283,8 +284,8 @@ def test_a_preview_without_anything_to_show_says_so(staff: Client, ada: User) ->
 def test_a_copy_is_a_draft_with_the_same_protocol_and_nobodys_ratings(staff: Client, ada: User) -> None:
     factories.pool()
     study = drafted(ada)
-    studies.open_study(study, by=ada)
-    studies.revise_guide(study, "Mind the units.", ada)
+    lifecycle.open_study(study, by=ada)
+    lifecycle.revise_guide(study, "Mind the units.", ada)
     answer = staff.post(at("duplicate", study), follow=True)
     assert "This is the copy." in text(answer)
     copy = Study.objects.get(slug="small-study-copy")
@@ -297,17 +298,17 @@ def test_a_copy_is_a_draft_with_the_same_protocol_and_nobodys_ratings(staff: Cli
     }
     assert not copy.items.exists()
     assert not copy.raters.exists()
-    assert studies.duplicate(study, ada).slug == "small-study-copy-2"
-    assert studies.duplicate(copy, ada).slug == "small-study-copy-copy"
+    assert lifecycle.duplicate(study, ada).slug == "small-study-copy-2"
+    assert lifecycle.duplicate(copy, ada).slug == "small-study-copy-copy"
 
 
 def test_the_longest_name_can_be_copied_again_and_again(ada: User) -> None:
     study = drafted(ada, name="n" * 120, slug="s" * 80)
     for _ in range(11):
-        copy = studies.duplicate(study, ada)
+        copy = lifecycle.duplicate(study, ada)
     assert copy.slug.endswith("-copy-11")
     assert len(copy.name) <= 120
-    assert studies.problems_of(copy.protocol) == []
+    assert lifecycle.problems_of(copy.protocol) == []
 
 
 def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(staff: Client, ada: User) -> None:
@@ -322,8 +323,8 @@ def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(st
 
 
 def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada: User) -> None:
-    protocol = studies.read_protocol(factories.evidence_protocol())
-    told = {fact.name for fact in protocol_words.facts(studies.create_study(protocol, ada))}
+    protocol = lifecycle.read_protocol(factories.evidence_protocol())
+    told = {fact.name for fact in protocol_words.facts(lifecycle.create_study(protocol, ada))}
     of_steps = {"Layout", "Goal and earlier steps", "Errors checked by", "Actions"}
     assert not told & of_steps
     assert {"Marks", "Items"} <= told
@@ -333,7 +334,7 @@ def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada:
 def test_a_draft_can_be_deleted_and_nothing_else_can(staff: Client, ada: User) -> None:
     factories.pool()
     draft, study = drafted(ada, slug="draft"), drafted(ada)
-    studies.open_study(study, by=ada)
+    lifecycle.open_study(study, by=ada)
     asked = staff.get(at("delete_study", draft))
     assert "deleted for good" in text(asked)
     assert "is gone" in text(staff.post(at("delete_study", draft), follow=True))

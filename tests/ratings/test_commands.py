@@ -10,8 +10,10 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.management import CommandError, call_command
 
-from ratings import access, joining, seating, studies
+from ratings import joining
 from ratings.models import Rating, Study
+from ratings.studies import access, lifecycle
+from ratings.studies.seats import seating
 
 pytestmark = pytest.mark.django_db
 
@@ -173,7 +175,7 @@ def test_the_command_closes_what_still_runs_before_it_unblinds(document, admin_u
     call("create_study", document, "--open")
     study = Study.objects.get()
     if status != "open":
-        {"paused": studies.pause, "closed": studies.close}[status](study)
+        {"paused": lifecycle.pause, "closed": lifecycle.close}[status](study)
     call("unblind", "small-study", "--by", admin_user.username)
     call("unblind", "small-study", "--by", admin_user.username)
     assert list(study.events.values_list("kind", flat=True))[-2:] == ["closed", "unblinded"]

@@ -8,8 +8,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import answering, exports, interim, reports, stopping
+from ratings import answering, exports
 from ratings.models import Assignment, Membership, Rater, Study
+from ratings.studies import interim
+from ratings.studies.progress import reports, stopping
 from ratings.views.study import counted
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]

@@ -17,31 +17,20 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import (
-    answering,
-    auditing,
-    crossover,
-    exports,
-    rating_imports,
-    recalling,
-    redealing,
-    seating,
-    serving,
-    simulated,
-    studies,
-    taking_back,
-)
+from ratings import answering, auditing, exports, rating_imports, recalling, serving, simulated
 from ratings.analyses import document as results
 from ratings.analyses import reading
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
 from ratings.archive import results_files
 from ratings.audit import orders
-from ratings.errors import StudyError
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.protocol import planning  # fmt: skip
 from ratings.protocol.planning import Candidate, PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.studies import crossover, lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.seats import redealing, seating, taking_back
 from simulation.casts import casting
 from simulation.models import Transition
 from wetbench_site.maintenance.verify.ratings import assignments as verifying
@@ -155,7 +144,7 @@ def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_befo
     tmp_path, capsys
 ) -> None:
     asked = factories.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
-    study = studies.create_study(studies.read_protocol(asked))
+    study = lifecycle.create_study(lifecycle.read_protocol(asked))
     staff = Client()
     staff.force_login(User.objects.create_superuser("chief"))
     page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
@@ -167,7 +156,7 @@ def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_befo
     file.write_text(json.dumps({**asked, "name": "Another"}))
     call_command("create_study", file)
     assert LEFT_OUT in capsys.readouterr().out
-    studies.open_study(study)
+    lifecycle.open_study(study)
     assert logged.word(study, "opened").endswith(LEFT_OUT)
 
 
@@ -202,7 +191,7 @@ def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -
     ],
 )  # fmt: skip
 def test_the_two_conditions_have_names_that_tell_which_is_which(conditions, more, names) -> None:
-    protocol = studies.read_protocol(factories.protocol(**document(conditions, **more)))
+    protocol = lifecycle.read_protocol(factories.protocol(**document(conditions, **more)))
     asked = [(source.cast, source.perturbation) for source in protocol.sources]
     imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
     assert crossover.name_conditions(protocol, asked or imported) == names
@@ -329,8 +318,8 @@ def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> 
         "0 places dealt to others; 31 places left until another seat is added" in logged.words(study, "withdrawn")[-1]
     )
     assert list(first.assignments.values_list("session", flat=True)) == [1], "what was shown, and no more"
-    studies.close(study)
-    studies.reopen(study)
+    lifecycle.close(study)
+    lifecycle.reopen(study)
     assert first.assignments.count() == 1 and third.assignments.count() == 16
     assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.meetings.find())
     late = seating.add_seats(study, 1)[0]
@@ -380,7 +369,7 @@ def test_items_and_ratings_from_elsewhere_are_refused_with_what_to_do_instead() 
 )
 def test_what_a_crossover_cannot_be_combined_with_is_refused_with_a_reason(changes, said) -> None:
     with pytest.raises(ProtocolError) as refused:
-        studies.read_protocol(factories.protocol(**{**document(), **changes}))
+        lifecycle.read_protocol(factories.protocol(**{**document(), **changes}))
     assert said in str(refused.value)
 
 
@@ -388,13 +377,13 @@ def test_the_conditions_are_missing_is_said() -> None:
     asked = factories.protocol(**document())
     del asked["conditions"]
     with pytest.raises(ProtocolError, match="conditions: is missing"):
-        studies.read_protocol(asked)
+        lifecycle.read_protocol(asked)
 
 
 def test_a_document_keeps_its_conditions_and_washout() -> None:
-    protocol = studies.read_protocol(factories.protocol(**document(washout_days=3)))
+    protocol = lifecycle.read_protocol(factories.protocol(**document(washout_days=3)))
     assert protocol.to_json()["conditions"] == "twins" and protocol.to_json()["washout_days"] == 3
-    assert "conditions" not in studies.read_protocol(factories.protocol()).to_json()
+    assert "conditions" not in lifecycle.read_protocol(factories.protocol()).to_json()
 
 
 def test_the_ratings_file_pairs_readings_by_rater_pair_and_session() -> None:

@@ -15,9 +15,9 @@ from django.utils import timezone
 from rating_room import open_study, seat_in
 
 from ratings import answering, results
-from ratings.errors import StudyError
 from ratings.models import EVIDENCE, Assignment, ImportedItem, ItemSource, Rater, RaterProfile, Rating, Study
 from ratings.protocol.reference import find_reference
+from ratings.studies.errors import StudyError
 from simulation.models import PERTURBATIONS
 
 pytestmark = pytest.mark.django_db

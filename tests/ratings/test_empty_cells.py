@@ -12,13 +12,15 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
 
-from ratings import empty_cells, imports, opening, simulated, studies
+from ratings import empty_cells, imports, simulated
 from ratings.analyses import document
 from ratings.analyses.filters import Filters
 from ratings.empty_cells import Forecast, Key, forecast
 from ratings.empty_cells_advice import Facts, advise
 from ratings.models import Study
 from ratings.stats.estimates import Estimate
+from ratings.studies import lifecycle
+from ratings.studies.pool import opening
 
 pytestmark = [pytest.mark.django_db]
 
@@ -44,7 +46,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
 
 
 def draft(**changes: Any) -> Study:
-    return studies.create_study(studies.read_protocol(factories.protocol(**{"practice": 0, **changes})))
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**{"practice": 0, **changes})))
 
 
 SAMPLE = {
@@ -72,7 +74,7 @@ def import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
 
 def rehearse(study: Study) -> dict[str, float | None]:
     """Return the pooled numbers of one rehearsal."""
-    protocol = studies.read_protocol(study.protocol)
+    protocol = lifecycle.read_protocol(study.protocol)
     plan = opening.preview(protocol, study)
     results = empty_cells._results(protocol, plan, plan.places, 1)
     return {row.stat: row.value for row in results if not row.args}
@@ -111,7 +113,7 @@ def test_what_is_warned_of_is_what_the_results_lack(name, seed) -> None:
     factories.pool(60)
     study = draft(**DESIGNS[name])
     Study.objects.filter(pk=study.pk).update(salt="salt")
-    studies.open_study(study)
+    lifecycle.open_study(study)
     study.refresh_from_db()
     found = lacking(study, seed)
     by_design = {cell for cell, (n, reasons) in found.items() if empty_cells.is_by_design(n, reasons)}
@@ -168,7 +170,7 @@ def test_a_plan_too_large_to_rehearse_says_so(monkeypatch) -> None:
     monkeypatch.setattr(empty_cells, "MOST_RATINGS", 10)
     study = draft(**DESIGNS["two raters, no repeats"])
     found = empty_cells.of_plan(
-        studies.read_protocol(study.protocol), opening.preview(studies.read_protocol(study.protocol))
+        lifecycle.read_protocol(study.protocol), opening.preview(lifecycle.read_protocol(study.protocol))
     )
     assert found.warnings == () and "up to 10 are rehearsed" in found.skipped
 

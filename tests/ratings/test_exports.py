@@ -9,10 +9,10 @@ from django.test.utils import CaptureQueriesContext
 
 from ratings import exports
 from ratings.codebook import MEANINGS
-from ratings.errors import SealedError
 from ratings.exports import COLUMNS, SEALED, csv_lines
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
 from ratings.stats.cells import plain
+from ratings.studies.errors import SealedError
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ from django.urls import reverse
 from django.utils import timezone
 from embedded import play_all
 
-from ratings import import_jobs, studies
+from ratings import import_jobs
 from ratings.models import ImportedItem, Rating, Study
+from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from simulation.models import Job
 
@@ -53,7 +54,7 @@ def sent(*lines: bytes, name: str = "items.jsonl") -> io.BytesIO:
 def draft(monkeypatch: pytest.MonkeyPatch) -> Study:
     """A draft, and 20 lines are many."""
     monkeypatch.setattr(import_jobs, "LARGE", 20)
-    return studies.create_study(studies.read_protocol(factories.protocol(slug="draft", name="Draft", sources=[])))
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft", name="Draft", sources=[])))
 
 
 def test_a_large_file_is_checked_and_taken_in_by_a_worker_in_two_steps(boss: Client, draft: Study) -> None:
@@ -162,7 +163,7 @@ def test_a_large_table_of_ratings_goes_the_same_way(boss: Client, study: Study, 
 def test_an_import_of_another_study_cannot_be_taken_over(boss: Client, draft: Study) -> None:
     boss.post(reverse("ratings:import_items", args=["draft"]), {"file": sent(*map(line, range(1, 21))), "do": "check"})
     play_all()
-    studies.create_study(studies.read_protocol(factories.protocol(slug="other", name="Other", sources=[])))
+    lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="other", name="Other", sources=[])))
     other = reverse("ratings:import_items", args=["other"])
     job = Job.objects.get()
     assert boss.post(other, {"job": str(job.code)}).status_code == 422

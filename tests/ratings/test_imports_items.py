@@ -13,11 +13,13 @@ from django.test import Client
 from django.urls import reverse
 from tests_support import Meanwhile
 
-from ratings import import_items, imported, imports, studies, uploads
+from ratings import import_items, imports, uploads
 from ratings.blinding.allow_list import payload_digest
-from ratings.errors import StudyError
 from ratings.imports import ImportRefused, check, take
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import imported
 
 pytestmark = pytest.mark.django_db
 
@@ -71,7 +73,7 @@ def file(*lines: Any) -> io.BytesIO:
 
 
 def draft(**changes: Any) -> Study:
-    return studies.create_study(studies.read_protocol(factories.protocol(sources=[], **changes)))
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[], **changes)))
 
 
 def problems(study: Study, *lines: Any) -> list[tuple[int, str, str]]:
@@ -415,7 +417,7 @@ def test_an_open_study_takes_nothing_that_might_give_itself_away() -> None:
 def test_a_closed_study_takes_nothing() -> None:
     factories.pool()
     study = factories.open_study()
-    studies.close(study)
+    lifecycle.close(study)
     study.refresh_from_db()
     with pytest.raises(StudyError, match="closed"):
         take(study, file(line(1)))
@@ -570,13 +572,13 @@ def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_
     outcome = copy.deepcopy(line(1)["outcome"])
     outcome["new_observations"][0]["description"] = "deliberately wrong"
     with pytest.raises(ImportRefused, match="might give it away"):
-        take(study, Meanwhile(file(line(1, outcome=outcome)), lambda: studies.open_study(study)))
+        take(study, Meanwhile(file(line(1, outcome=outcome)), lambda: lifecycle.open_study(study)))
     assert study.imported_items.count() == 10
 
 
 def test_a_file_read_while_the_document_was_changed_has_to_be_read_again() -> None:
     study = draft()
-    other = studies.read_protocol(factories.protocol(sources=[], display={"context": [True]}))
+    other = lifecycle.read_protocol(factories.protocol(sources=[], display={"context": [True]}))
     with pytest.raises(StudyError, match="was changed while the file was read"):
-        take(study, Meanwhile(file(line(1)), lambda: studies.edit_draft(study, other)))
+        take(study, Meanwhile(file(line(1)), lambda: lifecycle.edit_draft(study, other)))
     assert not study.imported_items.exists()

@@ -10,11 +10,13 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, interim, members, rating_imports, seating, studies
-from ratings.errors import StudyError
-from ratings.interim import NotAllowed, look
+from ratings import answering, rating_imports
 from ratings.models import Assignment, Membership, Rater, Study
-from ratings.study_events import Audited, InterimLook, TableExported
+from ratings.models.study_events import Audited, InterimLook, TableExported
+from ratings.studies import interim, lifecycle, members
+from ratings.studies.errors import StudyError
+from ratings.studies.interim import NotAllowed, look
+from ratings.studies.seats import seating
 
 pytestmark = pytest.mark.django_db
 
@@ -192,9 +194,9 @@ def test_who_ran_the_study_once_may_not_look_as_its_analyst(study: Study) -> Non
 def test_who_did_anything_in_a_study_but_read_it_may_not_look(study: Study, admin_user: User) -> None:
     look = InterimLook(ratings=0, planned=40, shown=0, sources=2)
     for content in (TableExported(blinded=True), Audited(passed=True), look):
-        studies.log(study, content, admin_user)
+        lifecycle.log(study, content, admin_user)
     assert interim.refusal(study, admin_user) == ""
-    studies.pause(study, admin_user)
+    lifecycle.pause(study, admin_user)
     study.refresh_from_db()
     assert "have run this study" in interim.refusal(study, admin_user)
 
@@ -210,15 +212,15 @@ def test_who_looked_cannot_be_made_an_admin_before_unblinding(study: Study, anal
     look(study, analyst)
     with pytest.raises(StudyError, match="has taken an interim look"):
         members.add(study, "analyst", "admin")
-    studies.close_and_unblind(study, None)
+    lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()
     assert members.add(study, "analyst", "admin").role == "admin"
 
 
 def test_there_is_nothing_to_look_at_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:
-    draft = studies.create_study(studies.read_protocol(factories.protocol(slug="draft")))
+    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft")))
     assert "is draft" in interim.refusal(draft, admin_user)
-    studies.close_and_unblind(study, None)
+    lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()
     assert "is unblinded" in interim.refusal(study, admin_user)
 

@@ -20,9 +20,10 @@ from django.urls import reverse
 from django.utils import timezone
 from embedded import play_all
 
-from ratings import audit_jobs, job_access, studies
+from ratings import audit_jobs
 from ratings import jobs as ratings_jobs
 from ratings.models import BlindingAudit, Study
+from ratings.studies import job_access, lifecycle
 from simulation.jobs import job_kinds
 from simulation.models import Job, Worker
 from simulation.runs import queueing
@@ -325,7 +326,7 @@ def test_what_a_machine_said_is_sealed_with_its_study_even_for_staff(boss: Clien
     assert [answer.status_code for answer in sealed] == [200, 404, 404, 200, 200, 200, 200]
     assert not any(b"LEAK" in answer.content for answer in sealed) and b"sealed until" in sealed[0].content
 
-    studies.close_and_unblind(study, User.objects.get(username="root"))
+    lifecycle.close_and_unblind(study, User.objects.get(username="root"))
     assert [b"LEAK-VERDICT" in boss.get(pages[at]).content for at in (0, 2)] == [True, True]
 
 

@@ -14,11 +14,12 @@ from django.utils import timezone
 from seats import STRANGER
 from tests_support import race
 
-from ratings import access, inviting, joining, members, studies
-from ratings.access import Door
-from ratings.errors import StudyClosed, StudyError
+from ratings import inviting, joining
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
-from ratings.study_events import InterimLook
+from ratings.models.study_events import InterimLook
+from ratings.studies import access, lifecycle, members
+from ratings.studies.access import Door
+from ratings.studies.errors import StudyClosed, StudyError
 
 pytestmark = pytest.mark.django_db
 
@@ -235,11 +236,11 @@ def test_who_had_part_in_a_study_cannot_take_a_seat_in_it(past: str) -> None:
         members.remove(study, members.add(study, "ann", "analyst"))
         User.objects.filter(pk=ann.pk).update(username="ann" if past == "analyst" else "anna")
     elif past == "looked":
-        studies.log(study, InterimLook(ratings=0, planned=4, shown=0, sources=1), ann)
+        lifecycle.log(study, InterimLook(ratings=0, planned=4, shown=0, sources=1), ann)
     elif past == "made it":  # and is no member of staff any more
         Study.objects.filter(pk=study.pk).update(created_by=ann)
     else:
-        studies.pause(study, ann)
+        lifecycle.pause(study, ann)
     ann.refresh_from_db()
     invitation = joining.find(inviting.invite(seats.seat(study)))
     assert joining.refusal(invitation, ann) == "member"

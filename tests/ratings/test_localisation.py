@@ -10,13 +10,15 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings import answering, empty_cells, opening, serving, simulated, studies
+from ratings import answering, empty_cells, serving, simulated
 from ratings.analyses import document
 from ratings.analyses.filters import Filters
 from ratings.blinding.marking import mark_keys
 from ratings.models import ItemSource, Rating, Study
 from ratings.paper import making
 from ratings.paper.plan import read_plan
+from ratings.studies import lifecycle
+from ratings.studies.pool import opening
 from simulation.models import Run, Twin
 
 pytestmark = pytest.mark.django_db
@@ -138,9 +140,9 @@ def test_the_forecast_expects_a_share_and_no_zero() -> None:
     located_pool()
     sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
     asked = factories.protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
-    study = studies.create_study(studies.read_protocol(asked))
-    plan = opening.preview(studies.read_protocol(study.protocol), study)
-    rows = list(empty_cells._rows(studies.read_protocol(study.protocol), plan, plan.places, 1))
+    study = lifecycle.create_study(lifecycle.read_protocol(asked))
+    plan = opening.preview(lifecycle.read_protocol(study.protocol), study)
+    rows = list(empty_cells._rows(lifecycle.read_protocol(study.protocol), plan, plan.places, 1))
     located = [row.localised for row in rows if row.localised is not None and not row.verdict]
     assert 0.6 < sum(located) / len(located) < 1
 

@@ -23,11 +23,12 @@ from django.utils import timezone
 from embedded import play_all
 from tests_support import race
 
-from ratings import machine_work, machines, state_digest
+from ratings import machine_work, machines
 from ratings.blinding import machine_rows
 from ratings.blinding.marking import mark_keys
-from ratings.errors import SealedError, StudyError
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
+from ratings.studies.errors import SealedError, StudyError
+from ratings.studies.progress import state_digest
 from simulation.calls import spending
 from simulation.casts import prompting
 from simulation.jobs import jobs

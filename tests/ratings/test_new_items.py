@@ -7,8 +7,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 
-from ratings import pool, recalling, seating, studies
+from ratings import recalling
 from ratings.models import Rater, Study
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool
+from ratings.studies.seats import seating
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -34,7 +37,7 @@ def study_of(**changes: Any) -> tuple[Study, Rater, Rater]:
 
 def add_items(study: Study) -> int:
     held = set(study.items.values_list("payload_sha256", flat=True))
-    protocol = studies.read_protocol({**study.protocol, "sources": only(10)})
+    protocol = lifecycle.read_protocol({**study.protocol, "sources": only(10)})
     return seating.add_items(study, [one for one in pool.find(protocol) if one.candidate.content not in held])
 
 
@@ -81,8 +84,8 @@ def test_a_paused_study_waits_with_the_letter() -> None:
     study, _, _ = study_of()
     add_items(study)
     study.refresh_from_db()
-    studies.pause(study)
+    lifecycle.pause(study)
     assert recalling.tell_of_new_items() == 0
     study.refresh_from_db()
-    studies.resume(study)
+    lifecycle.resume(study)
     assert recalling.tell_of_new_items() == 1

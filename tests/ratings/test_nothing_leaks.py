@@ -15,8 +15,9 @@ from django.http import HttpResponse
 from django.test import Client
 from tests_support import play_out
 
-from ratings import inviting, studies
+from ratings import inviting
 from ratings.models import ItemSource, Rater, Study
+from ratings.studies import lifecycle
 from simulation.casts import fixtures
 from simulation.models import Experiment, Transition, Twin
 from simulation.runs import queueing
@@ -63,8 +64,8 @@ def opened(kind: str) -> Study:
         "practice": 0,
         "seed": 8,
     }
-    study = studies.create_study(studies.read_protocol(document))
-    studies.open_study(study)
+    study = lifecycle.create_study(lifecycle.read_protocol(document))
+    lifecycle.open_study(study)
     study.refresh_from_db()
     return study
 
@@ -138,7 +139,7 @@ def test_no_rater_sees_where_any_item_came_from(laboratory: None, kind: str) -> 
 def test_a_stranger_sees_nothing_of_any_item(laboratory: None) -> None:
     study = opened("transition_plausibility")
     secrets = forbidden(study) | {study.name}
-    for place in studies.find("round-one").raters.first().assignments.all():
+    for place in lifecycle.find("round-one").raters.first().assignments.all():
         response = Client().get(f"/rate/{place.code}/")
         assert response.status_code == 302 and leaks(response, "", secrets) == set()
 

@@ -7,11 +7,13 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from ratings import answering, exports, opening, serving, studies
-from ratings.errors import StudyError
+from ratings import answering, exports, serving
 from ratings.models import Assignment, Item, ItemSource
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import opening
 from simulation.models import Experiment
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -55,11 +57,11 @@ def plan(study: object) -> list[tuple[str, int, str]]:
 
 def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> None:
     factories.pool(2)
-    study = studies.create_study(studies.read_protocol(factories.protocol()))
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
     with pytest.raises(
         PlanError, match="needs 3 obvious twins by offline, the pool holds 2: make more twins, or vet those that wait"
     ):
-        studies.open_study(study)
+        lifecycle.open_study(study)
     study.refresh_from_db()
     assert study.status == "draft"
     assert not Item.objects.exists()
@@ -67,7 +69,7 @@ def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> No
 
 def test_the_pool_report_names_need_and_stock_of_each_source() -> None:
     factories.pool(3)
-    report = studies.pool_report(studies.read_protocol(factories.protocol()))
+    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
     assert [(line.source.perturbation, line.source.count, line.have, line.enough) for line in report] == [
         ("none", 4, 3, False),
         ("obvious", 3, 3, True),
@@ -84,46 +86,46 @@ def test_rejected_steps_unfinished_episodes_and_replaced_replicates_are_not_in_t
     factories.transition(replaced, 3)
     good = factories.transition(factories.episode(replicate=4), 4)
     factories.twin(good, "obvious", status="failed", error="broke", outcome=None, why="")
-    report = studies.pool_report(studies.read_protocol(factories.protocol()))
+    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
     assert [line.have for line in report] == [1, 0, 0]
 
 
 def test_a_twin_that_reads_like_its_original_is_left_out() -> None:
     original = factories.transition(factories.episode(), 1)
     factories.twin(original, "subtle", outcome={**original.step["outcome"], "reasoning": "SECRET: nothing changed"})
-    report = studies.pool_report(studies.read_protocol(factories.protocol()))
+    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
     assert [line.have for line in report] == [1, 0, 0]
 
 
 def test_a_slug_is_given_only_once() -> None:
-    studies.create_study(studies.read_protocol(factories.protocol()))
+    lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
     with pytest.raises(ProtocolError, match="'small-study' is the slug of another study"):
-        studies.create_study(studies.read_protocol(factories.protocol()))
+        lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
 
 
 def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user) -> None:
     factories.pool()
     study = factories.open_study()
     with pytest.raises(StudyError, match="only a study that is draft can be opened"):
-        studies.open_study(study)
-    studies.close(study, admin_user)
-    studies.reopen(study, admin_user)
-    studies.close(study, admin_user)
-    studies.unblind(study, admin_user)
+        lifecycle.open_study(study)
+    lifecycle.close(study, admin_user)
+    lifecycle.reopen(study, admin_user)
+    lifecycle.close(study, admin_user)
+    lifecycle.unblind(study, admin_user)
     study.refresh_from_db()
     assert study.status == "unblinded"
     with pytest.raises(StudyError, match="only a study that is closed can be reopened"):
-        studies.reopen(study, admin_user)
+        lifecycle.reopen(study, admin_user)
     log = list(study.events.values_list("kind", flat=True))
     assert log == ["created", "opened", "closed", "reopened", "closed", "unblinded"]
     assert study.events.get(kind="unblinded").by == admin_user
 
 
 def test_a_name_that_is_no_study_lists_the_known_ones() -> None:
-    study = studies.create_study(studies.read_protocol(factories.protocol()))
-    assert studies.find("small-study") == studies.find(str(study.code)) == study
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    assert lifecycle.find("small-study") == lifecycle.find(str(study.code)) == study
     with pytest.raises(StudyError, match=r"There is no study 'nope'\. Known studies: small-study"):
-        studies.find("nope")
+        lifecycle.find("nope")
 
 
 def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -> None:
@@ -156,10 +158,10 @@ def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Cl
 
 def test_a_record_whose_goal_has_been_rewritten_is_no_item_any_more() -> None:
     factories.evidence_pool(6)
-    protocol = studies.read_protocol(factories.evidence_protocol(6))
-    assert [stock.have for stock in studies.pool_report(protocol)] == [6]
+    protocol = lifecycle.read_protocol(factories.evidence_protocol(6))
+    assert [stock.have for stock in lifecycle.pool_report(protocol)] == [6]
     Experiment.objects.update(goal="Something else.", sha256="1" * 64)
-    assert [stock.have for stock in studies.pool_report(protocol)] == [0]
+    assert [stock.have for stock in lifecycle.pool_report(protocol)] == [0]
 
 
 def test_seats_are_free_and_slots_run_from_one_to_the_ratings_wanted() -> None:
@@ -207,10 +209,10 @@ def test_a_pool_study_has_items_and_seats_and_nothing_dealt_out() -> None:
 
 def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
     factories.pool()
-    study = studies.create_study(studies.read_protocol(factories.protocol()))
-    seen = opening.preview(studies.read_protocol(study.protocol), study)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    seen = opening.preview(lifecycle.read_protocol(study.protocol), study)
     assert (seen.items, seen.seats, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
-    studies.open_study(study)
+    lifecycle.open_study(study)
     rows = Assignment.objects.filter(item__study=study).values_list("rater__number", "item__source__perturbation")
     told: Counter[str] = Counter()
     for row in seen.matrix.rows:
@@ -223,9 +225,9 @@ def test_a_copy_with_the_same_seed_is_dealt_otherwise() -> None:
     """Whoever unblinded a copy of an open study would else have read the study itself."""
     factories.pool()
     first, second = (
-        studies.create_study(studies.read_protocol(factories.protocol(slug=slug))) for slug in ("one", "two")
+        lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug=slug))) for slug in ("one", "two")
     )
     for study in (first, second):
-        studies.open_study(study)
+        lifecycle.open_study(study)
     assert first.seed == second.seed and first.salt != second.salt
     assert plan(first) != plan(second)

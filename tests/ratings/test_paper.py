@@ -11,7 +11,6 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from ratings import protocol_words
 from ratings.analyses import store
 from ratings.analyses.tables import records
 from ratings.archive import design, methods
@@ -20,6 +19,7 @@ from ratings.paper import cells, making
 from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan
 from ratings.paper_values import load_paper_values
 from ratings.stats.human_model import PEOPLE
+from ratings.studies import protocol_words
 from simulation.casts import fixtures
 from simulation.models import CastDefinition, ModelCall, Run, Twin, TwinDecision
 from simulation.runs import vetting

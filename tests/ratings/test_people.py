@@ -18,9 +18,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ratings import erasing, inviting, members, people, posting
-from ratings.errors import StudyError
+from ratings import erasing, inviting, people, posting
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
+from ratings.studies import members
+from ratings.studies.errors import StudyError
 
 pytestmark = pytest.mark.django_db
 

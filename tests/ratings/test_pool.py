@@ -4,8 +4,9 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 
-from ratings import pool, studies
 from ratings.protocol.protocols import StudyProtocol
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool
 from simulation.models import Twin, TwinDecision
 from simulation.runs import vetting
 
@@ -15,7 +16,7 @@ ARMS = {"layouts": ["aligned"], "context": [True], "marks": ["off"], "by": "rate
 
 
 def protocol(**changes: object) -> StudyProtocol:
-    return studies.read_protocol(factories.protocol(**changes))
+    return lifecycle.read_protocol(factories.protocol(**changes))
 
 
 def sources(found: list[pool.Found]) -> list[tuple[str, str]]:

@@ -9,10 +9,11 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from rating_room import open_study
 
-from ratings import access, answering, serving, studies
+from ratings import answering, serving
 from ratings.accounts import sessions
-from ratings.errors import StudyError
 from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
+from ratings.studies import access, lifecycle
+from ratings.studies.errors import StudyError
 from wetbench_site.prepared_queries import PreparedQuery
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -85,8 +86,8 @@ def read_before(change: Callable[[Assignment], object]) -> Assignment:
     [
         (lambda place: Rater.objects.filter(pk=place.rater_id).update(finished_at=NOW), "You have finished"),
         (lambda place: Rater.objects.filter(pk=place.rater_id).update(withdrawn_at=NOW), "You have withdrawn"),
-        (lambda place: studies.pause(place.rater.study), "is paused"),
-        (lambda place: studies.close(place.rater.study), "is closed"),
+        (lambda place: lifecycle.pause(place.rater.study), "is paused"),
+        (lambda place: lifecycle.close(place.rater.study), "is closed"),
         (lambda place: Assignment.objects.filter(pk=place.pk).delete(), "no longer yours"),
     ],
     ids=["finished", "withdrawn", "paused", "closed", "dealt to another"],

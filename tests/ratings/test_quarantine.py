@@ -7,10 +7,11 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings import pool, quarantine, studies
 from ratings.models import Quarantine, Study
 from ratings.protocol import protocols
-from ratings.quarantine import Secret
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool, quarantine
+from ratings.studies.pool.quarantine import Secret
 from simulation.models import Twin
 
 pytestmark = pytest.mark.django_db
@@ -75,7 +76,7 @@ def study() -> Study:
         {"description": "deliberately wrong", "measurement_type": "visual", "value": ""}
     ]
     twin.save()
-    return studies.create_study(studies.read_protocol(factories.protocol()))
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
 
 
 def held(study: Study) -> list[quarantine.Held]:
@@ -107,19 +108,19 @@ def test_what_was_dropped_stays_out_though_nothing_in_it_is_suspicious_any_more(
 def test_a_release_holds_in_its_own_study_alone(study: Study) -> None:
     (one,) = held(study)
     quarantine.decide(study, one, "released", User.objects.create_user("ada"))
-    other = studies.create_study(studies.read_protocol(factories.protocol(name="Another")))
+    other = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(name="Another")))
     assert len(held(other)) == 1
 
 
 def test_nothing_is_decided_once_the_study_is_open(study: Study) -> None:
     (one,) = held(study)
-    studies.open_study(study)
+    lifecycle.open_study(study)
     with pytest.raises(quarantine.DecisionError, match="frozen"):
         quarantine.decide(study, one, "released", User.objects.create_user("ada"))
 
 
 def test_opening_keeps_what_stayed_out(study: Study) -> None:
-    studies.open_study(study)
+    lifecycle.open_study(study)
     assert Quarantine.objects.get(study=study).decision == ""
     assert "deliberately" not in str(list(study.items.values_list("payload", flat=True)))
 

@@ -13,12 +13,13 @@ from django.db import IntegrityError
 from django.utils import timezone
 from tests_support import race
 
-from ratings import serving, studies
+from ratings import serving
 from ratings.answering import Answer, RateResult, Timing, first_look, may_correct, rate, said, save_draft
-from ratings.errors import StudyClosed, StudyError
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
 from ratings.protocol.protocols import ProtocolError
 from ratings.simulated import simulate_raters
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyClosed, StudyError
 
 pytestmark = pytest.mark.both_databases
 
@@ -130,7 +131,7 @@ def test_a_closed_study_takes_no_rating_but_still_replays_one(place: Assignment)
     send(place, submission_id=submission)
     following = serving.next_assignment(place.rater)
     assert following is not None
-    studies.close(place.rater.study)
+    lifecycle.close(place.rater.study)
     assert send(place, submission_id=submission).same
     with pytest.raises(StudyClosed, match="closed and takes no more ratings"):
         send(following)
@@ -268,7 +269,7 @@ def test_a_first_look_is_given_once(place: Assignment) -> None:
 
 
 def test_no_first_look_is_taken_from_a_study_that_is_closed(place: Assignment) -> None:
-    studies.close(place.rater.study)
+    lifecycle.close(place.rater.study)
     with pytest.raises(StudyClosed, match="closed"):
         first_look(place, True, 2, uuid.uuid4())
     assert not FirstLook.objects.exists()
@@ -284,10 +285,10 @@ def test_a_draft_is_kept_until_the_answer_is_saved_and_touches_none(place: Assig
 
 
 def test_a_paused_study_keeps_drafts_and_a_closed_one_does_not(place: Assignment) -> None:
-    studies.pause(place.rater.study)
+    lifecycle.pause(place.rater.study)
     assert save_draft(place, Answer(True, 2))
-    studies.resume(place.rater.study)
-    studies.close(place.rater.study)
+    lifecycle.resume(place.rater.study)
+    lifecycle.close(place.rater.study)
     assert not save_draft(place, Answer(False, 2))
     assert Draft.objects.get().verdict is True
 
@@ -343,8 +344,8 @@ def test_twelve_posts_at_once_make_one_rating(one_form: bool) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told() -> None:
     factories.pool()
-    protocol = studies.read_protocol(factories.protocol())
-    results = race(lambda: studies.create_study(protocol), 12)
+    protocol = lifecycle.read_protocol(factories.protocol())
+    results = race(lambda: lifecycle.create_study(protocol), 12)
     told = [result for result in results if isinstance(result, ProtocolError)]
     assert len(told) == 11 and "is the slug of another study" in str(told[0])
     assert Study.objects.count() == 1
@@ -353,8 +354,8 @@ def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told()
 @pytest.mark.django_db(transaction=True)
 def test_a_study_opened_six_times_at_once_is_opened_once() -> None:
     factories.pool()
-    study = studies.create_study(studies.read_protocol(factories.protocol()))
-    results = race(lambda: studies.open_study(study), threads=6)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    results = race(lambda: lifecycle.open_study(study), threads=6)
     assert results.count(None) == 1
     assert sum("only a study that is draft can be opened" in str(result) for result in results) == 5
     assert study.items.count() == 10
@@ -374,7 +375,7 @@ def test_no_rating_comes_after_a_study_was_unblinded_at_the_same_moment() -> Non
     factories.pool()
     study, admin = factories.open_study(), User.objects.create_user("admin")
     waiting = list(Assignment.objects.all())[:11]
-    acts: list[Callable[[], object]] = [partial(studies.close_and_unblind, study, admin)]
+    acts: list[Callable[[], object]] = [partial(lifecycle.close_and_unblind, study, admin)]
     acts += [partial(send, place) for place in waiting]
     results = race(lambda: acts.pop()(), threads=len(acts))
     unblinded = Study.objects.get().unblinded_at

@@ -13,8 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from rating_room import open_study
 from tests_support import race
 
-from ratings import answering, serving, studies
+from ratings import answering, serving
 from ratings.models import Assignment, ItemSource, Rater, Rating
+from ratings.studies import lifecycle
 from ratings.views import drawn_items
 
 HTMX = {"HX-Request": "true"}
@@ -67,7 +68,7 @@ def test_the_next_item_is_opened_with_the_answer(client: Client) -> None:
 @pytest.mark.django_db
 def test_a_newer_guide_comes_before_the_next_item_is_opened() -> None:
     seat = open_study(items=4, raters=1).raters.get()
-    studies.revise_guide(seat.study, "Look at the units.")
+    lifecycle.revise_guide(seat.study, "Look at the units.")
 
     assert answering.rate(at(seat, 1), True, 4, uuid.uuid4(), go_on=True).following is None
     assert not at(seat, 2).opened_at
@@ -90,7 +91,7 @@ def test_raters_of_a_study_answer_at_once_and_closing_waits_for_them() -> None:
         return "answered"
 
     assert race(answer, 2) == ["answered"] * 2
-    studies.close(study)
+    lifecycle.close(study)
     assert Rating.objects.count() == 2
 
 

@@ -12,14 +12,16 @@ from django.db import connection
 from django.urls import reverse
 from tests_support import Meanwhile
 
-from ratings import exports, reports, studies
+from ratings import exports
 from ratings.archive import study_files
-from ratings.errors import StudyError
 from ratings.imports import ImportRefused
 from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
 from ratings.rating_imports import check, take
 from ratings.stats import long_csv
 from ratings.stats.cells import plain
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.progress import reports
 
 pytestmark = pytest.mark.django_db
 
@@ -108,7 +110,7 @@ def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study
         assert {(row["item"], row["note"]) for row in own} == {("", "")}
         assert all(row["item"] for row in rows[: -len(own)])
         assert {row["note"] for row in rows} == {""}
-    studies.close_and_unblind(study, admin_user)
+    lifecycle.close_and_unblind(study, admin_user)
     study.refresh_from_db()
     for rows in (list(exports.rows(study, blinded=False)), versions(study)):
         own = [row for row in rows if row["rater"] == label]
@@ -318,10 +320,10 @@ def test_an_item_is_known_by_its_code_in_either_case_and_twice_is_once_too_often
 @pytest.mark.both_databases
 def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_user: Any) -> None:
     first, *_ = codes(study)
-    draft = studies.create_study(studies.read_protocol(factories.protocol(slug="draft")))
+    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft")))
     with pytest.raises(StudyError, match="is draft"):
         take(draft, table(f"{first},A,1,5"))
-    studies.close_and_unblind(study, admin_user)
+    lifecycle.close_and_unblind(study, admin_user)
     with pytest.raises(StudyError, match="is unblinded"):
         take(study, table(f"{first},A,1,5"))
 
@@ -385,7 +387,9 @@ def test_what_another_table_brought_while_this_one_was_read_is_seen(study: Study
 @pytest.mark.both_databases
 def test_a_study_that_was_unblinded_while_a_table_was_read_takes_nothing(study: Study, admin_user: Any) -> None:
     with pytest.raises(StudyError, match="is unblinded"):
-        take(study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: studies.close_and_unblind(study, admin_user)))
+        take(
+            study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: lifecycle.close_and_unblind(study, admin_user))
+        )
     assert not Rating.objects.exists()
 
 

@@ -15,26 +15,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import (
-    answering,
-    auditing,
-    former,
-    inviting,
-    joining,
-    mailing,
-    members,
-    pool,
-    posting,
-    readable_elsewhere,
-    seating,
-    serving,
-    studies,
-)
+from ratings import answering, auditing, inviting, joining, mailing, posting, serving
 from ratings.audit import elsewhere
-from ratings.errors import StudyError
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.studies import former, lifecycle, members
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import pool
+from ratings.studies.seats import readable_elsewhere, seating
 from simulation.models import Run, Transition, Twin, TwinDecision
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -334,10 +323,10 @@ def test_a_role_in_an_unblinded_study_takes_its_items_back_and_leaves_what_was_s
 def test_a_closed_study_is_looked_through_when_it_is_opened_again(finished, analyst, owner) -> None:
     study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
-    studies.close(study)
+    lifecycle.close(study)
     members.add(finished, "later", "analyst", owner)
     assert dealt(seat) & known(finished)
-    studies.reopen(study)
+    lifecycle.reopen(study)
     assert not dealt(seat) & known(finished)
 
 
@@ -345,7 +334,7 @@ def test_items_added_later_and_places_of_a_rater_who_leaves_keep_to_it(finished,
     study = factories.open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     held = set(study.items.values_list("payload_sha256", flat=True))
-    protocol = studies.read_protocol({**study.protocol, **only(NEW)})
+    protocol = lifecycle.read_protocol({**study.protocol, **only(NEW)})
     seating.add_items(study, [one for one in pool.find(protocol) if one.candidate.content not in held])
     assert not dealt(seat) & known(finished)
     seating.withdraw(study.raters.get(label="R02"))
@@ -454,15 +443,15 @@ def test_whoever_imported_items_knows_them_in_a_duplicate_of_the_study_too(owner
     items = list(factories.open_study(**twins(3), slug="source", ratings_per_item=1).items.all())
     importer = User.objects.create_user("importer")
     document = factories.protocol(sources=[], name="First", slug="first", ratings_per_item=1)
-    first = studies.create_study(studies.read_protocol(document), by=owner)
+    first = lifecycle.create_study(lifecycle.read_protocol(document), by=owner)
     for number, item in enumerate(items):
         first.imported_items.create(
             key=str(number), record={}, payload=item.payload, payload_sha256=item.payload_sha256, label="x",
             perturbation="subtle", by=importer,
         )  # fmt: skip
-    copy = studies.duplicate(first, by=owner)
+    copy = lifecycle.duplicate(first, by=owner)
     assert set(copy.imported_items.values_list("by", flat=True)) == {importer.pk}
-    studies.open_study(copy, by=owner)
+    lifecycle.open_study(copy, by=owner)
     copy.imported_items.update(by=None)  # as if somebody else had imported the same file again
     assert readable_elsewhere.would_leave_nothing(copy, importer)
 
@@ -574,7 +563,7 @@ def test_the_number_of_queries_depends_on_neither_seats_nor_items_nor_studies(
 
 
 def test_new_studies_leave_out_what_stands_in_an_unblinded_study(finished) -> None:
-    stock = pool.take_stock(studies.read_protocol(factories.protocol(**only(4))))
+    stock = pool.take_stock(lifecycle.read_protocol(factories.protocol(**only(4))))
     assert (stock.lines[0].have, stock.lines[0].left_out, stock.left_out) == (NEW - KNOWN, KNOWN, KNOWN)
     study = factories.open_study(**only(4), ratings_per_item=1)
     assert not known(study) & known(finished)
@@ -599,19 +588,21 @@ def test_imported_items_that_stand_in_an_unblinded_study_are_left_out_of_a_copy(
     item = Item.objects.filter(study=study).first()
     assert item
     factories.unblinded(study, owner)
-    copy = studies.create_study(studies.read_protocol(factories.protocol(sources=[], name="Copy", ratings_per_item=1)))
+    copy = lifecycle.create_study(
+        lifecycle.read_protocol(factories.protocol(sources=[], name="Copy", ratings_per_item=1))
+    )
     copy.imported_items.create(
         key="1", record={}, payload=item.payload, payload_sha256=item.payload_sha256, label="x", perturbation="none"
     )
     with pytest.raises(PlanError, match="no item remains: 1 item left out"):
-        studies.open_study(copy)
-    studies.edit_draft(copy, studies.read_protocol({**copy.protocol, "allow_unblinded": True}))
-    studies.open_study(copy)
+        lifecycle.open_study(copy)
+    lifecycle.edit_draft(copy, lifecycle.read_protocol({**copy.protocol, "allow_unblinded": True}))
+    lifecycle.open_study(copy)
     assert copy.items.count() == 1
 
 
 def test_a_running_study_refuses_such_items_unless_its_document_allows_them(finished) -> None:
-    protocol = studies.read_protocol(factories.protocol(**only(NEW), allow_unblinded=True))
+    protocol = lifecycle.read_protocol(factories.protocol(**only(NEW), allow_unblinded=True))
     found = [one for one in pool.find(protocol) if one.candidate.pair in known(finished)]
     strict = factories.open_study(**only(2), slug="strict", ratings_per_item=1)
     with pytest.raises(PlanError, match="6 items or versions of them stand in an unblinded study"):
@@ -624,10 +615,10 @@ def test_a_running_study_refuses_such_items_unless_its_document_allows_them(fini
 def test_the_choice_is_a_field_of_the_document_that_is_no_unless_it_says_yes() -> None:
     factories.pool(2)
     document = factories.protocol()
-    assert studies.read_protocol(document).to_json()["allow_unblinded"] is False
-    assert studies.read_protocol({**document, "allow_unblinded": True}).to_json()["allow_unblinded"] is True
+    assert lifecycle.read_protocol(document).to_json()["allow_unblinded"] is False
+    assert lifecycle.read_protocol({**document, "allow_unblinded": True}).to_json()["allow_unblinded"] is True
     with pytest.raises(ProtocolError, match="allow_unblinded: is 'yes'; allowed: true, false"):
-        studies.read_protocol({**document, "allow_unblinded": "yes"})
+        lifecycle.read_protocol({**document, "allow_unblinded": "yes"})
 
 
 def test_of_several_raters_the_log_gives_one_total(owner, analyst) -> None:
@@ -699,7 +690,7 @@ def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not
     records = factories.open_study(**factories.evidence_protocol(4, slug="records", ratings_per_item=1))
     members.add(records, analyst.username, "analyst", owner)
     factories.unblinded(records, owner)
-    stock = pool.take_stock(studies.read_protocol(factories.protocol(**only(12))))
+    stock = pool.take_stock(lifecycle.read_protocol(factories.protocol(**only(12))))
     assert (stock.lines[0].have, stock.lines[0].shown, stock.shown, stock.left_out) == (12, 8, 8, 0)
     steps = factories.open_study(**only(12), ratings_per_item=1, raters=6)
     event = logged.word(steps, "opened")

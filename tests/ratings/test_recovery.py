@@ -19,7 +19,7 @@ from django.test import Client
 from django.urls import reverse
 from scipy.special import ndtr, ndtri
 
-from ratings import simulated, studies
+from ratings import simulated
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
@@ -27,6 +27,7 @@ from ratings.archive import contents
 from ratings.models import Analysis, Study
 from ratings.stats import panel
 from ratings.stats.estimates import Estimate
+from ratings.studies import lifecycle
 from ratings.views import dashboard, panels
 from simulation.models import Twin
 
@@ -82,7 +83,7 @@ def _recovered() -> Recovered:
     boss = User.objects.create_user("boss", is_staff=True)
     Study.objects.filter(pk=study.pk).update(created_by=boss)
     simulated.simulate_raters(study, 6, OBVIOUS, SUBTLE, SPECIFICITY, located=LOCATED, seed=1)
-    studies.close_and_unblind(study, boss)
+    lifecycle.close_and_unblind(study, boss)
     study.refresh_from_db()
     made = store.compute(study, Filters())
     client = Client()

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from ratings import answering, item_lines, rows
-from ratings.errors import SealedError
 from ratings.models import Assignment, ItemSource, Rating, Study
-from ratings.reports import study_report
+from ratings.studies.errors import SealedError
+from ratings.studies.progress.reports import study_report
 
 pytestmark = pytest.mark.django_db
 

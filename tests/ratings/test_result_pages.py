@@ -16,11 +16,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils.html import escape
 
-from ratings import answering, studies
+from ratings import answering
 from ratings.analyses import playing, sections_raters, store
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
 from ratings.models import Analysis, Assignment, ItemSource, MachineRater, Rating, Study
+from ratings.studies import lifecycle
 from ratings.templatetags.result_tables import grid
 from ratings.views import contested, panels
 from simulation.models import Job, Twin
@@ -43,7 +44,7 @@ def rated(by: User, **changes: Any) -> Study:
 
 
 def unblinded(study: Study) -> Study:
-    studies.close_and_unblind(study, User.objects.get_or_create(username="eve")[0])
+    lifecycle.close_and_unblind(study, User.objects.get_or_create(username="eve")[0])
     study.refresh_from_db()
     return study
 
@@ -242,8 +243,8 @@ def test_sealed_the_page_plans_by_numbers_and_tells_nothing_by_source(staff: Cli
 
 def test_evidence_is_set_against_its_classifier(staff: Client, ada: User) -> None:
     factories.evidence_pool()
-    study = studies.create_study(studies.read_protocol(factories.evidence_protocol()), ada)
-    studies.open_study(study)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.evidence_protocol()), ada)
+    lifecycle.open_study(study)
     for rater in factories.seat_all(study):
         factories.rate_all(rater)
     answer = staff.get(at("study", unblinded(study)))

@@ -15,10 +15,13 @@ from django.db import transaction
 from django.utils import timezone
 from tests_support import race
 
-from ratings import answering, inviting, pool, redealing, seating, serving, studies
-from ratings.errors import StudyError
+from ratings import answering, inviting, serving
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.protocol.planning import PlanError
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import pool
+from ratings.studies.seats import redealing, seating
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -123,8 +126,8 @@ def test_the_document_of_a_crossed_study_whose_rater_was_replaced_can_be_opened_
     study.refresh_from_db()
     assert set(map(len, live(study).values())) == {3}
 
-    copy = studies.duplicate(study)
-    studies.open_study(copy)
+    copy = lifecycle.duplicate(study)
+    lifecycle.open_study(copy)
     assert copy.raters.count() == 3
 
 
@@ -213,9 +216,9 @@ def test_withdrawing_twice_changes_nothing_and_takes_the_invitation_back(balance
 
 def test_nobody_withdraws_from_results_that_are_out_and_a_closed_study_deals_nothing(balanced) -> None:
     seats = factories.seat_all(balanced)
-    studies.close(balanced)
+    lifecycle.close(balanced)
     assert seating.withdraw(seats[0]) == (0, 0)
-    studies.unblind(balanced, None)
+    lifecycle.unblind(balanced, None)
     with pytest.raises(StudyError, match="is unblinded: its results stand"):
         seating.withdraw(seats[1])
 
@@ -226,16 +229,16 @@ def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(d
     seats = factories.seat_all(study)
     for seat in seats:
         factories.rate_all(seat)
-    studies.close(study)
+    lifecycle.close(study)
     seating.withdraw(seats[0])
     assert waiting(study) == dict.fromkeys(waiting(study), 0)
     # 24 ratings by 4 raters: 6 are dropped, and wanted of the other three
-    studies.reopen(study)
+    lifecycle.reopen(study)
     assert sum(waiting(study).values()) == 6
     assert logged.word(study, "reopened") == "6 places dealt"
     for seat in seats[1:]:
         factories.rate_all(seat)
-    assert studies.stop_met(study)
+    assert lifecycle.stop_met(study)
     check(study)
 
 
@@ -251,7 +254,7 @@ def test_in_a_pool_what_a_withdrawn_rater_held_can_be_claimed_by_others(db) -> N
 
 def fresh(study: Study, count: int) -> list[pool.Found]:
     """Plain items of the pool that the study does not have."""
-    protocol = studies.read_protocol({**study.protocol, "actions": "all"})
+    protocol = lifecycle.read_protocol({**study.protocol, "actions": "all"})
     known = set(study.items.values_list("payload_sha256", flat=True))
     return [found for found in pool.find(protocol) if found.candidate.content not in known][:count]
 
@@ -276,7 +279,7 @@ def test_an_added_version_of_something_goes_to_nobody_who_has_another_version(db
     factories.pool(12)
     study = factories.open_study(**plain(12), raters=4)
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
-    twins = pool.find(studies.read_protocol(document))
+    twins = pool.find(lifecycle.read_protocol(document))
     assert seating.add_items(study, twins) == 12
     pairs = Counter(study.items.values_list("source__pair", flat=True))
     assert set(pairs.values()) == {2}
@@ -291,7 +294,7 @@ def test_a_version_of_something_from_before_the_upgrade_is_known_as_one(db) -> N
     for source in ItemSource.objects.all():  # earlier releases drew these by chance
         ItemSource.objects.filter(pk=source.pk).update(pair=uuid.uuid4())
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
-    seating.add_items(study, pool.find(studies.read_protocol(document)))
+    seating.add_items(study, pool.find(lifecycle.read_protocol(document)))
     assert set(Counter(study.items.values_list("source__pair", flat=True)).values()) == {2}
 
 
@@ -300,7 +303,7 @@ def test_items_that_are_in_the_study_are_not_added_again(balanced) -> None:
     seating.add_items(balanced, found)
     with pytest.raises(PlanError, match="2 items would be in the study twice"):
         seating.add_items(balanced, found)
-    studies.close(balanced)
+    lifecycle.close(balanced)
     with pytest.raises(StudyError, match="seats and items are added while a study runs"):
         seating.add_items(balanced, fresh(balanced, 1))
     with pytest.raises(StudyError, match="is closed"):

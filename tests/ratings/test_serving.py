@@ -16,8 +16,10 @@ from django.db.models import Count
 from django.utils import timezone
 from tests_support import race
 
-from ratings import answering, claiming, seating, serving, slots, studies
+from ratings import answering, claiming, serving
 from ratings.models import Assignment, Rater, Rating, Study
+from ratings.studies import lifecycle
+from ratings.studies.seats import seating, slots
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 SLOT = next(c for c in Assignment._meta.constraints if c.name == "assignment_one_per_slot")
@@ -152,7 +154,7 @@ def test_nobody_claims_two_versions_of_one_thing_or_more_than_they_may_have(db: 
 
 def test_a_study_that_is_paused_lets_nobody_claim_and_shows_what_is_held(pool_study, seats) -> None:
     held = serving.next_assignment(seats[0])
-    studies.pause(pool_study)
+    lifecycle.pause(pool_study)
     assert serving.next_assignment(seats[0], later(40)) == held
     assert serving.next_assignment(seats[1]) is None
 

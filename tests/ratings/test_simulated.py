@@ -3,10 +3,11 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count
 
-from ratings import inviting, joining, serving, studies
-from ratings.errors import StudyError
+from ratings import inviting, joining, serving
 from ratings.models import ItemSource, Rating
 from ratings.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 def simulate(study, n, seed=3, **more):
@@ -112,7 +113,7 @@ def test_a_study_that_is_full_or_not_open_takes_none(study) -> None:
     simulate(study, 6)
     with pytest.raises(StudyError, match="no free seat left for 1 more"):
         simulate(study, 7)
-    studies.close(study)
+    lifecycle.close(study)
     with pytest.raises(StudyError, match="is closed; simulated raters rate while a study is open"):
         simulate(study, 1)
 

@@ -9,21 +9,23 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 
-from ratings import rating_imports, reports, stopping, studies
-from ratings.errors import StudyError
+from ratings import rating_imports
 from ratings.event_sentences import title_event
 from ratings.models import Rater, Rating, Study
-from ratings.study_events import GuideRevised, MemberChanged, Paused
+from ratings.models.study_events import GuideRevised, MemberChanged, Paused
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.progress import reports, stopping
 
 pytestmark = pytest.mark.django_db
 
 MOVES: dict[str, tuple[str, Callable[[Study, User], Any]]] = {
-    "open": ("open", lambda study, by: studies.open_study(study, by=by)),
-    "pause": ("paused", studies.pause),
-    "resume": ("open", studies.resume),
-    "close": ("closed", studies.close),
-    "reopen": ("open", studies.reopen),
-    "unblind": ("unblinded", studies.unblind),
+    "open": ("open", lambda study, by: lifecycle.open_study(study, by=by)),
+    "pause": ("paused", lifecycle.pause),
+    "resume": ("open", lifecycle.resume),
+    "close": ("closed", lifecycle.close),
+    "reopen": ("open", lifecycle.reopen),
+    "unblind": ("unblinded", lifecycle.unblind),
 }
 # status -> the moves it allows; unblinding twice changes nothing, and is no mistake
 LEGAL = {
@@ -38,7 +40,7 @@ WAY = {"draft": (), "open": ("open",), "paused": ("open", "pause"), "closed": ("
 
 def brought_to(status: str, by: User) -> Study:
     factories.pool()
-    study = studies.create_study(studies.read_protocol(factories.protocol()), by)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()), by)
     for move in WAY[status]:
         MOVES[move][1](study, by)
     study.refresh_from_db()
@@ -70,7 +72,7 @@ def test_each_legal_move_is_one_line_in_the_log(status: str, move: str, ada: Use
 
 def test_a_study_can_be_closed_paused_and_unblinded_in_one_go_by_a_command(ada: User) -> None:
     study = brought_to("paused", ada)
-    studies.close_and_unblind(study, ada)
+    lifecycle.close_and_unblind(study, ada)
     assert list(study.events.values_list("kind", flat=True))[-3:] == ["paused", "closed", "unblinded"]
 
 
@@ -83,7 +85,7 @@ def test_the_stop_rule_is_complete_once_every_item_has_its_ratings(ada: User) ->
     assert stopping.look(study) == (False, given, 20, f"{20 - given} ratings to go.")
     for seat in others:
         factories.rate_all(seat)
-    assert studies.stop_met(study)
+    assert lifecycle.stop_met(study)
 
 
 def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
@@ -96,7 +98,7 @@ def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
         type(place).objects.filter(pk=place.pk).update(**change)
         assert stopping.look(study).said == "1 rating to go."
         type(place).objects.filter(pk=place.pk).update(**before)
-    assert studies.stop_met(study)
+    assert lifecycle.stop_met(study)
     done = place.rater.assignments.count()
     type(place.rater).objects.filter(pk=place.rater_id).update(dropped=True, withdrawn_at=study.created_at)
     assert stopping.look(study).given == 20 - done
@@ -104,26 +106,26 @@ def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
 
 def test_a_study_that_stops_at_a_number_of_ratings_needs_no_more(ada: User) -> None:
     factories.pool()
-    protocol = studies.read_protocol(factories.protocol(stop="ratings", stop_ratings=2))
-    study = studies.create_study(protocol, ada)
-    assert not studies.stop_met(study)
-    studies.open_study(study)
+    protocol = lifecycle.read_protocol(factories.protocol(stop="ratings", stop_ratings=2))
+    study = lifecycle.create_study(protocol, ada)
+    assert not lifecycle.stop_met(study)
+    lifecycle.open_study(study)
     factories.rate_all(factories.seat(study, "R01"))
-    assert studies.stop_met(study)
+    assert lifecycle.stop_met(study)
 
 
 def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
     day = date(2027, 3, 31)
-    protocol = studies.read_protocol(factories.protocol(stop="deadline", deadline=day.isoformat()))
-    study = studies.create_study(protocol, ada)
+    protocol = lifecycle.read_protocol(factories.protocol(stop="deadline", deadline=day.isoformat()))
+    study = lifecycle.create_study(protocol, ada)
     assert stopping.look(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
     assert not stopping.look(study, today=day).met
     assert stopping.look(study, today=day + timedelta(days=1)).met
 
 
 def test_a_study_without_items_is_never_complete(ada: User) -> None:
-    study = studies.create_study(studies.read_protocol(factories.protocol(sources=[])), ada)
-    assert not studies.stop_met(study)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[])), ada)
+    assert not lifecycle.stop_met(study)
 
 
 def test_many_ratings_of_one_item_make_up_for_none_of_another(ada: User) -> None:
@@ -138,7 +140,7 @@ def test_many_ratings_of_one_item_make_up_for_none_of_another(ada: User) -> None
 
 
 def test_a_draft_without_items_is_not_said_to_have_all_its_ratings(ada: User) -> None:
-    study = studies.create_study(studies.read_protocol(factories.protocol(sources=[])), ada)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[])), ada)
     assert stopping.look(study) == (False, 0, 0, "It has no items to rate yet.")
 
 
@@ -146,7 +148,7 @@ def test_what_hangs_on_a_draft_goes_with_it(ada: User) -> None:
     study = brought_to("draft", ada)
     study.audits.create(by=ada, passed=True, report={}, sha256="0" * 64)
     study.members.create(user=User.objects.create_user("ben"), role="analyst")
-    studies.delete_draft(study)
+    lifecycle.delete_draft(study)
     assert not Study.objects.exists()
 
 
@@ -154,7 +156,7 @@ def test_a_draft_that_somehow_has_raters_is_kept_and_it_is_said_why(ada: User) -
     study = brought_to("draft", ada)
     Rater.objects.create(study=study, number=1, label="R01")
     with pytest.raises(StudyError, match="cannot be deleted: it has raters"):
-        studies.delete_draft(study)
+        lifecycle.delete_draft(study)
     assert study.events.exists()
 
 

@@ -15,9 +15,9 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 from event_examples import EXAMPLES
 
-from ratings import former, interim, study_events
-from ratings.models import MembershipChange, Study, StudyEvent
-from ratings.study_events import Content
+from ratings.models import MembershipChange, Study, StudyEvent, study_events
+from ratings.models.study_events import Content
+from ratings.studies import former, interim
 
 BEFORE, AFTER = "0001_squashed", "0002_study_event_data"
 sentences = import_module("ratings.migrations._study_event_sentences")

@@ -14,15 +14,16 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from event_examples import EXAMPLES
 
-from ratings import erasing, event_sentences, former, import_jobs, imports, interim, members, studies, study_log
-from ratings import study_events as events
+from ratings import erasing, event_sentences, import_jobs, imports, study_log
 from ratings.archive import orders, people
 from ratings.models import MembershipChange, Study, StudyEvent
-from ratings.study_events import Content, ContentError, LegacyText
+from ratings.models import study_events as events
+from ratings.models.study_events import Content, ContentError, LegacyText
+from ratings.studies import former, interim, lifecycle, members
 
 
 def make_draft(**changes: object) -> Study:
-    return studies.create_study(studies.read_protocol(factories.protocol(**changes)))
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**changes)))
 
 
 def name_example(example: object) -> str:
@@ -141,7 +142,7 @@ def test_back_office_shows_the_log_in_words_with_the_same_queries_for_any_number
 def test_erasure_leaves_no_name_in_events_and_changes_of_members(study: Study, owner: User) -> None:
     ann = User.objects.create_user("ann.byron", email="ann@example.org")
     members.add(study, "ann.byron", "analyst", owner)
-    studies.log(study, events.ApiExported(blinded=True, token="laptop of ann.byron"), ann)
+    lifecycle.log(study, events.ApiExported(blinded=True, token="laptop of ann.byron"), ann)
     StudyEvent.objects.filter(pk=study.events.create(kind="created").pk).update(
         kind="member", data={"text": "ann.byron was let in; so was joann.byron"}
     )
@@ -181,7 +182,7 @@ def test_deleting_a_draft_deletes_its_events_and_changes_of_members(owner: User)
     User.objects.create_user("ann")
     draft = make_draft()
     members.add(draft, "ann", "analyst", owner)
-    studies.delete_draft(draft)
+    lifecycle.delete_draft(draft)
     assert not StudyEvent.objects.exists() and not MembershipChange.objects.exists()
 
 
@@ -215,7 +216,7 @@ def test_user_name_like_a_sentence_of_the_log_makes_nobody_else_an_insider(study
 
 def test_token_name_like_another_export_keeps_no_export_out_of_the_log(study: Study, owner: User) -> None:
     digest = "ab" * 32
-    studies.log(study, events.ApiExported(blinded=True, token=f"x SHA-256 {digest}"), owner)
+    lifecycle.log(study, events.ApiExported(blinded=True, token=f"x SHA-256 {digest}"), owner)
     job = import_jobs.Job(params={"variant": orders.BLINDED})
     orders.taken(study, job, owner, digest)
     orders.taken(study, job, owner, digest)
@@ -239,7 +240,7 @@ def test_translating_every_sentence_changes_no_decision(language: str, owner: Us
     assert import_jobs._removals(draft) == 0
     imports.remove_all(draft, owner)
     assert import_jobs._removals(draft) == 1
-    studies.open_study(draft, by=owner)
+    lifecycle.open_study(draft, by=owner)
     study = Study.objects.get(pk=draft.pk)
     assert interim._planned(study) == 40
 

@@ -16,8 +16,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings import simulated, studies
+from ratings import simulated
 from ratings.models import Rating, Study
+from ratings.studies import lifecycle
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +37,7 @@ def owned(study: Study, by: User) -> Study:
 
 
 def drafted(by: User, **changes: Any) -> Study:
-    return studies.create_study(studies.read_protocol(factories.protocol(**changes)), by)
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**changes)), by)
 
 
 def text(answer: Any) -> str:
@@ -48,7 +49,7 @@ def at(name: str, study: Study, *more: str) -> str:
 
 
 def unblinded(study: Study) -> Study:
-    studies.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
+    lifecycle.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
     return study
 
@@ -197,9 +198,9 @@ def test_every_move_says_what_became_of_it_and_is_logged(staff: Client, study: S
     ("moves", "offered"),
     [
         ((), {"Pause", "Close", "Duplicate"}),
-        ((studies.pause,), {"Resume", "Close", "Duplicate"}),
-        ((studies.close,), {"Reopen", "Unblind", "Duplicate"}),
-        ((studies.close, studies.unblind), {"Duplicate"}),
+        ((lifecycle.pause,), {"Resume", "Close", "Duplicate"}),
+        ((lifecycle.close,), {"Reopen", "Unblind", "Duplicate"}),
+        ((lifecycle.close, lifecycle.unblind), {"Duplicate"}),
     ],
 )
 def test_the_page_offers_the_legal_moves_and_no_other(
@@ -312,7 +313,7 @@ def rows(answer: Any) -> list[dict[str, str]]:
 def test_the_protocol_comes_back_as_the_document_it_was(staff: Client, study: Study) -> None:
     answer = staff.get(at("protocol_json", study))
     assert answer["Content-Disposition"].startswith("attachment")
-    assert studies.read_protocol({**json.loads(text(answer)), "slug": "again"}).seed == 7
+    assert lifecycle.read_protocol({**json.loads(text(answer)), "slug": "again"}).seed == 7
 
 
 def test_an_unknown_study_is_a_plain_404(staff: Client) -> None:
@@ -326,7 +327,7 @@ def test_hostile_names_are_shown_as_text(staff: Client, ada: User) -> None:
     draft = drafted(ada, name="<script>alert(2)</script>", slug="draft", guide="<script>alert(3)</script>")
     pages = [at(name, draft) for name in ("study", "matrix", "preview", "delete_study")]
     pages += [at("build", draft, step) for step in ("question", "items", "raters", "screen")]
-    studies.close(study)
+    lifecycle.close(study)
     for name in ("study", "matrix", "preview", "study_guide", "unblind_study"):
         pages.append(at(name, study))
     for address in (*pages, reverse("ratings:studies")):
@@ -351,7 +352,7 @@ def test_lists_and_reports_take_as_many_queries_for_twenty_rows_as_for_ten(staff
     for page in ("study", "matrix", "preview"):
         assert queries(staff, at(page, few)) == queries(staff, at(page, many))
     unblinded(few)
-    studies.close_and_unblind(many, User.objects.get(username="eve"))
+    lifecycle.close_and_unblind(many, User.objects.get(username="eve"))
     assert queries(staff, at("study", few)) == queries(staff, at("study", many))
     for number in range(8):
         drafted(ada, slug=f"d{number}")

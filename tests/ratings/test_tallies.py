@@ -10,8 +10,10 @@ from django.core.cache import cache
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ratings import answering, seating, serving, tallies
+from ratings import answering, serving
 from ratings.models import Rater, Study
+from ratings.studies.progress import tallies
+from ratings.studies.seats import seating
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

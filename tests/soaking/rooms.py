@@ -46,7 +46,8 @@ def line(number: int) -> dict[str, Any]:
 
 def make(raters: int, items: int) -> None:
     """In a process of the site: half of the raters over one order planned before, half over a pool; prints their links."""
-    from ratings import imports, inviting, studies
+    from ratings import imports, inviting
+    from ratings.studies import lifecycle
 
     half = max(raters // 2, 1)
     for name, design, seats, count in (
@@ -56,11 +57,11 @@ def make(raters: int, items: int) -> None:
         document = {
             "name": name, "slug": name, "kind": "transition_plausibility", "sources": [], "practice": 0, "seed": 1, **design,
         }  # fmt: skip
-        study = studies.create_study(studies.read_protocol(document))
+        study = lifecycle.create_study(lifecycle.read_protocol(document))
         lines = (json.dumps(line(number)) for number in range(1, max(count, WANTED) + 1))
         if problems := imports.take(study, io.BytesIO("\n".join(lines).encode())).problems:
             raise AssertionError(problems)
-        studies.open_study(study, seats)
+        lifecycle.open_study(study, seats)
         for seat in study.raters.order_by("number"):
             print("SEAT", seat.code, inviting.invite(seat))
 

@@ -3,12 +3,12 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import studies
 from ratings.api import tokens
 from ratings.api.scopes import SCOPES
 from ratings.api.tokens import TokenError
-from ratings.errors import StudyError
 from ratings.models import ApiToken
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 from wetbench_site.observability.audit_log import security_event
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
 
     def _create(self, options: dict[str, Any]) -> None:
         try:
-            limit = [studies.find(name) for name in options["study"]] if options["study"] else None
+            limit = [lifecycle.find(name) for name in options["study"]] if options["study"] else None
             token, text = tokens.make(
                 self._user(options["which"]), options["name"], options["scope"], options["days"], limit
             )

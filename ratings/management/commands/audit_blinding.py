@@ -3,10 +3,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import auditing, studies
+from ratings import auditing
 from ratings.auditing import AuditError
-from ratings.errors import StudyError
 from ratings.models import BlindingAudit, Study
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -30,7 +31,7 @@ class Command(BaseCommand):
                 raise CommandError("No study has been opened yet", returncode=2)
             return opened
         try:
-            return [studies.find(options["study"])]
+            return [lifecycle.find(options["study"])]
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
 

@@ -5,13 +5,15 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from ratings import crossover, empty_cells, inviting, mailing, pool, studies
-from ratings.errors import StudyError
+from ratings import empty_cells, inviting, mailing
 from ratings.models import Study
 from ratings.protocol import protocols
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
 from ratings.stats.nouns import counted
+from ratings.studies import crossover, lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import pool
 
 
 class Command(BaseCommand):
@@ -43,7 +45,7 @@ class Command(BaseCommand):
 
     @transaction.atomic
     def _make(self, document: Any, options: dict[str, Any]) -> None:
-        study = studies.create_study(studies.read_protocol(document))
+        study = lifecycle.create_study(lifecycle.read_protocol(document))
         lines = [f"Made study {study.slug} ({study.code}), a draft"]
         if options["json"]:
             lines = [json.dumps(_plan(study, options["raters"]), indent=2, ensure_ascii=False)]
@@ -51,7 +53,7 @@ class Command(BaseCommand):
             lines += _warnings(study, options["raters"])
         lines += [] if options["json"] else _tell_left_out(study)
         if options["open"]:
-            studies.open_study(study, options["raters"])
+            lifecycle.open_study(study, options["raters"])
             seats = list(study.raters.order_by("pk"))
             lines.append(f"Opened it: {study.items.count()} items, {len(seats)} seats")
             if options["raters"] is not None:

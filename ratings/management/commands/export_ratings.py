@@ -6,8 +6,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import exports, studies
-from ratings.errors import SealedError, StudyError
+from ratings import exports
+from ratings.studies import lifecycle
+from ratings.studies.errors import SealedError, StudyError
 
 
 class Command(BaseCommand):
@@ -19,7 +20,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            lines = exports.csv_lines(studies.find(options["study"]), options["blinded"])
+            lines = exports.csv_lines(lifecycle.find(options["study"]), options["blinded"])
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         except SealedError as error:

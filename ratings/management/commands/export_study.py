@@ -8,12 +8,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import studies
 from ratings.archive import making, orders
 from ratings.archive.making import ExportError
-from ratings.errors import SealedError, StudyError
 from ratings.management.upload import plain
 from ratings.models import Study
+from ratings.studies import lifecycle
+from ratings.studies.errors import SealedError, StudyError
 
 
 class Command(BaseCommand):
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         to, blinded = Path(options["to"]), options["blinded"]
         try:
-            study = studies.find(options["study"])
+            study = lifecycle.find(options["study"])
             orders.refuse(study, blinded)
             if to.suffix.lower() == ".zip" and to.is_dir():
                 raise ExportError(f"{plain(str(to))} is a folder: name a file, or a folder that does not end in .zip.")

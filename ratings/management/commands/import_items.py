@@ -4,12 +4,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import imports, studies
-from ratings.errors import StudyError
+from ratings import imports
 from ratings.imports import Checked, ImportRefused
 from ratings.management.upload import opened, plain
 from ratings.protocol.planning import PlanError
 from ratings.stats.nouns import counted
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -22,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            study = studies.find(options["study"])
+            study = lifecycle.find(options["study"])
             with opened(options["file"]) as stream:
                 checked = imports.check(study, stream) if options["dry_run"] else imports.take(study, stream)
             if checked.problems:

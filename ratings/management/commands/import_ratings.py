@@ -4,11 +4,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import rating_imports, studies
-from ratings.errors import StudyError
+from ratings import rating_imports
 from ratings.imports import ImportRefused
 from ratings.management.upload import opened, plain
 from ratings.stats.nouns import counted
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -24,7 +25,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            study = studies.find(options["study"])
+            study = lifecycle.find(options["study"])
             work = rating_imports.check if options["dry_run"] else rating_imports.take
             with opened(options["file"]) as stream:
                 checked = work(study, stream)

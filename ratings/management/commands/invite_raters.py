@@ -4,8 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import mailing, posting, studies
-from ratings.errors import StudyError
+from ratings import mailing, posting
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -21,7 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         address = mailing.address_of(site=options["url"])
         try:
-            posted = posting.invite_all(studies.find(options["study"]), _text(options["file"]), None, address)
+            posted = posting.invite_all(lifecycle.find(options["study"]), _text(options["file"]), None, address)
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{posted.sent} sent")

@@ -8,9 +8,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import machine_work, machines, studies
-from ratings.errors import StudyError
+from ratings import machine_work, machines
 from ratings.models import MachineRater
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 from simulation.engine import workers
 from simulation.jobs import jobs
 from simulation.lab.errors import LabError
@@ -49,7 +50,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             made = machines.order(
-                studies.find(options["study"]),
+                lifecycle.find(options["study"]),
                 options["cast"],
                 context={"yes": True, "no": False}.get(options["context"]),
                 retry=options["retry_failed"],

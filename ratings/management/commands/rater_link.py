@@ -2,8 +2,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import inviting, mailing, studies
-from ratings.errors import StudyError
+from ratings import inviting, mailing
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -18,7 +19,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            token = inviting.invite_seat(studies.find(options["study"]), options["label"])
+            token = inviting.invite_seat(lifecycle.find(options["study"]), options["label"])
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(mailing.link(token, mailing.address_of(site=options["url"])))

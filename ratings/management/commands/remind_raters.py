@@ -2,8 +2,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import mailing, posting, studies
-from ratings.errors import StudyError
+from ratings import mailing, posting
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -17,7 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            posted = posting.remind(studies.find(options["study"]), None, mailing.address_of(site=options["url"]))
+            posted = posting.remind(lifecycle.find(options["study"]), None, mailing.address_of(site=options["url"]))
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{posted.sent} sent")

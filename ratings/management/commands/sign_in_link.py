@@ -3,7 +3,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import access, mailing
+from ratings import mailing
+from ratings.studies import access
 
 
 class Command(BaseCommand):

@@ -2,9 +2,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import simulated, studies
-from ratings.errors import StudyError
+from ratings import simulated
 from ratings.protocol.planning import PlanError
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 from simulation.management.arguments import between
 from simulation.runs.queueing import MAX_SEED
 
@@ -31,7 +32,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            study = studies.find(options["study"])
+            study = lifecycle.find(options["study"])
             done = simulated.simulate_raters(
                 study,
                 options["raters"],

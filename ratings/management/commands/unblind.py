@@ -3,8 +3,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import studies
-from ratings.errors import StudyError
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):
@@ -21,8 +21,8 @@ class Command(BaseCommand):
             known = ", ".join(staff.values_list("username", flat=True)) or "none yet"
             raise CommandError(f"There is no staff user {options['by']!r}. Known: {known}", returncode=2)
         try:
-            study = studies.find(options["study"])
-            studies.close_and_unblind(study, user)
+            study = lifecycle.find(options["study"])
+            lifecycle.close_and_unblind(study, user)
         except StudyError as error:
             raise CommandError(str(error), returncode=2) from error
         self.stdout.write(f"{study.slug} is unblinded")

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import auditing, studies
+from ratings import auditing
 from ratings.audit import orders, payloads, statistics, tells, timing
 from ratings.audit.findings import Check
 from ratings.audit.pages import Page
@@ -30,6 +30,7 @@ from ratings.models import (
     Rating,
     Study,
 )
+from ratings.studies import lifecycle
 from simulation.engine import workers
 from simulation.models import Twin
 
@@ -91,7 +92,7 @@ def test_an_audit_leaves_nothing_behind_but_its_report(laboratory: None) -> None
 
 def test_a_closed_study_is_audited_as_it_was_shown(laboratory: None) -> None:
     study = opened(each=1, raters=1)
-    studies.close(study)
+    lifecycle.close(study)
     audit = auditing.run(Study.objects.get(pk=study.pk))
     assert audit.passed and Study.objects.get(pk=study.pk).status == "closed"
 
@@ -245,7 +246,7 @@ def test_the_command_is_told_which_study(given: list[str]) -> None:
 
 def test_a_draft_has_nothing_to_audit(laboratory: None) -> None:
     document = {"name": "Draft", "kind": EVIDENCE, "sources": [{"cast": "offline", "count": 1}], "ratings_per_item": 1}
-    study = studies.create_study(studies.read_protocol({**document, "seed": 1}))
+    study = lifecycle.create_study(lifecycle.read_protocol({**document, "seed": 1}))
     with pytest.raises(CommandError, match="no items yet"):
         call_command("audit_blinding", study.slug)
 

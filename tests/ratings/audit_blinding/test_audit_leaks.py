@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from audited import audited, leaks, opened, through
 
-from ratings import pool
 from ratings.audit import orders, payloads, tells
 from ratings.audit.sealed import sealed
 from ratings.models import (
@@ -15,6 +14,7 @@ from ratings.models import (
     ItemSource,
     Study,
 )
+from ratings.studies.pool import pool
 from simulation.models import Twin
 
 pytestmark = pytest.mark.django_db

@@ -10,10 +10,11 @@ from django.utils import timezone
 from rater_forms import EITHER_WAY, HTMX, address, answer, marked_study, onward, page_of
 from rating_room import nth, open_study
 
-from ratings import answering, studies
+from ratings import answering
 from ratings.answering import Answer
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
+from ratings.studies import lifecycle
 
 
 def hidden(html: str, name: str) -> str:
@@ -143,13 +144,13 @@ def test_a_form_without_its_token_saves_nothing(rater: Rater) -> None:
 def test_what_a_paused_study_cannot_take_is_kept_as_a_draft(
     at_work: Client, rater: Rater, headers: dict[str, str]
 ) -> None:
-    studies.pause(rater.study)
+    lifecycle.pause(rater.study)
 
     sent = at_work.post(address(nth(rater)), answer(note="wait"), headers=headers)
 
     assert sent.headers["HX-Redirect" if headers else "Location"] == onward(rater)
     assert not Rating.objects.exists()
-    studies.resume(rater.study)
+    lifecycle.resume(rater.study)
     assert ">wait</textarea>" in page_of(at_work, nth(rater))
 
 

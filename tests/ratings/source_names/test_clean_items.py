@@ -4,7 +4,8 @@ import pytest
 from django.conf import settings
 from tests_support import play_out
 
-from ratings import pool, quarantine, studies
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool, quarantine
 from simulation.casts import fixtures
 from simulation.models import Experiment, Transition
 from simulation.runs import queueing
@@ -28,8 +29,8 @@ def test_two_hundred_items_of_all_experiments_pass_without_being_held() -> None:
         "seed": 1,
         "ratings_per_item": 1,
     }
-    protocol = studies.read_protocol(document)
-    look = pool.look(protocol, studies.create_study(protocol))
+    protocol = lifecycle.read_protocol(document)
+    look = pool.look(protocol, lifecycle.create_study(protocol))
     # A twin may repeat six words of its own explanation: that is held for another reason, and it is not clean.
     assert [one.reasons for one in look.held if one.found.candidate.source[1] == "none"] == []
     assert [why for one in look.held for _, why in one.reasons if "explanation" not in why] == []

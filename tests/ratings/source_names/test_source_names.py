@@ -9,7 +9,7 @@ from django.conf import settings
 
 from ratings.blinding import source_names
 from ratings.blinding.source_names import Lexicon
-from ratings.source_lexicon import NamesFileError, built, data
+from ratings.studies.pool.source_lexicon import NamesFileError, built, data
 
 HERE = Path(__file__).parent
 MODELS = json.loads((settings.FIXTURES_DIR / "models.json").read_text("utf-8"))["models"]

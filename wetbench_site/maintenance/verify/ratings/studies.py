@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
 from ratings.models import GuideVersion, Membership, MembershipChange, Rater, Rating, Study, StudyEvent
-from ratings.study_events import ContentError, MemberChanged, read_content
+from ratings.models.study_events import ContentError, MemberChanged, read_content
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 _LEADS = {

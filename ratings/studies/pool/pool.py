@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from django.db.models import F, Prefetch, QuerySet
 
-from ratings import crossover, imported, quarantine, readable_elsewhere
 from ratings.blinding.allow_list import (
     Payload,
     blind_context,
@@ -21,7 +20,10 @@ from ratings.protocol.found import Found
 from ratings.protocol.planning import Alike, Candidate, distinct
 from ratings.protocol.protocols import SourceRequest, StudyProtocol
 from ratings.protocol.reference import UNPERTURBED, find_reference
-from ratings.quarantine import NO_SECRET, Held, Secret
+from ratings.studies import crossover
+from ratings.studies.pool import imported, quarantine
+from ratings.studies.pool.quarantine import NO_SECRET, Held, Secret
+from ratings.studies.seats import readable_elsewhere
 from simulation.casts import casting, roster
 from simulation.models import CatalogueEntry, Episode, EvidenceReview, Experiment, Run, Transition, Twin
 from simulation.runs import vetting

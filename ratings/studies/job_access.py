@@ -7,8 +7,8 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.http import Http404
 
-from ratings import access
 from ratings.models import Study
+from ratings.studies import access
 from simulation.models import Job
 
 # Analysts see these go on; who runs the study orders them, stops them and has them tried again.

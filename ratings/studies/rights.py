@@ -33,7 +33,7 @@ def note_rights(
     with transaction.atomic():
         gained = [right for flag, right in _FLAGS.items() if _note(instance, right, bool(getattr(instance, flag)))]
         if gained:
-            from ratings import taking_back  # it reads this module
+            from ratings.studies.seats import taking_back  # it reads this module
 
             taking_back.take_back_from(instance)
 

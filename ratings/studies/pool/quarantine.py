@@ -10,12 +10,12 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import source_lexicon
 from ratings.blinding.allow_list import Payload
 from ratings.blinding.source_names import Finding, Lexicon
 from ratings.models import Quarantine, Study, StudyEvent
+from ratings.models.study_events import QuarantineDecided
 from ratings.protocol.found import Found
-from ratings.study_events import QuarantineDecided
+from ratings.studies.pool import source_lexicon
 from simulation.lab import giving_away
 
 Reason = tuple[str, str]  # the place, and what was found there

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from ratings import opening, studies
 from ratings.models import Assignment, Item, Study
 from ratings.models.answers import FIRST
 from ratings.protocol.planning import Alike
+from ratings.studies import lifecycle
+from ratings.studies.pool import opening
 
 _DRAWN = 40_000  # cells: beyond that the picture is a grey wall, and the table says more
 
@@ -73,7 +74,7 @@ class _Cell(NamedTuple):
 
 def rehearse(study: Study) -> Matrix:
     """The plan that opening this draft now would make, by source. Writes nothing; errors are those of opening."""
-    plan = opening.preview(studies.read_protocol(study.protocol), study)
+    plan = opening.preview(lifecycle.read_protocol(study.protocol), study)
     names = {item.key: source_name(*item.source) for item in plan.planned}
     order = sorted(names, key=lambda key: (names[key], key))
     labels = [f"R{number:02}" for number in range(1, plan.seats + 1)]

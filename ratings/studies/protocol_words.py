@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from ratings import accepted_unread
 from ratings.models import TRANSITION, Study
 from ratings.protocol import protocols
 from ratings.protocol.choices import WORDS
 from ratings.protocol.protocols import StudyProtocol
+from ratings.studies.pool import accepted_unread
 
 
 class Fact(NamedTuple):

@@ -13,10 +13,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import designs, readable_elsewhere, redealing, slots
 from ratings.models import Assignment, ItemSource, Rater, Study, StudyEvent
 from ratings.models.answers import FIRST
-from ratings.study_events import ItemsTakenBack
+from ratings.models.study_events import ItemsTakenBack
+from ratings.studies import designs
+from ratings.studies.seats import readable_elsewhere, redealing, slots
 
 
 class TakenBack(NamedTuple):

@@ -12,11 +12,12 @@ from typing import NamedTuple
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from ratings import designs, readable_elsewhere
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST, SECOND
 from ratings.protocol import planning
 from ratings.protocol.planning import Arm, Hand, Planned
+from ratings.studies import designs
+from ratings.studies.seats import readable_elsewhere
 
 ASIDE = 1_000_000  # beyond every position there is: old rows wait here while they change places, new ones behind them
 LIVE = Q(occasion=FIRST, slot__isnull=False, released_at__isnull=True)

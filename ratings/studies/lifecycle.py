@@ -11,13 +11,16 @@ from django.db import transaction
 from django.db.models import ProtectedError, Q
 from django.utils import timezone
 
-from ratings import designs, opening, pool, redealing, stopping, study_events, taking_back
-from ratings.errors import StudyError
-from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent
-from ratings.pool import Stock
+from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent, study_events
+from ratings.models.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
 from ratings.protocol import protocols
 from ratings.protocol.protocols import ProtocolError, StudyProtocol
-from ratings.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
+from ratings.studies import designs
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import opening, pool
+from ratings.studies.pool.pool import Stock
+from ratings.studies.progress import stopping
+from ratings.studies.seats import redealing, taking_back
 from simulation.models import CatalogueEntry
 from wetbench_site.observability.audit_log import security_event
 

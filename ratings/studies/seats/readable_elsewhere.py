@@ -8,7 +8,7 @@ tells as much as the item itself, because an outcome beside its original shows t
 `Item.pair_sha256`. A record of evidence shows every step of its episode: between studies of the two kinds, items of the
 same episode are the same content.
 
-What an account may do in a study stands in `ratings.access`, what it was once in `ratings.former` and `ratings.rights`.
+What an account may do in a study stands in `ratings.studies.access`, what it was once in `ratings.studies.former` and `ratings.studies.rights`.
 Seats give no right to read sources: after unblinding raters see counts of their own answers, never an item with its source.
 """
 
@@ -21,9 +21,9 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 
-from ratings import former, rights
 from ratings.models import EVIDENCE, TRANSITION, ImportedItem, Item, ItemSource, Rater, RightsPeriod, Study
-from ratings.rights import Period
+from ratings.studies import former, rights
+from ratings.studies.rights import Period
 from simulation.models import EvidenceReview, Run, Transition, Twin, TwinDecision
 
 UNBLINDED = Q(study__status="unblinded")

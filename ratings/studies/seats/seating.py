@@ -6,17 +6,19 @@ from django.db import transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from ratings import crossover, designs, opening, pool, redealing, slots
 from ratings.blinding.allow_list import payload_digest
-from ratings.errors import StudyError
 from ratings.models import Assignment, ItemSource, Rater, Study
+from ratings.models.study_events import ItemsAdded, SeatsAdded, SeatsReplanned, Withdrawn
 from ratings.protocol.found import Found
 from ratings.protocol.planning import PlanError, Planned
 from ratings.protocol.protocols import MOST_RATERS
-from ratings.redealing import LIVE, Dealt
 from ratings.stats.nouns import counted
-from ratings.studies import Actor, log
-from ratings.study_events import ItemsAdded, SeatsAdded, SeatsReplanned, Withdrawn
+from ratings.studies import crossover, designs
+from ratings.studies.errors import StudyError
+from ratings.studies.lifecycle import Actor, log
+from ratings.studies.pool import opening, pool
+from ratings.studies.seats import redealing, slots
+from ratings.studies.seats.redealing import LIVE, Dealt
 
 
 @transaction.atomic

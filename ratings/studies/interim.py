@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import designs, former
-from ratings.access import role_in
 from ratings.models import ItemSource, RatingEvent, Study
-from ratings.studies import log
-from ratings.study_events import InterimLook, Opened
+from ratings.models.study_events import InterimLook, Opened
+from ratings.studies import designs, former
+from ratings.studies.access import role_in
+from ratings.studies.lifecycle import log
 
 if TYPE_CHECKING:
     from ratings.stats.proportions import Rate

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ratings import tallies
 from ratings.models import Rater, Study
-from ratings.tallies import Seat, Tallies
+from ratings.studies.progress import tallies
+from ratings.studies.progress.tallies import Seat, Tallies
 
 
 class StudyProgress(NamedTuple):

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.core.cache import cache
 from django.db.models import Count, Max, Q
 
-from ratings import paces, state_digest, stopping
 from ratings.models import Rating, Study
-from ratings.stopping import Tally
+from ratings.studies.progress import paces, state_digest, stopping
+from ratings.studies.progress.stopping import Tally
 
 _LIVE = Q(assignments__released_at__isnull=True)
 _RATED = Q(assignments__rating__isnull=False)

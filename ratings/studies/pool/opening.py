@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from ratings import crossover, designs, pool
 from ratings.blinding.allow_list import pair_digest, payload_digest
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
 from ratings.protocol import planning
@@ -15,6 +14,8 @@ from ratings.protocol.found import Found
 from ratings.protocol.planning import Alike, Matrix, Place, PlanError, Planned
 from ratings.protocol.protocols import StudyProtocol
 from ratings.stats.nouns import counted
+from ratings.studies import crossover, designs
+from ratings.studies.pool import pool
 
 
 class Filled(NamedTuple):

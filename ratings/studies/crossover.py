@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from django.db.models import Max
 from django.db.models.functions import Coalesce, Greatest
 
-from ratings import designs
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
 from ratings.protocol import planning
 from ratings.protocol.found import Found
@@ -18,6 +17,7 @@ from ratings.protocol.planning import Alike, Arm, PlanError, Planned
 from ratings.protocol.planning.nouns import Source
 from ratings.protocol.protocols import StudyProtocol
 from ratings.stats.nouns import counted
+from ratings.studies import designs
 
 SCREENS = (1, 2)
 

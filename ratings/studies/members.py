@@ -3,12 +3,13 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import access, former, taking_back
 from ratings.accounts import signing_in
-from ratings.errors import StudyError
 from ratings.models import Membership, MembershipChange, Study
-from ratings.studies import Actor, log
-from ratings.study_events import MemberChanged
+from ratings.models.study_events import MemberChanged
+from ratings.studies import access, former
+from ratings.studies.errors import StudyError
+from ratings.studies.lifecycle import Actor, log
+from ratings.studies.seats import taking_back
 
 ROLES = dict(Membership.ROLES)
 

@@ -8,7 +8,7 @@ from simulation.jobs import job_kinds
 
 KINDS = (
     ("analysis", "Analysis of a study", "ratings.analyses.playing"),
-    ("audit", "Blinding audit", "ratings.audit_jobs"),
+    ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_jobs"),
     ("benchmark", "Benchmark", "ratings.benchmarks.playing"),
     ("comparison", "Comparison of two studies", "ratings.comparison_work"),
     ("export", "Export of a study", "ratings.archive.playing"),

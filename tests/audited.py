@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from ratings import auditing
 from ratings.models import (
     EVIDENCE,
     TRANSITION,
     Study,
 )
 from ratings.studies import lifecycle
+from ratings.studies.blinding_audit import auditing
 
 SLUG = "zebrafish-genotyping"
 

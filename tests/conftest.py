@@ -68,7 +68,8 @@ def audit_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     from django.utils import timezone
 
-    from ratings.audit import guard, inspection, process
+    from ratings.studies.blinding_audit import inspection
+    from ratings.studies.blinding_audit.copy import guard, process
 
     def inspect_here(study: Any, progress: Any = None) -> dict[str, Any]:
         return inspection.inspect(study, timezone.now(), progress)

@@ -18,11 +18,10 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from ratings import answering, auditing, imports, rating_imports, serving
+from ratings import answering, imports, rating_imports, serving
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.answering import Timing
-from ratings.audit.findings import Check, Leak
 from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import (
@@ -38,6 +37,8 @@ from ratings.models import (
 )
 from ratings.models.study_events import Edited
 from ratings.studies import job_access, lifecycle
+from ratings.studies.blinding_audit import auditing
+from ratings.studies.blinding_audit.findings import Check, Leak
 from simulation.jobs import jobs
 from simulation.models import Episode, EvidenceReview, Run, Transition, Twin
 from wetbench_site.access_table import TABLE

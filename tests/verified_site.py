@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from tests_support import play_out
 
-from ratings import answering, auditing, serving
+from ratings import answering, serving
 from ratings.analyses import form
 from ratings.benchmarks import freezing
 from ratings.blinding.allow_list import payload_digest
@@ -30,6 +30,7 @@ from ratings.models import (
     Study,
 )  # fmt: skip
 from ratings.studies import lifecycle, members
+from ratings.studies.blinding_audit import auditing
 from simulation.calls import shelf, spending
 from simulation.casts import fixtures, setups
 from simulation.llm.prompts import prompt_sets

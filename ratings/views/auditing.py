@@ -6,10 +6,10 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import audit_jobs, auditing
-from ratings.auditing import AuditError
 from ratings.models import Study
 from ratings.protocol import protocols
+from ratings.studies.blinding_audit import audit_jobs, auditing
+from ratings.studies.blinding_audit.auditing import AuditError
 from ratings.studies.pool import pool, quarantine, source_lexicon
 from ratings.studies.pool.quarantine import DecisionError, Held
 from ratings.views.guards import StudyRequest, study_page

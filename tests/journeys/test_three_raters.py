@@ -10,8 +10,8 @@ from django.urls import reverse
 from in_browser import PASSWORD, NewContext, ada_at
 from playwright.sync_api import Page, expect
 
-from ratings import auditing
 from ratings.models import Rating, Study
+from ratings.studies.blinding_audit import auditing
 from simulation.models import Transition, Twin
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

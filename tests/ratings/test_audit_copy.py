@@ -15,12 +15,14 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from django.urls import reverse
 
-from ratings import answering, audit_jobs, auditing
-from ratings.audit import browser, folders, guard, process, scratch, scratch_postgres, visits, worlds
-from ratings.audit.browser import Browser
-from ratings.audit.errors import AuditError
-from ratings.audit.process import inspect_copy
+from ratings import answering
 from ratings.models import BlindingAudit, ItemSource, Rater, Study
+from ratings.studies.blinding_audit import audit_jobs, auditing
+from ratings.studies.blinding_audit.copy import folders, guard, process, scratch, scratch_postgres
+from ratings.studies.blinding_audit.copy.process import inspect_copy
+from ratings.studies.blinding_audit.crawl import browser, visits, worlds
+from ratings.studies.blinding_audit.crawl.browser import Browser
+from ratings.studies.blinding_audit.errors import AuditError
 from simulation.jobs import jobs
 from wetbench_site.maintenance.backup import counting, opening, postgres
 
@@ -251,7 +253,7 @@ _WRITING = ("update", "delete", "create", "bulk_create", "bulk_update", "save", 
 
 def test_every_function_of_the_audit_that_writes_rows_asks_first() -> None:
     writing: list[str] = []
-    for path in sorted((django_settings.BASE_DIR / "ratings/audit").glob("*.py")):
+    for path in sorted((django_settings.BASE_DIR / "ratings/studies/blinding_audit").glob("*.py")):
         for function in ast.walk(ast.parse(path.read_text())):
             if not isinstance(function, ast.FunctionDef):
                 continue

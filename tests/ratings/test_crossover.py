@@ -17,18 +17,18 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, auditing, exports, rating_imports, recalling, serving, simulated
+from ratings import answering, exports, rating_imports, recalling, serving, simulated
 from ratings.analyses import document as results
 from ratings.analyses import reading
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
 from ratings.archive import results_files
-from ratings.audit import orders
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.protocol import planning  # fmt: skip
 from ratings.protocol.planning import Candidate, PlanError
 from ratings.protocol.protocols import ProtocolError
 from ratings.studies import crossover, lifecycle
+from ratings.studies.blinding_audit import auditing, orders
 from ratings.studies.errors import StudyError
 from ratings.studies.seats import redealing, seating, taking_back
 from simulation.casts import casting

@@ -20,10 +20,10 @@ from django.urls import reverse
 from django.utils import timezone
 from embedded import play_all
 
-from ratings import audit_jobs
 from ratings import jobs as ratings_jobs
 from ratings.models import BlindingAudit, Study
 from ratings.studies import job_access, lifecycle
+from ratings.studies.blinding_audit import audit_jobs
 from simulation.jobs import job_kinds
 from simulation.models import Job, Worker
 from simulation.runs import queueing

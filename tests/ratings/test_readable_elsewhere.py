@@ -15,12 +15,12 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, auditing, inviting, joining, mailing, posting, serving
-from ratings.audit import elsewhere
+from ratings import answering, inviting, joining, mailing, posting, serving
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
 from ratings.studies import former, lifecycle, members
+from ratings.studies.blinding_audit import auditing, elsewhere
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import pool
 from ratings.studies.seats import readable_elsewhere, seating

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-# In a request that the site sends to itself and then undoes (ratings/audit). No client can set it: what comes over HTTP is
+# In a request that the site sends to itself and then undoes (ratings/studies/blinding_audit). No client can set it: what comes over HTTP is
 # named HTTP_ something.
 REHEARSED = "wetbench.rehearsed"
 _now: ContextVar[HttpRequest | None] = ContextVar("request", default=None)

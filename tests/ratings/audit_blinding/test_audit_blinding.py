@@ -12,11 +12,6 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import auditing
-from ratings.audit import orders, payloads, statistics, tells, timing
-from ratings.audit.findings import Check
-from ratings.audit.pages import Page
-from ratings.audit.sealed import sealed
 from ratings.blinding.allow_list import payload_digest
 from ratings.models import (
     EVIDENCE,
@@ -31,6 +26,11 @@ from ratings.models import (
     Study,
 )
 from ratings.studies import lifecycle
+from ratings.studies.blinding_audit import auditing, orders, payloads, statistics, tells
+from ratings.studies.blinding_audit.crawl import timing
+from ratings.studies.blinding_audit.crawl.pages import Page
+from ratings.studies.blinding_audit.findings import Check
+from ratings.studies.blinding_audit.sealed import sealed
 from simulation.engine import workers
 from simulation.models import Twin
 

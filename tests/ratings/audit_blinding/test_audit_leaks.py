@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from audited import audited, leaks, opened, through
 
-from ratings.audit import orders, payloads, tells
-from ratings.audit.sealed import sealed
 from ratings.models import (
     Assignment,
     Item,
     ItemSource,
     Study,
 )
+from ratings.studies.blinding_audit import orders, payloads, tells
+from ratings.studies.blinding_audit.sealed import sealed
 from ratings.studies.pool import pool
 from simulation.models import Twin
 

@@ -8,13 +8,12 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings import auditing
 from ratings.archive import design
-from ratings.audit import payloads
-from ratings.audit.findings import Check
-from ratings.audit.sealed import sealed
 from ratings.blinding.allow_list import payload_digest
 from ratings.models import Item, Quarantine, Study
+from ratings.studies.blinding_audit import auditing, payloads
+from ratings.studies.blinding_audit.findings import Check
+from ratings.studies.blinding_audit.sealed import sealed
 
 pytestmark = pytest.mark.django_db
 

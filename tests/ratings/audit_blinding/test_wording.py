@@ -9,14 +9,13 @@ import pytest
 from audited import opened
 from django.test import Client
 
-from ratings import auditing
 from ratings.archive import design
-from ratings.audit import learning, payloads, wording
-from ratings.audit.learning import Example
-from ratings.audit.sealed import sealed
 from ratings.blinding.allow_list import payload_digest
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.protocol.reference import find_reference
+from ratings.studies.blinding_audit import auditing, learning, payloads, wording
+from ratings.studies.blinding_audit.learning import Example
+from ratings.studies.blinding_audit.sealed import sealed
 
 
 def test_style_keeps_function_words_and_signs_and_masks_numbers_and_content() -> None:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from ratings import auditing
 from ratings.analyses import form
 from ratings.benchmarks import freezing
 from ratings.models import Analysis, Benchmark, BlindingAudit
+from ratings.studies.blinding_audit import auditing
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 

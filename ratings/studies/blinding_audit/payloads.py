@@ -7,11 +7,11 @@ from datetime import datetime
 from itertools import combinations
 from typing import Any
 
-from ratings.audit.findings import DECLARED, Check, Leak
-from ratings.audit.sealed import Sealed
 from ratings.blinding.allow_list import payload_digest
 from ratings.blinding.source_names import Finding
 from ratings.models import Item, ItemSource, Study
+from ratings.studies.blinding_audit.findings import DECLARED, Check, Leak
+from ratings.studies.blinding_audit.sealed import Sealed
 from ratings.studies.pool import quarantine
 from ratings.studies.pool.quarantine import Secret
 

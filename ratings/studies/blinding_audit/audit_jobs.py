@@ -5,10 +5,10 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from ratings import auditing
-from ratings.auditing import AuditError
 from ratings.models import Study
 from ratings.studies import job_access
+from ratings.studies.blinding_audit import auditing
+from ratings.studies.blinding_audit.auditing import AuditError
 from simulation.jobs import jobs
 from simulation.jobs.jobs import Outcome, Work
 from simulation.models import Job

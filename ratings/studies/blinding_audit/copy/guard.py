@@ -2,7 +2,7 @@
 
 The audit gives raters' places to users of its own, deletes their answers and exchanges the sources of items. Every module
 that does so calls `require_scratch_copy` first. A process may pass only after `allow_writes`, which looks for a table that
-`ratings.audit.scratch` puts into each copy and that no live database has.
+`ratings.studies.blinding_audit.copy.scratch` puts into each copy and that no live database has.
 """
 
 from collections.abc import Iterator

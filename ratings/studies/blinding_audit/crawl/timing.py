@@ -7,12 +7,12 @@ from statistics import median
 
 from scipy.stats import wilcoxon
 
-from ratings.audit import visits, worlds
-from ratings.audit.browser import Browser
-from ratings.audit.findings import Check, Leak
-from ratings.audit.guard import rolled_back
-from ratings.audit.pages import Page
 from ratings.models import Assignment, Rater, Study
+from ratings.studies.blinding_audit.copy.guard import rolled_back
+from ratings.studies.blinding_audit.crawl import visits, worlds
+from ratings.studies.blinding_audit.crawl.browser import Browser
+from ratings.studies.blinding_audit.crawl.pages import Page
+from ratings.studies.blinding_audit.findings import Check, Leak
 
 SLOWER = 0.002  # seconds that nobody could use
 LOOKS = 2

@@ -25,9 +25,9 @@ from django.middleware.csrf import CSRF_SECRET_LENGTH
 from django.utils.crypto import get_random_string
 
 from ratings.accounts import sessions
-from ratings.audit.guard import require_scratch_copy
-from ratings.audit.pages import Page
 from ratings.models import Assignment
+from ratings.studies.blinding_audit.copy.guard import require_scratch_copy
+from ratings.studies.blinding_audit.crawl.pages import Page
 from wetbench_site.observability.request_facts import REHEARSED
 
 HTMX = {"HX-Request": "true"}

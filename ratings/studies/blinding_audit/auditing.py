@@ -12,14 +12,14 @@ from typing import Any
 
 from django.db import transaction
 
-from ratings.audit import process
-from ratings.audit.errors import AuditError as AuditError
-from ratings.audit.reports import Progress
-from ratings.audit.reports import digest as digest
-from ratings.audit.reports import refuse_unopened as refuse_unopened
-from ratings.audit.reports import report as report
 from ratings.models import BlindingAudit, Study, StudyEvent
 from ratings.models.study_events import Audited
+from ratings.studies.blinding_audit.copy import process
+from ratings.studies.blinding_audit.errors import AuditError as AuditError
+from ratings.studies.blinding_audit.reports import Progress
+from ratings.studies.blinding_audit.reports import digest as digest
+from ratings.studies.blinding_audit.reports import refuse_unopened as refuse_unopened
+from ratings.studies.blinding_audit.reports import report as report
 from ratings.studies.lifecycle import Actor
 
 

@@ -10,10 +10,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ratings.audit import statistics
-from ratings.audit.findings import Check, Leak
-from ratings.audit.statistics import Contrast
 from ratings.models import Assignment, Item, ItemSource, Study
+from ratings.studies.blinding_audit import statistics
+from ratings.studies.blinding_audit.findings import Check, Leak
+from ratings.studies.blinding_audit.statistics import Contrast
 
 FEWEST = 10
 _SHUFFLES = 2000

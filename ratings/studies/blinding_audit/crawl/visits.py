@@ -16,9 +16,6 @@ from django.db.models import Exists, OuterRef
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from ratings.audit.browser import HTMX, Browser
-from ratings.audit.guard import require_scratch_copy, rolled_back
-from ratings.audit.pages import Page
 from ratings.models import (
     Assignment,
     Draft,
@@ -28,6 +25,9 @@ from ratings.models import (
     RatingEvent,
     Study,
 )
+from ratings.studies.blinding_audit.copy.guard import require_scratch_copy, rolled_back
+from ratings.studies.blinding_audit.crawl.browser import HTMX, Browser
+from ratings.studies.blinding_audit.crawl.pages import Page
 
 CHUNK = 3  # assignments visited in one world: a page may not depend on the origin of any of them
 MOST_CRAWLED = 40  # pages of one rater that are followed from link to link

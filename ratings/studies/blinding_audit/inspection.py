@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from ratings.audit import elsewhere, looking, orders, payloads, responses, tells, wording
-from ratings.audit.findings import Check
-from ratings.audit.reports import Progress, report
-from ratings.audit.sealed import sealed
 from ratings.models import Study
+from ratings.studies.blinding_audit import elsewhere, orders, payloads, tells, wording
+from ratings.studies.blinding_audit.crawl import looking, responses
+from ratings.studies.blinding_audit.findings import Check
+from ratings.studies.blinding_audit.reports import Progress, report
+from ratings.studies.blinding_audit.sealed import sealed
 
 
 def inspect(study: Study, copied_at: datetime, progress: Progress | None = None) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from itertools import combinations, pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from ratings.audit import statistics
-from ratings.audit.contexts import Contexts
-from ratings.audit.findings import Check, Leak
-from ratings.audit.statistics import Contrast
 from ratings.blinding.allow_list import Payload, blind_transition
 from ratings.models import ItemSource, Study
+from ratings.studies.blinding_audit import statistics
+from ratings.studies.blinding_audit.contexts import Contexts
+from ratings.studies.blinding_audit.findings import Check, Leak
+from ratings.studies.blinding_audit.statistics import Contrast
 from ratings.studies.pool import quarantine
 from simulation.models import Twin
 

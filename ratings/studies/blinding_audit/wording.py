@@ -9,11 +9,11 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from ratings.audit import learning
-from ratings.audit.findings import Check, Leak
-from ratings.audit.learning import Example, Power, Told
 from ratings.models import ItemSource, Study
 from ratings.protocol import reference
+from ratings.studies.blinding_audit import learning
+from ratings.studies.blinding_audit.findings import Check, Leak
+from ratings.studies.blinding_audit.learning import Example, Power, Told
 from ratings.studies.pool import quarantine
 
 PLANTED_MARGIN = (

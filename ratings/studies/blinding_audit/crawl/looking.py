@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from django.urls import reverse
 
-from ratings.audit import visits, worlds
-from ratings.audit.browser import Browser
-from ratings.audit.findings import Leak
-from ratings.audit.guard import rolled_back
-from ratings.audit.pages import Page
-from ratings.audit.responses import Responses
-from ratings.audit.timing import LOOKS
 from ratings.models import Assignment, Rater, Study
+from ratings.studies.blinding_audit.copy.guard import rolled_back
+from ratings.studies.blinding_audit.crawl import visits, worlds
+from ratings.studies.blinding_audit.crawl.browser import Browser
+from ratings.studies.blinding_audit.crawl.pages import Page
+from ratings.studies.blinding_audit.crawl.responses import Responses
+from ratings.studies.blinding_audit.crawl.timing import LOOKS
+from ratings.studies.blinding_audit.findings import Leak
 
 _CRAWLED_AGAIN = 2  # raters whose every page is held beside its double; of all others, those that items have a part in
 _CODES = 20  # items that strangers ask for in one transaction

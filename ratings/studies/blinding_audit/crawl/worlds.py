@@ -3,9 +3,9 @@
 import random
 from collections.abc import Collection
 
-from ratings.audit.guard import require_scratch_copy
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.studies import designs
+from ratings.studies.blinding_audit.copy.guard import require_scratch_copy
 
 _SWAPPED = ("pair", "label", "perturbation", "truth", "reference", "experiment", "action", "transition_id", "twin_id", "review_id",
             "imported_id", "target", "verdicts")  # fmt: skip

@@ -1,7 +1,7 @@
 """The audit's own process: started on a scratch copy, watched, and killed when nobody wants its report any more.
 
 A process of its own keeps what the audit writes, caches and loads away from those that serve raters, and can be given a lower
-priority than they have. It is `ratings.audit.child`, which returns messages as lines of JSON on its standard output.
+priority than they have. It is `ratings.studies.blinding_audit.copy.child`, which returns messages as lines of JSON on its standard output.
 """
 
 import json
@@ -18,11 +18,11 @@ from typing import IO, Any
 
 from django.conf import settings
 
-from ratings.audit.errors import AuditError
-from ratings.audit.reports import Progress
-from ratings.audit.scratch import ScratchCopy, scratch_copy
-from ratings.audit.scratch_postgres import VARIABLE
 from ratings.models import Study
+from ratings.studies.blinding_audit.copy.scratch import ScratchCopy, scratch_copy
+from ratings.studies.blinding_audit.copy.scratch_postgres import VARIABLE
+from ratings.studies.blinding_audit.errors import AuditError
+from ratings.studies.blinding_audit.reports import Progress
 
 log = logging.getLogger("wetbench.audit")
 # Databases that the child must not reach, and servers that it must not send anything to.
@@ -49,7 +49,13 @@ def _started(study: Study, copy: ScratchCopy) -> Iterator["subprocess.Popen[byte
 
     It also ends by itself when its standard input is closed, which happens if this process is killed.
     """
-    command = [sys.executable, "-m", "ratings.audit.child", str(study.pk), copy.made_at.isoformat()]
+    command = [
+        sys.executable,
+        "-m",
+        "ratings.studies.blinding_audit.copy.child",
+        str(study.pk),
+        copy.made_at.isoformat(),
+    ]
     child = subprocess.Popen(
         command, cwd=settings.BASE_DIR, env=_environment(copy), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""python -m ratings.audit.child STUDY COPIED_AT: inspect one study on a scratch copy, as `ratings.audit.process` starts it.
+"""python -m ratings.studies.blinding_audit.copy.child STUDY COPIED_AT: inspect one study on a scratch copy, as `ratings.studies.blinding_audit.copy.process` starts it.
 
 STUDY is the study's primary key. Each line of standard output is a JSON object: {"progress": [done, of]}, and at the end
 {"report": ...}, or {"refused": reason}. Log lines go to standard error.
@@ -34,9 +34,10 @@ def main() -> int:
 def _inspect(key: int, copied_at: datetime, messages: TextIO) -> None:
     from django.conf import settings
 
-    from ratings.audit import guard, inspection, reports
-    from ratings.audit.errors import AuditError
     from ratings.models import Study
+    from ratings.studies.blinding_audit import inspection, reports
+    from ratings.studies.blinding_audit.copy import guard
+    from ratings.studies.blinding_audit.errors import AuditError
 
     settings.EMAIL_BACKEND = "django.core.mail.backends.dummy.EmailBackend"
     guard.allow_writes()

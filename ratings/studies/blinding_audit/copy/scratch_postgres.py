@@ -17,8 +17,8 @@ import dj_database_url
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from ratings.audit.errors import AuditError
-from ratings.audit.guard import MARK
+from ratings.studies.blinding_audit.copy.guard import MARK
+from ratings.studies.blinding_audit.errors import AuditError
 from wetbench_site.maintenance.backup import opening, postgres
 
 VARIABLE = "WETBENCH_SCRATCH_DATABASE_URL"

@@ -8,9 +8,9 @@ from typing import Any
 
 from django.utils import timezone
 
-from ratings.audit.errors import AuditError
-from ratings.audit.findings import DECLARED, OTHER_STUDIES, Check
 from ratings.models import Assignment, Study
+from ratings.studies.blinding_audit.errors import AuditError
+from ratings.studies.blinding_audit.findings import DECLARED, OTHER_STUDIES, Check
 
 Progress = Callable[[int, int], None]  # raters that have been visited, and raters in all
 # Since 2 an undecided check has passed null; since 3 checks have their power; since 4 other studies count; since 5

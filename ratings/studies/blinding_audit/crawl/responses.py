@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import parse_qsl, urlsplit
 
-from ratings.audit.findings import Check, Leak
-from ratings.audit.pages import Page, Place, steadied
-from ratings.audit.sealed import Sealed, has_word, interface_words
-from ratings.audit.timing import Times, check
 from ratings.models import Assignment, Item, ItemSource, Study
+from ratings.studies.blinding_audit.crawl.pages import Page, Place, steadied
+from ratings.studies.blinding_audit.crawl.timing import Times, check
+from ratings.studies.blinding_audit.findings import Check, Leak
+from ratings.studies.blinding_audit.sealed import Sealed, has_word, interface_words
 from ratings.studies.pool import quarantine
 
 _NUMBER = re.compile(r"(?<![0-9A-Za-z-])[0-9]{1,12}(?![0-9A-Za-z-])")

@@ -12,9 +12,9 @@ from urllib.parse import quote
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from ratings.audit import folders, scratch_postgres
-from ratings.audit.errors import AuditError
-from ratings.audit.guard import MARK
+from ratings.studies.blinding_audit.copy import folders, scratch_postgres
+from ratings.studies.blinding_audit.copy.guard import MARK
+from ratings.studies.blinding_audit.errors import AuditError
 from wetbench_site.maintenance.backup import sqlite
 from wetbench_site.maintenance.backup.faults import BackupError
 

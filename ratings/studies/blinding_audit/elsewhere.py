@@ -4,10 +4,10 @@ from collections import defaultdict
 
 from django.db.models import Q
 
-from ratings.audit.findings import OTHER_STUDIES, Check, Leak
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.stats.nouns import counted
 from ratings.studies import designs
+from ratings.studies.blinding_audit.findings import OTHER_STUDIES, Check, Leak
 from ratings.studies.seats import readable_elsewhere
 
 

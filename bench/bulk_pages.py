@@ -148,7 +148,7 @@ def _next_item(study: Any, browsers: dict[str, Any]) -> Asked:
 
 def _rating(study: Any, browsers: dict[str, Any]) -> Asked:
     """As htmx sends it. Afterwards the rating is taken out again: each round finds the site as it was."""
-    from ratings import serving
+    from ratings.rating import serving
 
     seat = _rater(study)
     place = serving.next_assignment(seat)

@@ -14,8 +14,9 @@ from django.db.models import F
 from django.test import Client
 from tests_support import Away
 
-from ratings import answering, exports, rating_imports, serving
+from ratings import exports, rating_imports
 from ratings.models import Assignment, Rater, Rating, RatingEvent, Study
+from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from ratings.studies.pool import pool
 from ratings.studies.progress import reports, stopping

@@ -8,8 +8,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import answering, serving
 from ratings.models import Rater, Study
+from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from simulation.lab.actions import Action
 from simulation.lab.bench import Step, step_to_json

@@ -18,10 +18,9 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from ratings import answering, imports, rating_imports, serving
+from ratings import imports, rating_imports
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
-from ratings.answering import Timing
 from ratings.benchmarks import freezing
 from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import (
@@ -36,6 +35,8 @@ from ratings.models import (
     StudyEvent,
 )
 from ratings.models.study_events import Edited
+from ratings.rating import answering, serving
+from ratings.rating.answering import Timing
 from ratings.studies import job_access, lifecycle
 from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.findings import Check, Leak

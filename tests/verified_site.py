@@ -12,7 +12,6 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from tests_support import play_out
 
-from ratings import answering, serving
 from ratings.analyses import form
 from ratings.benchmarks import freezing
 from ratings.blinding.allow_list import payload_digest
@@ -29,6 +28,7 @@ from ratings.models import (
     Rating,
     Study,
 )  # fmt: skip
+from ratings.rating import answering, serving
 from ratings.studies import lifecycle, members
 from ratings.studies.blinding_audit import auditing
 from simulation.calls import shelf, spending

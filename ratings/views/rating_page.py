@@ -9,10 +9,10 @@ from django.shortcuts import render
 from django.urls import reverse
 from django_htmx.http import HttpResponseClientRedirect
 
-from ratings import answering, serving
-from ratings.answering import Answer
 from ratings.blinding import screen
 from ratings.models import Assignment, FirstLook, Rater, RaterProfile, Rating
+from ratings.rating import answering, serving
+from ratings.rating.answering import Answer
 from ratings.views import drawn_items
 from ratings.views.guards import RaterRequest
 from ratings.views.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm

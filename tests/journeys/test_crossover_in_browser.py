@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 from in_browser import BOTH, NewContext, ada_at, sign_in, sound
 from playwright.sync_api import expect
 
-from ratings import answering, serving
 from ratings.models import Study
+from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from simulation.casts import casting
 

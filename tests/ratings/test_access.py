@@ -15,8 +15,8 @@ from django.http import Http404, HttpResponse
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from ratings import serving
 from ratings.models import Membership
+from ratings.rating import serving
 from ratings.studies import access
 from wetbench_site import access_table
 from wetbench_site.access_table import ROLES, TABLE

@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from rating_rows import NOW, row
 
-from ratings import answering, exports
+from ratings import exports
 from ratings.analyses import (
     document,
     headline,
@@ -26,6 +26,7 @@ from ratings.analyses.filters import Filters
 from ratings.analyses.tables import FORMS, records, table
 from ratings.declared_models import DeclaredModel
 from ratings.models import Assignment, MachineRater, MachineRating, Study
+from ratings.rating import answering
 from ratings.rows import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build

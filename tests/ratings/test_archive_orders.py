@@ -22,12 +22,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from embedded import play_all
 
-from ratings import answering, exports, rating_imports
+from ratings import exports, rating_imports
 from ratings.archive import contents, making, orders, study_files, writing
 from ratings.blinding.naming import visible
 from ratings.imports import ImportRefused
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.models.study_events import ItemsImported, Reminded
+from ratings.rating import answering
 from ratings.studies import lifecycle
 from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.findings import Check, Leak

@@ -15,8 +15,8 @@ from django.contrib.auth.models import User
 from django.db import connection, connections
 from django.urls import reverse
 
-from ratings import answering
 from ratings.models import BlindingAudit, ItemSource, Rater, Study
+from ratings.rating import answering
 from ratings.studies.blinding_audit import audit_jobs, auditing
 from ratings.studies.blinding_audit.copy import folders, guard, process, scratch, scratch_postgres
 from ratings.studies.blinding_audit.copy.process import inspect_copy

@@ -8,8 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import answering, exports
+from ratings import exports
 from ratings.models import Assignment, Membership, Rater, Study
+from ratings.rating import answering
 from ratings.studies import interim
 from ratings.studies.progress import reports, stopping
 from ratings.views.study import counted

@@ -10,9 +10,10 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, rating_imports
+from ratings import rating_imports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.models.study_events import Audited, InterimLook, TableExported
+from ratings.rating import answering
 from ratings.studies import interim, lifecycle, members
 from ratings.studies.errors import StudyError
 from ratings.studies.interim import NotAllowed, look

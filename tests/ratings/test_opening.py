@@ -7,10 +7,11 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from ratings import answering, exports, serving
+from ratings import exports
 from ratings.models import Assignment, Item, ItemSource
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import opening

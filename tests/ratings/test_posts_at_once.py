@@ -13,8 +13,8 @@ from rating_room import link, open_study
 from tests_support import race
 from visitor import Visitor
 
-from ratings import answering
 from ratings.models import Assignment, Rating, RatingEvent
+from ratings.rating import answering
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

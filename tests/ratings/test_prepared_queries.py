@@ -9,9 +9,9 @@ from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
 from rating_room import open_study
 
-from ratings import answering, serving
 from ratings.accounts import sessions
 from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
+from ratings.rating import answering, serving
 from ratings.studies import access, lifecycle
 from ratings.studies.errors import StudyError
 from wetbench_site.prepared_queries import PreparedQuery

@@ -21,8 +21,8 @@ from soaking.rater import Rater as Person
 from tests_support import Away
 from visitor import Visitor
 
-from ratings import answering
 from ratings.models import Rater, Rating, RatingEvent
+from ratings.rating import answering
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HTMX = {"HX-Request": "true"}

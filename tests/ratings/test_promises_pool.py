@@ -7,8 +7,8 @@ import factories
 import pytest
 from tests_support import race
 
-from ratings import answering, serving
 from ratings.models import Assignment, Rater, Rating, Study
+from ratings.rating import answering, serving
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
 

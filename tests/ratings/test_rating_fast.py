@@ -13,8 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from rating_room import open_study
 from tests_support import race
 
-from ratings import answering, serving
 from ratings.models import Assignment, ItemSource, Rater, Rating
+from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from ratings.views import drawn_items
 

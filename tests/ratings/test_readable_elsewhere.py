@@ -15,10 +15,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import answering, inviting, joining, mailing, posting, serving
+from ratings import inviting, joining, mailing, posting
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.rating import answering, serving
 from ratings.studies import former, lifecycle, members
 from ratings.studies.blinding_audit import auditing, elsewhere
 from ratings.studies.errors import StudyError

@@ -8,8 +8,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ratings import answering, item_lines, rows
+from ratings import item_lines, rows
 from ratings.models import Assignment, ItemSource, Rating, Study
+from ratings.rating import answering
 from ratings.studies.errors import SealedError
 from ratings.studies.progress.reports import study_report
 

@@ -16,8 +16,8 @@ from django.db.models import Count
 from django.utils import timezone
 from tests_support import race
 
-from ratings import answering, claiming, serving
 from ratings.models import Assignment, Rater, Rating, Study
+from ratings.rating import answering, claiming, serving
 from ratings.studies import lifecycle
 from ratings.studies.seats import seating, slots
 

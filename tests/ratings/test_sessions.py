@@ -17,10 +17,10 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django.fixtures import Settings
 
-from ratings import serving
 from ratings.accounts import sessions
 from ratings.accounts.signing_in import NameOrEmail
 from ratings.models import BrowserSession
+from ratings.rating import serving
 from simulation.engine import tidying
 
 pytestmark = pytest.mark.django_db

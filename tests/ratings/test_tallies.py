@@ -10,8 +10,8 @@ from django.core.cache import cache
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ratings import answering, serving
 from ratings.models import Rater, Study
+from ratings.rating import answering, serving
 from ratings.studies.progress import tallies
 from ratings.studies.seats import seating
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from ratings import answering
+from ratings.rating import answering
 from wetbench_site.wsgi import application
 
 PAUSE = 0.4  # seconds, of which a rater spends more than half of their time in one

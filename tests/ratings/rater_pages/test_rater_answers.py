@@ -10,10 +10,10 @@ from django.utils import timezone
 from rater_forms import EITHER_WAY, HTMX, address, answer, marked_study, onward, page_of
 from rating_room import nth, open_study
 
-from ratings import answering
-from ratings.answering import Answer
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
+from ratings.rating import answering
+from ratings.rating.answering import Answer
 from ratings.studies import lifecycle
 
 

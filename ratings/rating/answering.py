@@ -8,9 +8,9 @@ from django.db import connection, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from ratings import serving
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
+from ratings.rating import serving
 from ratings.studies import crossover, designs
 from ratings.studies.errors import StudyClosed, StudyError
 from ratings.studies.seats import slots

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
 
-from ratings import claiming
 from ratings.models import Assignment, Rater
+from ratings.rating import claiming
 from ratings.studies import crossover, designs
 from ratings.studies.designs import arm as arm  # how a seat is shown things, for pages that serve it
 from wetbench_site.prepared_queries import PreparedQuery

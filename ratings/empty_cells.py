@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from ratings import simulated
 from ratings.analyses import reading, sections_contrasts, sections_detection
 from ratings.analyses.document import MIN_OVERLAP
 from ratings.analyses.tables import records
@@ -24,8 +23,9 @@ from ratings.protocol.planning import Place, Planned
 from ratings.protocol.planning.nouns import FIRST
 from ratings.protocol.protocols import StudyProtocol
 from ratings.protocol.reference import read_label
+from ratings.raters import simulated
+from ratings.raters.simulated import Skill
 from ratings.rows import RatingRow
-from ratings.simulated import Skill
 from ratings.stats import panel, panel_words
 from ratings.stats.agreement import dawid_skene
 from ratings.stats.contrasts import gather_pool

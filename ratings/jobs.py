@@ -15,7 +15,7 @@ KINDS = (
     ("figure", "Figure for print", "ratings.figure_work"),
     ("import_items", "Import of items", "ratings.import_jobs"),
     ("import_ratings", "Import of ratings", "ratings.import_jobs"),
-    ("machine_rating", "Ratings by a machine", "ratings.machine_work"),
+    ("machine_rating", "Ratings by a machine", "ratings.raters.machines.machine_work"),
 )
 
 

@@ -8,9 +8,9 @@ from django import forms
 from django.db.models import TextField
 from django.db.models.functions import Cast, Length
 
-from ratings import machine_work, machines
 from ratings.models import EVIDENCE, Item, MachineRater, Study
 from ratings.protocol import protocols
+from ratings.raters.machines import machine_work, machines
 from ratings.studies.errors import StudyError
 from simulation.casts import roster
 from simulation.casts.estimating import Estimate

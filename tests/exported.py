@@ -12,7 +12,7 @@ import factories
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import exports, machines
+from ratings import exports
 from ratings.analyses import document, reading, store
 from ratings.analyses.filters import Filters
 from ratings.archive import contents, making
@@ -28,6 +28,7 @@ from ratings.models import (
     Study,
 )
 from ratings.models.study_events import MemberChanged, TableExported
+from ratings.raters.machines import machines
 from ratings.rating import answering
 from ratings.stats.table import Ratings
 from ratings.studies import lifecycle

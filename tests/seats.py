@@ -7,9 +7,9 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.test import Client
 from django.utils import timezone
 
-from ratings import inviting, joining
-from ratings.joining import Joining
 from ratings.models import Assignment, Item, Rater, Study
+from ratings.raters import inviting, joining
+from ratings.raters.joining import Joining
 
 STRANGER = AnonymousUser()
 PROFILE = {"degree": "Doctorate (PhD, DPhil, MD)", "field": "cell biology", "years": "9"}

@@ -51,7 +51,7 @@ ALLOWED = {
         "ratings.paper_values",
         "ratings.protocol.reference",
         "ratings.studies.job_access",
-        "ratings.machines",
+        "ratings.raters.machines.machines",
         "ratings.models",
         "ratings.protocol.protocols",
         "ratings.rows",
@@ -104,7 +104,7 @@ ALLOWED = {
         "ratings.exports",
         "ratings.figures",
         "ratings.studies.job_access",
-        "ratings.machines",
+        "ratings.raters.machines.machines",
         "ratings.models",
         "ratings.blinding.naming",
         "ratings.protocol.protocols",
@@ -120,7 +120,7 @@ ALLOWED = {
         "simulation.models",
     ),
     "ratings/blinding/machine_rows.py": ("ratings.blinding.lanes", "ratings.blinding.marking"),
-    "ratings/machine_checker.py": (
+    "ratings/raters/machines/machine_checker.py": (
         "ratings.blinding.lanes",
         "ratings.blinding.marking",
         "ratings.blinding.naming",
@@ -146,7 +146,7 @@ WITHOUT_DJANGO = (
     "simulation/lab_report/report_tables.py", "simulation/casts/datafiles.py", "ratings/stats", "ratings/protocol/planning", "ratings/figures",
     "ratings/blinding/comparing.py", "ratings/protocol/protocols.py", "ratings/protocol/protocol_problems.py", "ratings/studies/protocol_words.py", "ratings/protocol/choices.py",
     "ratings/blinding/naming.py", "ratings/blinding/lanes.py", "ratings/blinding/batches.py", "ratings/blinding/marking.py", "ratings/blinding/allow_list.py",
-    "ratings/blinding/balance.py", "ratings/blinding/observing.py", "ratings/blinding/screen.py", "ratings/blinding/machine_rows.py", "ratings/machine_checker.py",
+    "ratings/blinding/balance.py", "ratings/blinding/observing.py", "ratings/blinding/screen.py", "ratings/blinding/machine_rows.py", "ratings/raters/machines/machine_checker.py",
     "ratings/models/study_events.py",
 )  # fmt: skip
 

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from ratings import machines
 from ratings.analyses.reading import ItemFacts, Reading
 from ratings.analyses.sections_detection import EVERYBODY, reference_note
 from ratings.analyses.tables import Cells, Json, table
 from ratings.models import EVIDENCE, TRANSITION, ItemSource, Study
 from ratings.paper_values import PaperValue, find_paper_value, find_published_fraction, pair_with_reasons
 from ratings.protocol.reference import WITHOUT_ERROR
+from ratings.raters.machines import machines
 from ratings.stats import human_model, proportions
 from ratings.stats.estimates import LEVEL
 from ratings.stats.table import Ints, Ratings

@@ -7,12 +7,13 @@ from typing import Any
 
 from django.db.models import Count, F, Q, Value
 
-from ratings import exports, machines
+from ratings import exports
 from ratings.archive import fields, people
 from ratings.archive.entries import Entry, table
 from ratings.archive.fields import Field
 from ratings.models import Item, MachineRating, Rating, Study
 from ratings.protocol.reference import show_perturbation
+from ratings.raters.machines import machines
 from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.studies.errors import SealedError
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import demonstration, simulated
+from ratings import demonstration
 from ratings.analyses import playing, store
 from ratings.analyses.filters import Filters
 from ratings.benchmarks import freezing
@@ -17,6 +17,7 @@ from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from ratings.protocol.planning import PlanError
+from ratings.raters import simulated
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from simulation import scripted_server

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
-from ratings.joining import Joining
+from ratings.raters.joining import Joining
 
 DEGREES = [
     (text, text)

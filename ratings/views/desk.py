@@ -13,10 +13,10 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import practice, results
 from ratings.models import TRANSITION, Rater, Study
 from ratings.protocol import protocols
 from ratings.protocol.protocols import StudyProtocol
+from ratings.raters import practice, results
 from ratings.rating import serving
 from ratings.studies import access, designs
 from ratings.studies.errors import StudyError

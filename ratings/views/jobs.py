@@ -10,9 +10,9 @@ from django.utils.cache import add_never_cache_headers, patch_vary_headers
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST, require_safe
 
-from ratings import machines
 from ratings.accounts import confirming, second_step
 from ratings.archive import orders
+from ratings.raters.machines import machines
 from ratings.studies import job_access
 from ratings.studies.errors import StudyError
 from ratings.studies.job_access import Seen

@@ -10,10 +10,10 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import joining, renewing
 from ratings.accounts import entering
 from ratings.models import Invitation, RaterProfile
 from ratings.protocol import protocols
+from ratings.raters import joining, renewing
 from ratings.studies import access, workload
 from ratings.studies.access import Door, Opened
 from ratings.views import signing_in

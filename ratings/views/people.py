@@ -10,11 +10,11 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from ratings import inviting, mailing, people, posting
 from ratings.models import Rater
-from ratings.posting import AddressError, Posted
 from ratings.protocol import protocols
 from ratings.protocol.planning import PlanError
+from ratings.raters import inviting, mailing, people, posting
+from ratings.raters.posting import AddressError, Posted
 from ratings.studies.errors import StudyError
 from ratings.studies.seats import seating
 from ratings.views import members

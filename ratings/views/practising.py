@@ -7,10 +7,10 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path, reverse
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings import practice
 from ratings.blinding import screen
 from ratings.models import PracticeAnswer, Rater, RaterProfile
-from ratings.practice import PracticeItem
+from ratings.raters import practice
+from ratings.raters.practice import PracticeItem
 from ratings.rating import serving
 from ratings.views.guards import RaterRequest, seat_page
 from ratings.views.rating_form import RatingForm

@@ -12,8 +12,8 @@ from django.urls import URLPattern, path
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings import erasing
 from ratings.models import RaterProfile
+from ratings.raters import erasing
 from ratings.studies import access
 from ratings.studies.errors import StudyError
 from ratings.views.consent_form import ProfileForm

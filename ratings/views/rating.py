@@ -10,8 +10,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect, push_url
 
-from ratings import practice, recalling
 from ratings.models import Assignment, FirstLook, Rater, Rating
+from ratings.raters import practice, recalling
 from ratings.rating import answering, serving
 from ratings.studies.errors import StudyClosed, StudyError
 from ratings.views import rating_page

@@ -16,9 +16,9 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 from django_otp.models import Device
 
-from ratings import renewing
 from ratings.accounts import entering, passwords, second_step, signing_in, throttling
 from ratings.accounts.second_step import Checked
+from ratings.raters import renewing
 from wetbench_site.observability.audit_log import security_event
 
 

@@ -8,8 +8,8 @@ from in_browser import ITEM, PHONE, WIDE, NewContext, press, sign_in, sound
 from playwright.sync_api import Page, expect
 from rating_room import open_study
 
-from ratings import practice
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Study
+from ratings.raters import practice
 from ratings.rating import answering
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -20,11 +20,11 @@ from django.test import Client
 from django.utils import timezone
 from rating_room import open_study
 
-from ratings import inviting, joining
 from ratings.accounts import signing_in
 from ratings.accounts.signing_in import Door
 from ratings.api import tokens
 from ratings.models import Assignment, Draft, Rater, Rating, RatingEvent
+from ratings.raters import inviting, joining
 from ratings.rating import answering
 from simulation.models import Worker
 from wetbench_site.maintenance.backup import counting, keeping, making, manifest, postgres, restoring, sqlite

@@ -10,8 +10,8 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import AnonymousUser
 from django.core.management import CommandError, call_command
 
-from ratings import joining
 from ratings.models import Rating, Study
+from ratings.raters import joining
 from ratings.studies import access, lifecycle
 from ratings.studies.seats import seating
 

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from ratings.analyses import reading, sections_contrasts
 from ratings.analyses.sections_machines import Machine
 from ratings.analyses.tables import records
-from ratings.simulated import Skill, judge_transition
+from ratings.raters.simulated import Skill, judge_transition
 from ratings.stats.areas import mrmc, mrmc_two
 
 GPT, QWEN = {"source": "gpt-5"}, {"source": "qwen-3"}
@@ -266,7 +266,7 @@ def test_without_a_reference_rates_are_compared_and_nothing_else() -> None:
     assert {"sources", "raters"} <= {line["family"] for line in lines}
 
 
-# What simulated raters are (ratings/simulated.py): calls of a share of errors, thresholds with standard deviation 0.35.
+# What simulated raters are (ratings/raters/simulated.py): calls of a share of errors, thresholds with standard deviation 0.35.
 SPREAD = sqrt(1 + 0.35**2)
 SKILL = {"qwen": Skill(0.85, 0.45, 0.85), "gpt": Skill(0.85, 0.65, 0.85)}
 

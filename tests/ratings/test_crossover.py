@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import exports, rating_imports, recalling, simulated
+from ratings import exports, rating_imports
 from ratings.analyses import document as results
 from ratings.analyses import reading
 from ratings.analyses.filters import Filters
@@ -27,6 +27,7 @@ from ratings.models import Assignment, Rater, Rating, Study
 from ratings.protocol import planning  # fmt: skip
 from ratings.protocol.planning import Candidate, PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.raters import recalling, simulated
 from ratings.rating import answering, serving
 from ratings.studies import crossover, lifecycle
 from ratings.studies.blinding_audit import auditing, orders

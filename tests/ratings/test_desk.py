@@ -14,9 +14,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rating_room import open_study, seat_in
 
-from ratings import results
 from ratings.models import EVIDENCE, Assignment, ImportedItem, ItemSource, Rater, RaterProfile, Rating, Study
 from ratings.protocol.reference import find_reference
+from ratings.raters import results
 from ratings.rating import answering
 from ratings.studies.errors import StudyError
 from simulation.models import PERTURBATIONS

@@ -12,12 +12,13 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
 
-from ratings import empty_cells, imports, simulated
+from ratings import empty_cells, imports
 from ratings.analyses import document
 from ratings.analyses.filters import Filters
 from ratings.empty_cells import Forecast, Key, forecast
 from ratings.empty_cells_advice import Facts, advise
 from ratings.models import Study
+from ratings.raters import simulated
 from ratings.stats.estimates import Estimate
 from ratings.studies import lifecycle
 from ratings.studies.pool import opening

@@ -14,9 +14,9 @@ from django.utils import timezone
 from seats import STRANGER
 from tests_support import race
 
-from ratings import inviting, joining
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
 from ratings.models.study_events import InterimLook
+from ratings.raters import inviting, joining
 from ratings.studies import access, lifecycle, members
 from ratings.studies.access import Door
 from ratings.studies.errors import StudyClosed, StudyError

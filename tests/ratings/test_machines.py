@@ -23,10 +23,10 @@ from django.utils import timezone
 from embedded import play_all
 from tests_support import race
 
-from ratings import machine_work, machines
 from ratings.blinding import machine_rows
 from ratings.blinding.marking import mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
+from ratings.raters.machines import machine_work, machines
 from ratings.studies.errors import SealedError, StudyError
 from ratings.studies.progress import state_digest
 from simulation.calls import spending

@@ -7,8 +7,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.core import mail
 
-from ratings import recalling
 from ratings.models import Rater, Study
+from ratings.raters import recalling
 from ratings.studies import lifecycle
 from ratings.studies.pool import pool
 from ratings.studies.seats import seating

@@ -15,8 +15,8 @@ from django.http import HttpResponse
 from django.test import Client
 from tests_support import play_out
 
-from ratings import inviting
 from ratings.models import ItemSource, Rater, Study
+from ratings.raters import inviting
 from ratings.studies import lifecycle
 from simulation.casts import fixtures
 from simulation.models import Experiment, Transition, Twin

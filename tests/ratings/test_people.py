@@ -18,8 +18,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ratings import erasing, inviting, people, posting
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
+from ratings.raters import erasing, inviting, people, posting
 from ratings.studies import members
 from ratings.studies.errors import StudyError
 

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.test import Client
 from rating_room import open_study
 
-from ratings import practice
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Rating, Study
+from ratings.raters import practice
 from simulation.checker import lines
 from simulation.lab import catalogue
 

@@ -15,9 +15,9 @@ from tests_support import race
 
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
 from ratings.protocol.protocols import ProtocolError
+from ratings.raters.simulated import simulate_raters
 from ratings.rating import serving
 from ratings.rating.answering import Answer, RateResult, Timing, first_look, may_correct, rate, said, save_draft
-from ratings.simulated import simulate_raters
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyClosed, StudyError
 

@@ -15,10 +15,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import inviting, joining, mailing, posting
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
+from ratings.raters import inviting, joining, mailing, posting
 from ratings.rating import answering, serving
 from ratings.studies import former, lifecycle, members
 from ratings.studies.blinding_audit import auditing, elsewhere

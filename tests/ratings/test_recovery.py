@@ -19,12 +19,12 @@ from django.test import Client
 from django.urls import reverse
 from scipy.special import ndtr, ndtri
 
-from ratings import simulated
 from ratings.analyses import store
 from ratings.analyses.filters import Filters
 from ratings.analyses.tables import records
 from ratings.archive import contents
 from ratings.models import Analysis, Study
+from ratings.raters import simulated
 from ratings.stats import panel
 from ratings.stats.estimates import Estimate
 from ratings.studies import lifecycle
@@ -129,7 +129,7 @@ def _plain(page: str) -> str:
 
 # What the simulated raters are, over endlessly many raters and items: an item's trace of error is normal around
 # z(share called) * sqrt(1 + 0.35^2), with 0.6 of its variance shared by all raters; a rater calls what lies above a
-# threshold that is normal with standard deviation 0.35 (ratings/simulated.py).
+# threshold that is normal with standard deviation 0.35 (ratings/raters/simulated.py).
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 THRESHOLDS = 0.35 * NODES

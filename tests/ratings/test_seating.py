@@ -15,9 +15,9 @@ from django.db import transaction
 from django.utils import timezone
 from tests_support import race
 
-from ratings import inviting
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.protocol.planning import PlanError
+from ratings.raters import inviting
 from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError

@@ -18,8 +18,8 @@ from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 from tests_support import race
 
-from ratings import erasing, inviting
 from ratings.accounts import second_step
+from ratings.raters import erasing, inviting
 from ratings.studies import access
 
 pytestmark = pytest.mark.django_db

@@ -3,10 +3,10 @@ import pytest
 from django.contrib.auth.models import AnonymousUser
 from django.db.models import Count
 
-from ratings import inviting, joining
 from ratings.models import ItemSource, Rating
+from ratings.raters import inviting, joining
+from ratings.raters.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
 from ratings.rating import serving
-from ratings.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 

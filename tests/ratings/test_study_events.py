@@ -14,11 +14,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from event_examples import EXAMPLES
 
-from ratings import erasing, event_sentences, import_jobs, imports, study_log
+from ratings import event_sentences, import_jobs, imports, study_log
 from ratings.archive import orders, people
 from ratings.models import MembershipChange, Study, StudyEvent
 from ratings.models import study_events as events
 from ratings.models.study_events import Content, ContentError, LegacyText
+from ratings.raters import erasing
 from ratings.studies import former, interim, lifecycle, members
 
 

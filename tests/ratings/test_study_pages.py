@@ -16,8 +16,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings import simulated
 from ratings.models import Rating, Study
+from ratings.raters import simulated
 from ratings.studies import lifecycle
 
 pytestmark = pytest.mark.django_db

@@ -14,11 +14,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import erasing
 from ratings.api import tokens
 from ratings.api.scopes import SCOPES
 from ratings.api.tokens import TokenError
 from ratings.models import ApiToken, Membership, Study
+from ratings.raters import erasing
 
 ADDRESS = "/account/tokens/"
 SECRET = re.compile(r"wb_[\w-]{43}")

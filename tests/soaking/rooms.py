@@ -46,7 +46,8 @@ def line(number: int) -> dict[str, Any]:
 
 def make(raters: int, items: int) -> None:
     """In a process of the site: half of the raters over one order planned before, half over a pool; prints their links."""
-    from ratings import imports, inviting
+    from ratings import imports
+    from ratings.raters import inviting
     from ratings.studies import lifecycle
 
     half = max(raters // 2, 1)

@@ -8,8 +8,9 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandParser
 
-from ratings import demonstration, mailing
+from ratings import demonstration
 from ratings.models import Study
+from ratings.raters import mailing
 from simulation.management import supervising
 from simulation.management.arguments import between
 from simulation.management.progress import ProgressLine

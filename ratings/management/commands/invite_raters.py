@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import mailing, posting
+from ratings.raters import mailing, posting
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 

@@ -8,8 +8,8 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import machine_work, machines
 from ratings.models import MachineRater
+from ratings.raters.machines import machine_work, machines
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from simulation.engine import workers

@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import inviting, mailing
+from ratings.raters import inviting, mailing
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 

@@ -3,7 +3,7 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import mailing
+from ratings.raters import mailing
 from ratings.studies import access
 
 

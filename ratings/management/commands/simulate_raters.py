@@ -2,8 +2,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import simulated
 from ratings.protocol.planning import PlanError
+from ratings.raters import simulated
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from simulation.management.arguments import between

@@ -19,11 +19,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings import inviting
 from ratings.blinding.marking import mark_keys
 from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study, study_events
 from ratings.models.answers import FIRST
 from ratings.protocol.reference import DECLARED_WRONG
+from ratings.raters import inviting
 from ratings.rating import answering, serving
 from ratings.rating.answering import RateResult
 from ratings.studies import designs, lifecycle

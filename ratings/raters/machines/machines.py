@@ -13,10 +13,10 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Count, Q, QuerySet
 
-from ratings import machine_checker
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
 from ratings.models.study_events import MachineOrdered
 from ratings.protocol import protocols
+from ratings.raters.machines import machine_checker
 from ratings.studies import job_access
 from ratings.studies.errors import SealedError, StudyError
 from ratings.studies.lifecycle import log

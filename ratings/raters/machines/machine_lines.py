@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from django.db.models import Count
 
-from ratings import machines
 from ratings.models import Item, MachineRater, MachineRating, Study
+from ratings.raters.machines import machines
 from ratings.studies import job_access
 from simulation.calls import spending
 from simulation.calls.spending import Totals

@@ -6,10 +6,10 @@ from typing import Any
 from django.db.models import F
 from django.utils import timezone
 
-from ratings import machine_checker, machines
 from ratings.blinding import machine_rows
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating
 from ratings.models.study_events import MachineRated
+from ratings.raters.machines import machine_checker, machines
 from ratings.studies.lifecycle import log
 from simulation.calls import spending
 from simulation.casts import casting, prompting

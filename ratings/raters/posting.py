@@ -13,11 +13,11 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from ratings import inviting, mailing, people
 from ratings.accounts import signing_in
-from ratings.mailing import Address, Letter
 from ratings.models import Invitation, Rater, Study
 from ratings.models.study_events import Reminded
+from ratings.raters import inviting, mailing, people
+from ratings.raters.mailing import Address, Letter
 from ratings.studies import former
 from ratings.studies.errors import StudyError
 from ratings.studies.lifecycle import Actor, log

@@ -6,9 +6,9 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from ratings import mailing, posting
 from ratings.accounts import signing_in
 from ratings.models import Assignment, Rater
+from ratings.raters import mailing, posting
 from ratings.studies import crossover, designs
 
 

@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest
 from django.utils import timezone
 
-from ratings import inviting, joining, mailing
 from ratings.accounts import signing_in
 from ratings.models import Invitation, SignInLink
+from ratings.raters import inviting, joining, mailing
 from ratings.studies.errors import StudyError
 
 PATIENCE = timedelta(minutes=2)  # between two letters to the same address that nobody but its reader asked for

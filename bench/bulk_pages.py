@@ -83,8 +83,8 @@ def _answer(name: str, slug: str, browsers: dict[str, Any]) -> Asked:
 
 def _analysed(study: Any) -> None:
     """The analysis is there, as it is after the first look at the page; how long that takes bench.statistics tells."""
-    from ratings.analyses import playing, store
-    from ratings.analyses.filters import Filters
+    from ratings.results.analyses import playing, store
+    from ratings.results.analyses.filters import Filters
 
     playing.draw(store.compute(study, Filters()))
 

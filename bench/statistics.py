@@ -122,9 +122,9 @@ def _seconds(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def measure(ratings: int, resamples: int, naive: int) -> None:
-    from ratings.analyses import document
-    from ratings.analyses.filters import Filters
-    from ratings.analyses.reading import read
+    from ratings.results.analyses import document
+    from ratings.results.analyses.filters import Filters
+    from ratings.results.analyses.reading import read
     from ratings.stats import panel
 
     study, filters = _study(ratings), Filters()

@@ -16,10 +16,10 @@ from django.http import HttpRequest
 from django_otp.plugins.otp_static.models import StaticDevice
 from django_otp.plugins.otp_totp.models import TOTPDevice
 
-from ratings import study_log
 from ratings.accounts import confirming, second_step, sessions
 from ratings.models import Rater, Study, StudyEvent
 from ratings.raters import erasing
+from ratings.results import study_log
 from ratings.studies.errors import StudyError
 from wetbench_site.observability.audit_log import security_event
 

@@ -13,8 +13,9 @@ class RatingsConfig(AppConfig):
         from django.core.checks import register
         from django.db.models.signals import post_save
 
-        from ratings import checks, metrics
+        from ratings import metrics
         from ratings.accounts import sessions, throttling
+        from ratings.paper import checks
         from ratings.raters import recalling
         from ratings.studies import job_access, rights
         from simulation.engine import tidying

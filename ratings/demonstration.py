@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings.analyses import playing, store
-from ratings.analyses.filters import Filters
 from ratings.models import Study
 from ratings.raters import inviting, simulated
+from ratings.results.analyses import playing, store
+from ratings.results.analyses.filters import Filters
 from ratings.studies import access, lifecycle
 from simulation.casts import fixtures
 from simulation.engine import workers

@@ -10,12 +10,12 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from ratings.analyses.filters import Filters
 from ratings.codebook import MEANINGS
 from ratings.models import Study
 from ratings.models.study_events import TableExported
 from ratings.protocol.reference import show_perturbation
-from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
+from ratings.results.analyses.filters import Filters
+from ratings.results.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.stats.cells import plain
 from ratings.studies import lifecycle
 

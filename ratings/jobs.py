@@ -7,12 +7,12 @@ One line for each. What a handler returns as the job's result may hold `said` (o
 from simulation.jobs import job_kinds
 
 KINDS = (
-    ("analysis", "Analysis of a study", "ratings.analyses.playing"),
+    ("analysis", "Analysis of a study", "ratings.results.analyses.playing"),
     ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_jobs"),
-    ("benchmark", "Benchmark", "ratings.benchmarks.playing"),
-    ("comparison", "Comparison of two studies", "ratings.comparison_work"),
+    ("benchmark", "Benchmark", "ratings.results.benchmarks.playing"),
+    ("comparison", "Comparison of two studies", "ratings.results.comparison_work"),
     ("export", "Export of a study", "ratings.archive.playing"),
-    ("figure", "Figure for print", "ratings.figure_work"),
+    ("figure", "Figure for print", "ratings.results.figure_work"),
     ("import_items", "Import of items", "ratings.import_jobs"),
     ("import_ratings", "Import of ratings", "ratings.import_jobs"),
     ("machine_rating", "Ratings by a machine", "ratings.raters.machines.machine_work"),

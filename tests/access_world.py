@@ -14,9 +14,9 @@ from django.http.cookie import SimpleCookie
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from ratings.benchmarks import FORM, document, freezing, reading, store
 from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
 from ratings.raters import inviting
+from ratings.results.benchmarks import FORM, document, freezing, reading, store
 from ratings.studies import access
 from simulation.casts import fixtures
 

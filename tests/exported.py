@@ -13,8 +13,6 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from ratings import exports
-from ratings.analyses import document, reading, store
-from ratings.analyses.filters import Filters
 from ratings.archive import contents, making
 from ratings.archive.entries import Entry
 from ratings.models import (
@@ -30,6 +28,8 @@ from ratings.models import (
 from ratings.models.study_events import MemberChanged, TableExported
 from ratings.raters.machines import machines
 from ratings.rating import answering
+from ratings.results.analyses import document, reading, store
+from ratings.results.analyses.filters import Filters
 from ratings.stats.table import Ratings
 from ratings.studies import lifecycle
 

@@ -1,7 +1,7 @@
 """Sentences of a study's log, as its page shows them."""
 
-from ratings import study_log
 from ratings.models import Study
+from ratings.results import study_log
 
 
 def words(study: Study, kind: str) -> list[str]:

@@ -19,10 +19,6 @@ from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
 from ratings import imports, rating_imports
-from ratings.analyses import store
-from ratings.analyses.filters import Filters
-from ratings.benchmarks import freezing
-from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import (
     Draft,
     Invitation,
@@ -37,6 +33,10 @@ from ratings.models import (
 from ratings.models.study_events import Edited
 from ratings.rating import answering, serving
 from ratings.rating.answering import Timing
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from ratings.results.benchmarks import freezing
+from ratings.results.benchmarks import playing as benchmark_playing
 from ratings.studies import job_access, lifecycle
 from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.findings import Check, Leak

@@ -12,8 +12,6 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 from tests_support import play_out
 
-from ratings.analyses import form
-from ratings.benchmarks import freezing
 from ratings.blinding.allow_list import payload_digest
 from ratings.models import (
     Analysis,
@@ -29,6 +27,8 @@ from ratings.models import (
     Study,
 )  # fmt: skip
 from ratings.rating import answering, serving
+from ratings.results.analyses import form
+from ratings.results.benchmarks import freezing
 from ratings.studies import lifecycle, members
 from ratings.studies.blinding_audit import auditing
 from simulation.calls import shelf, spending

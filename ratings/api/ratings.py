@@ -9,7 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from ninja import Query, Router
 
-from ratings import exports, rows
+from ratings import exports
 from ratings.api import cursors, forms
 from ratings.api.bearer import ApiRequest, reads
 from ratings.api.cursors import GONE, CursorError, Window
@@ -18,7 +18,8 @@ from ratings.api.studies import own_study
 from ratings.archive import fields
 from ratings.models import Item, Rating, Study
 from ratings.models.study_events import ApiExported
-from ratings.rows import BlindRow
+from ratings.results import rows
+from ratings.results.rows import BlindRow
 from ratings.studies import lifecycle
 
 router = Router(tags=["ratings"])

@@ -4,13 +4,13 @@ from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
 from ninja import Router
 
-from ratings import study_pairs
-from ratings.analyses import form, store
-from ratings.analyses.filters import Filters
 from ratings.api import forms
 from ratings.api.bearer import ApiRequest, reads
 from ratings.api.problems import ConflictError
 from ratings.api.studies import own_study
+from ratings.results import study_pairs
+from ratings.results.analyses import form, store
+from ratings.results.analyses.filters import Filters
 from simulation.models import Job
 
 router = Router(tags=["statistics"])

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Q
 
-from ratings.analyses import form
 from ratings.archive.people import who
 from ratings.models import Assignment, PracticeAnswer, Rating, Study
 from ratings.protocol import protocols
 from ratings.protocol.protocols import StudyProtocol
+from ratings.results.analyses import form
 from ratings.studies.progress import stopping
 from ratings.studies.progress.stopping import Stop
 

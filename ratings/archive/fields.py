@@ -23,7 +23,7 @@ TYPES: Mapping[str, Mapping[str, Any]] = {
     "moment": {"type": "datetime", "format": "any"},
     "list": {"type": "array"},
 }
-# The kinds of an analysis' tables (ratings.analyses.tables) among these.
+# The kinds of an analysis' tables (ratings.results.analyses.tables) among these.
 OF_RESULTS: Mapping[str, str] = {
     "text": "text", "count": "count", "share": "number", "number": "number", "flag": "flag",
 }  # fmt: skip

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ratings.analyses.reading import ranks
 from ratings.models import Study
 from ratings.protocol.reference import is_declared, read_label
-from ratings.rows import RatingRow, rating_rows
+from ratings.results.analyses.reading import ranks
+from ratings.results.rows import RatingRow, rating_rows
 from ratings.stats.table import Ratings, name_reference, natural
 
 _LINE = np.dtype([("item", "i4"), ("rater", "i4"), ("verdict", "i1"), ("confidence", "i1")])

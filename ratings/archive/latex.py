@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.analyses.tables import records
 from ratings.blinding.naming import letters
+from ratings.results.analyses.tables import records
 from ratings.stats.table import WITH_ERROR, WITHOUT_ERROR
 
 Json = Mapping[str, Any]

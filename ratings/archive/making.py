@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ratings.analyses import form, store
-from ratings.analyses.filters import Filters
 from ratings.archive import contents, orders, writing
 from ratings.archive.entries import Entry
 from ratings.archive.writing import Tell
 from ratings.models import Analysis, Study
+from ratings.results.analyses import form, store
+from ratings.results.analyses.filters import Filters
 
 _TRIES = 3
 _FAULTS = (ValueError, ArithmeticError, LookupError, TypeError, store.MovingError)

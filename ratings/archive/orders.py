@@ -5,9 +5,9 @@ from typing import Final, Literal
 
 from django.contrib.auth.models import User
 
-from ratings.analyses import form
 from ratings.models import Study
 from ratings.models.study_events import ArchiveExported
+from ratings.results.analyses import form
 from ratings.studies import job_access, lifecycle
 from ratings.studies.errors import SealedError, StudyError
 from ratings.studies.progress import state_digest, stopping

@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db.models import Case, Count, F, Q, When
 
-from ratings import event_sentences
 from ratings.archive import fields
 from ratings.archive.entries import Entry, table
 from ratings.models import PracticeAnswer, Rater, RatingEvent, Study
 from ratings.models.study_events import Content, ItemsImported, LegacyText
+from ratings.results import event_sentences
 
 # Events about accounts, and kinds that may name a person, have no details in an archive.
 _HARMLESS = (

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
-from ratings.analyses import form
-from ratings.analyses.tables import FORMS
 from ratings.archive import entries, fields, latex
 from ratings.archive.entries import Entry
 from ratings.archive.fields import Field
-from ratings.drawings import standalone
-from ratings.figures import render
-from ratings.figures.registry import FIGURES, for_print
+from ratings.results.analyses import form
+from ratings.results.analyses.tables import FORMS
+from ratings.results.drawings import standalone
+from ratings.results.figures import render
+from ratings.results.figures.registry import FIGURES, for_print
 from ratings.stats import imrmc
 from ratings.stats.table import Ratings
 

@@ -14,7 +14,7 @@ from ratings.archive.fields import Field
 from ratings.models import Item, MachineRating, Rating, Study
 from ratings.protocol.reference import show_perturbation
 from ratings.raters.machines import machines
-from ratings.rows import BlindRow, RatingRow, blind_rows, rating_rows
+from ratings.results.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.studies.errors import SealedError
 
 _CHUNK = 500

@@ -1,6 +1,6 @@
 """The content of the events in a study's log: one class for each event, with its fields and their types.
 
-Content is data that decisions may read. `ratings.event_sentences` turns it into words, which nothing reads back.
+Content is data that decisions may read. `ratings.results.event_sentences` turns it into words, which nothing reads back.
 No name of a person is in any content: accounts are stored by their number.
 """
 

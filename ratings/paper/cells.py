@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from django.db.models import QuerySet
 
-from ratings.analyses import store
-from ratings.analyses.tables import records
-from ratings.benchmarks import store as benchmark_store
-from ratings.declared_models import DeclaredModel, find_agent_models, find_declared_models, find_successors
 from ratings.models import Analysis, Benchmark, Study
 from ratings.paper.plan import Names
-from ratings.paper_values import ENSEMBLES, PaperValue, load_paper_values
+from ratings.results.analyses import store
+from ratings.results.analyses.tables import records
+from ratings.results.benchmarks import store as benchmark_store
+from ratings.results.declared_models import DeclaredModel, find_agent_models, find_declared_models, find_successors
+from ratings.results.paper_values import ENSEMBLES, PaperValue, load_paper_values
 from ratings.stats.estimates import CONSENSUS, MAJORITY
 
 NOT_MADE = "not made yet (run `make paper`), or in a study that you have no role in"

@@ -10,14 +10,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from ratings import demonstration
-from ratings.analyses import playing, store
-from ratings.analyses.filters import Filters
-from ratings.benchmarks import freezing
-from ratings.benchmarks import playing as benchmark_playing
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
 from ratings.protocol.planning import PlanError
 from ratings.raters import simulated
+from ratings.results.analyses import playing, store
+from ratings.results.analyses.filters import Filters
+from ratings.results.benchmarks import freezing
+from ratings.results.benchmarks import playing as benchmark_playing
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from simulation import scripted_server

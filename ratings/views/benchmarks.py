@@ -11,10 +11,10 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import drawings
-from ratings.benchmarks import freezing, store
-from ratings.benchmarks.freezing import BenchmarkError
 from ratings.models import Analysis, Benchmark, Study
+from ratings.results import drawings
+from ratings.results.benchmarks import freezing, store
+from ratings.results.benchmarks.freezing import BenchmarkError
 from ratings.studies import access
 from ratings.views import results
 from simulation.models import Job, Run

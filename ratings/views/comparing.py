@@ -8,9 +8,10 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ratings import exports, study_pairs
-from ratings.drawings import File, Shown, show_result
+from ratings import exports
 from ratings.models import Study
+from ratings.results import study_pairs
+from ratings.results.drawings import File, Shown, show_result
 from ratings.views.guards import StudyRequest, study_page
 from ratings.views.results import attached, pending
 from simulation.models import Job

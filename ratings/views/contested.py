@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ratings.analyses.filters import Filters
-from ratings.analyses.tables import Json, records
 from ratings.blinding.comparing import mark_name
 from ratings.models import Study
-from ratings.rows import RatingRow, rating_rows
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import Json, records
+from ratings.results.rows import RatingRow, rating_rows
 from ratings.views.strips import Cell, strip
 
 MOST, MOST_TICKED = 12, 4

@@ -8,12 +8,12 @@ from django.shortcuts import render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings import drawings, study_log
-from ratings.analyses import filters, store
-from ratings.analyses.filters import TITLES, Choices, Filters
-from ratings.benchmarks import freezing
 from ratings.models import Study
-from ratings.paper_values import find_paper_value
+from ratings.results import drawings, study_log
+from ratings.results.analyses import filters, store
+from ratings.results.analyses.filters import TITLES, Choices, Filters
+from ratings.results.benchmarks import freezing
+from ratings.results.paper_values import find_paper_value
 from ratings.stats.estimates import Estimate
 from ratings.stats.panel_words import MEAN_CONFIDENCE, POOLED, Line, Section, sections
 from ratings.studies import protocol_words

@@ -201,7 +201,7 @@ def plan_json(request: StudyRequest) -> HttpResponse:
 
 def _load_empty_cells() -> Any:
     """Return the module that rehearses a plan. It imports scipy: a second and 100 MB that most web processes never need."""
-    return import_module("ratings.empty_cells")
+    return import_module("ratings.results.empty_cells")
 
 
 def _told(error: Exception) -> Sequence[str]:

@@ -13,9 +13,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ratings import exports
 from ratings.accounts import confirming, export_limit
-from ratings.analyses import filters
 from ratings.archive import design, orders
 from ratings.models import Study
+from ratings.results.analyses import filters
 from ratings.studies.errors import SealedError, StudyError
 from ratings.views import items, looking
 from ratings.views.guards import StudyRequest, study_page

@@ -10,12 +10,12 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ratings import drawings
-from ratings.analyses import store
-from ratings.analyses.filters import UnknownFilterError
-from ratings.benchmarks import store as benchmarks
-from ratings.figures.names import NAMES
 from ratings.models import Analysis, Benchmark
+from ratings.results import drawings
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import UnknownFilterError
+from ratings.results.benchmarks import store as benchmarks
+from ratings.results.figures.names import NAMES
 from ratings.studies import job_access
 from ratings.views import results
 from ratings.views.guards import StudyRequest, study_page

@@ -12,11 +12,11 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 from django.views.decorators.http import require_safe
 
-from ratings import item_lines, rows
 from ratings.blinding import comparing, screen
 from ratings.blinding.allow_list import Payload, blind_transition
 from ratings.models import Item, ItemSource, Study
-from ratings.rows import RatingRow
+from ratings.results import item_lines, rows
+from ratings.results.rows import RatingRow
 from ratings.views import strips
 from ratings.views.guards import StudyRequest, study_page
 from simulation.web.transcript import checked

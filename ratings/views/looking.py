@@ -6,7 +6,7 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from ratings import study_log
+from ratings.results import study_log
 from ratings.studies import interim
 from ratings.views.guards import StudyRequest, study_page
 

@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ratings.analyses.tables import Json, records
-from ratings.figures.names import NAMES
 from ratings.models import EVIDENCE
+from ratings.results.analyses.tables import Json, records
+from ratings.results.figures.names import NAMES
 from ratings.stats.table import natural
 from ratings.templatetags.result_tables import written
 
@@ -28,7 +28,7 @@ class Number(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A figure (of ratings.drawings) with the table it shows, or a table alone where nothing is drawn of it. `fold`: long, and
+    """A figure (of ratings.results.drawings) with the table it shows, or a table alone where nothing is drawn of it. `fold`: long, and
     shown when asked for; `tall`: more than a page of paper holds; `summary` says it in a sentence."""
 
     name: str

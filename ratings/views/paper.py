@@ -8,11 +8,11 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ratings import drawings
 from ratings.models import Analysis, Benchmark
 from ratings.paper import cells
 from ratings.paper.plan import Names
-from ratings.paper_values import PaperValuesError, load_paper_values
+from ratings.results import drawings
+from ratings.results.paper_values import PaperValuesError, load_paper_values
 from ratings.studies import access
 from simulation.web.access import StaffRequest, staff_only
 

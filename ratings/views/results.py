@@ -8,11 +8,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from ratings import exports
-from ratings.analyses import filters, form, store
-from ratings.analyses.filters import Filters, UnknownFilterError
-from ratings.analyses.store import Look
-from ratings.analyses.tables import FORMS
 from ratings.models import Analysis
+from ratings.results.analyses import filters, form, store
+from ratings.results.analyses.filters import Filters, UnknownFilterError
+from ratings.results.analyses.store import Look
+from ratings.results.analyses.tables import FORMS
 from ratings.views.guards import StudyRequest, study_page
 from simulation.models import Job
 

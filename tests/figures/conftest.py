@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from figures import documents
-from ratings.figures import registry, render, theme
+from ratings.results.figures import registry, render, theme
 
 Drawn = Mapping[tuple[str, str], str]
 PRINTED = ("rates", "confidence", "roc", "matrix", "agreement_matrix", "failures")

@@ -10,11 +10,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from ratings import drawings
-from ratings.analyses import store
-from ratings.analyses.filters import Filters
-from ratings.figures import registry
 from ratings.models import Analysis, Drawing, Study
+from ratings.results import drawings
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from ratings.results.figures import registry
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from simulation.models import Job
@@ -133,7 +133,7 @@ def test_a_sealed_study_has_no_figures(admin_client):
 
 def test_pages_import_nothing_that_draws_or_computes():
     asked = (
-        "import django, sys; django.setup(); import ratings.urls, ratings.drawings; "
+        "import django, sys; django.setup(); import ratings.urls, ratings.results.drawings; "
         "print({'altair', 'vl_convert', 'scipy.stats', 'sklearn', 'pandas'} & set(sys.modules))"
     )
     run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)

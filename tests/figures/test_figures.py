@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from figures import documents
-from ratings.figures import confidence, forest, names, palette, placing, registry, render, theme, wording
-from ratings.figures.grids import MOST_TITLES
+from ratings.results.figures import confidence, forest, names, palette, placing, registry, render, theme, wording
+from ratings.results.figures.grids import MOST_TITLES
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = [

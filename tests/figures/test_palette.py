@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ratings.figures import palette
+from ratings.results.figures import palette
 
 CSS = Path(__file__).parents[2] / "static" / "figures.css"
 SIDES = (0, 1)

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 
 from figures import documents
-from ratings.figures import registry, render
-from ratings.figures.pdf import ordered
+from ratings.results.figures import registry, render
+from ratings.results.figures.pdf import ordered
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALLOWED = {"svg", "g", "path", "line", "rect", "text", "tspan", "title"}

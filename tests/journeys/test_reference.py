@@ -15,13 +15,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings import exports
-from ratings.analyses import store
-from ratings.analyses.filters import Filters
-from ratings.analyses.tables import COLUMNS, FORMS, records
 from ratings.archive import latex
-from ratings.figures.names import NAMES
 from ratings.models import ItemSource, Study
 from ratings.raters import simulated
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import COLUMNS, FORMS, records
+from ratings.results.figures.names import NAMES
 from ratings.stats import imrmc, long_csv
 from ratings.stats.estimates import Estimate
 from ratings.stats.panel import sections

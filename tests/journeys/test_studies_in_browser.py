@@ -11,10 +11,10 @@ from django.urls import reverse
 from in_browser import BOTH, PASSWORD, WIDE, NewContext, ada_at, forgive
 from playwright.sync_api import Page, expect
 
-from ratings.analyses import store
-from ratings.analyses.filters import Filters
-from ratings.figures import registry
 from ratings.models import Analysis, Study
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from ratings.results.figures import registry
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
 

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
 from ratings.models import Study
-from ratings.rows import rating_rows
+from ratings.results.rows import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
 

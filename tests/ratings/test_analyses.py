@@ -13,7 +13,9 @@ from django.core.management import call_command
 from rating_rows import NOW, row
 
 from ratings import exports
-from ratings.analyses import (
+from ratings.models import Assignment, MachineRater, MachineRating, Study
+from ratings.rating import answering
+from ratings.results.analyses import (
     document,
     headline,
     reading,
@@ -22,12 +24,10 @@ from ratings.analyses import (
     sections_raters,
     sections_rates,
 )
-from ratings.analyses.filters import Filters
-from ratings.analyses.tables import FORMS, records, table
-from ratings.declared_models import DeclaredModel
-from ratings.models import Assignment, MachineRater, MachineRating, Study
-from ratings.rating import answering
-from ratings.rows import rating_rows
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import FORMS, records, table
+from ratings.results.declared_models import DeclaredModel
+from ratings.results.rows import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
 from ratings.studies import lifecycle

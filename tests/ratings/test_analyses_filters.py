@@ -10,10 +10,10 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from ratings import exports
-from ratings.analyses import filters
-from ratings.analyses.filters import Filters
 from ratings.models import Study
-from ratings.rows import rating_rows
+from ratings.results.analyses import filters
+from ratings.results.analyses.filters import Filters
+from ratings.results.rows import rating_rows
 from ratings.studies import lifecycle
 
 pytestmark = pytest.mark.django_db

@@ -15,11 +15,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings.analyses import document, form, playing, store
-from ratings.analyses.filters import Filters
-from ratings.analyses.tables import records
 from ratings.models import Analysis, ItemSource, MachineRater, MachineRating, Rater, Rating, RatingEvent, Study
 from ratings.rating import answering, serving
+from ratings.results.analyses import document, form, playing, store
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
 from ratings.studies.errors import SealedError
 from ratings.studies.progress import state_digest
 from simulation.jobs import jobs

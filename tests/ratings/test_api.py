@@ -19,10 +19,10 @@ from django.test.utils import CaptureQueriesContext
 from embedded import play_all
 
 from ratings import exports, rating_imports
-from ratings.analyses import store
-from ratings.analyses.filters import Filters
 from ratings.api import tokens
 from ratings.models import TRANSITION, ApiToken, Item, ItemSource, Membership, Study
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
 from simulation.models import Episode, Job
 from wetbench_site.observability.redaction import Redactor
 

@@ -16,9 +16,9 @@ from requests import Request
 from schemathesis import GenerationMode, checks
 from schemathesis.core.transport import Response
 
-from ratings.analyses import store
 from ratings.api.scopes import SCOPES
 from ratings.models import Study
+from ratings.results.analyses import store
 from simulation.models import Episode
 
 DESCRIPTION = "/api/v1/openapi.json"

@@ -29,11 +29,11 @@ from ratings.imports import ImportRefused
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.models.study_events import ItemsImported, Reminded
 from ratings.rating import answering
+from ratings.results.study_log import describe_events
 from ratings.studies import lifecycle
 from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.findings import Check, Leak
 from ratings.studies.errors import SealedError
-from ratings.study_log import describe_events
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
 

@@ -14,9 +14,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from ratings.benchmarks import document, freezing, playing, reading
-from ratings.benchmarks.freezing import BenchmarkError
 from ratings.models import Benchmark, Study
+from ratings.results.benchmarks import document, freezing, playing, reading
+from ratings.results.benchmarks.freezing import BenchmarkError
 from ratings.studies import lifecycle
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition

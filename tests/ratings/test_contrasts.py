@@ -10,10 +10,10 @@ import pytest
 from rating_rows import row
 from scipy.special import ndtr, ndtri
 
-from ratings.analyses import reading, sections_contrasts
-from ratings.analyses.sections_machines import Machine
-from ratings.analyses.tables import records
 from ratings.raters.simulated import Skill, judge_transition
+from ratings.results.analyses import reading, sections_contrasts
+from ratings.results.analyses.sections_machines import Machine
+from ratings.results.analyses.tables import records
 from ratings.stats.areas import mrmc, mrmc_two
 
 GPT, QWEN = {"source": "gpt-5"}, {"source": "qwen-3"}

@@ -18,10 +18,6 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings import exports, rating_imports
-from ratings.analyses import document as results
-from ratings.analyses import reading
-from ratings.analyses.filters import Filters
-from ratings.analyses.tables import records
 from ratings.archive import results_files
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.protocol import planning  # fmt: skip
@@ -29,6 +25,10 @@ from ratings.protocol.planning import Candidate, PlanError
 from ratings.protocol.protocols import ProtocolError
 from ratings.raters import recalling, simulated
 from ratings.rating import answering, serving
+from ratings.results.analyses import document as results
+from ratings.results.analyses import reading
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
 from ratings.studies import crossover, lifecycle
 from ratings.studies.blinding_audit import auditing, orders
 from ratings.studies.errors import StudyError

@@ -12,13 +12,14 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
 
-from ratings import empty_cells, imports
-from ratings.analyses import document
-from ratings.analyses.filters import Filters
-from ratings.empty_cells import Forecast, Key, forecast
-from ratings.empty_cells_advice import Facts, advise
+from ratings import imports
 from ratings.models import Study
 from ratings.raters import simulated
+from ratings.results import empty_cells
+from ratings.results.analyses import document
+from ratings.results.analyses.filters import Filters
+from ratings.results.empty_cells import Forecast, Key, forecast
+from ratings.results.empty_cells_advice import Facts, advise
 from ratings.stats.estimates import Estimate
 from ratings.studies import lifecycle
 from ratings.studies.pool import opening

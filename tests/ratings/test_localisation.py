@@ -10,15 +10,15 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings import empty_cells
-from ratings.analyses import document
-from ratings.analyses.filters import Filters
 from ratings.blinding.marking import mark_keys
 from ratings.models import ItemSource, Rating, Study
 from ratings.paper import making
 from ratings.paper.plan import read_plan
 from ratings.raters import simulated
 from ratings.rating import answering, serving
+from ratings.results import empty_cells
+from ratings.results.analyses import document
+from ratings.results.analyses.filters import Filters
 from ratings.studies import lifecycle
 from ratings.studies.pool import opening
 from simulation.models import Run, Twin

@@ -11,13 +11,13 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from ratings.analyses import store
-from ratings.analyses.tables import records
 from ratings.archive import design, methods
 from ratings.models import Benchmark, Rater, Rating, Study
 from ratings.paper import cells, making
 from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan
-from ratings.paper_values import load_paper_values
+from ratings.results.analyses import store
+from ratings.results.analyses.tables import records
+from ratings.results.paper_values import load_paper_values
 from ratings.stats.human_model import PEOPLE
 from ratings.studies import protocol_words
 from simulation.casts import fixtures

@@ -9,11 +9,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from ratings.benchmarks import freezing, playing
 from ratings.models import Benchmark
 from ratings.paper import cells
 from ratings.paper.cells import Line
 from ratings.paper.plan import Names
+from ratings.results.benchmarks import freezing, playing
 from ratings.stats.estimates import CONSENSUS, MAJORITY
 from ratings.templatetags.result_tables import NOTHING, grid
 from simulation.lab.outcomes import Verdict

@@ -12,9 +12,9 @@ from django.core.management.base import SystemCheckError
 from django.test import Client
 from django.urls import reverse
 
-from ratings import paper_values
-from ratings.declared_models import DeclaredModel, find_declared_models
-from ratings.paper_values import PaperValuesError, find_paper_value, load_paper_values, read_paper_values
+from ratings.results import paper_values
+from ratings.results.declared_models import DeclaredModel, find_declared_models
+from ratings.results.paper_values import PaperValuesError, find_paper_value, load_paper_values, read_paper_values
 from simulation.models import Run
 
 GOOD = {

@@ -19,12 +19,12 @@ from django.test import Client
 from django.urls import reverse
 from scipy.special import ndtr, ndtri
 
-from ratings.analyses import store
-from ratings.analyses.filters import Filters
-from ratings.analyses.tables import records
 from ratings.archive import contents
 from ratings.models import Analysis, Study
 from ratings.raters import simulated
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
 from ratings.stats import panel
 from ratings.stats.estimates import Estimate
 from ratings.studies import lifecycle

@@ -8,9 +8,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from ratings import item_lines, rows
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.rating import answering
+from ratings.results import item_lines, rows
 from ratings.studies.errors import SealedError
 from ratings.studies.progress.reports import study_report
 

@@ -16,11 +16,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils.html import escape
 
-from ratings.analyses import playing, sections_raters, store
-from ratings.analyses.filters import Filters
-from ratings.analyses.tables import records
 from ratings.models import Analysis, Assignment, ItemSource, MachineRater, Rating, Study
 from ratings.rating import answering
+from ratings.results.analyses import playing, sections_raters, store
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
 from ratings.studies import lifecycle
 from ratings.templatetags.result_tables import grid
 from ratings.views import contested, panels

@@ -10,9 +10,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from ratings import rating_imports
-from ratings.event_sentences import title_event
 from ratings.models import Rater, Rating, Study
 from ratings.models.study_events import GuideRevised, MemberChanged, Paused
+from ratings.results.event_sentences import title_event
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.progress import reports, stopping

@@ -14,12 +14,13 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from event_examples import EXAMPLES
 
-from ratings import event_sentences, import_jobs, imports, study_log
+from ratings import import_jobs, imports
 from ratings.archive import orders, people
 from ratings.models import MembershipChange, Study, StudyEvent
 from ratings.models import study_events as events
 from ratings.models.study_events import Content, ContentError, LegacyText
 from ratings.raters import erasing
+from ratings.results import event_sentences, study_log
 from ratings.studies import former, interim, lifecycle, members
 
 

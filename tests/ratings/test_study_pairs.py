@@ -10,11 +10,11 @@ from django.urls import reverse
 from django.utils import timezone
 from embedded import play_all
 
-from ratings import study_pairs
-from ratings.analyses import two_studies
-from ratings.analyses.tables import records
 from ratings.models import Assignment, Membership, Study
 from ratings.rating import answering
+from ratings.results import study_pairs
+from ratings.results.analyses import two_studies
+from ratings.results.analyses.tables import records
 from simulation.models import Job
 
 pytestmark = pytest.mark.django_db

@@ -10,10 +10,10 @@ import pytest
 from rating_rows import row
 from scipy.special import ndtr
 
-from ratings.analyses import reading, sections_contrasts
-from ratings.analyses.reading import Reading
-from ratings.analyses.tables import records
 from ratings.raters.simulated import CONFIDENCE_STEPS, RATER_SPREAD, Skill, judge_transition
+from ratings.results.analyses import reading, sections_contrasts
+from ratings.results.analyses.reading import Reading
+from ratings.results.analyses.tables import records
 from ratings.stats import detection, proportions
 
 SKILLS: Mapping[str, Skill] = {"gpt": Skill(0.85, 0.65, 0.90), "qwen": Skill(0.85, 0.45, 0.80)}

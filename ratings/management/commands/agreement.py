@@ -10,7 +10,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.management.upload import opened, plain
-from ratings.rows import source_name
+from ratings.results.rows import source_name
 from ratings.stats import long_csv, panel
 from ratings.stats.agreement.agreement import MIN_OVERLAP
 from ratings.stats.localisation import localisation

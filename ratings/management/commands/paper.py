@@ -11,13 +11,13 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
-from ratings.benchmarks.freezing import BenchmarkError
 from ratings.paper import cells, making
 from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
-from ratings.paper_values import PaperValuesError, load_paper_values
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError
 from ratings.raters import mailing
+from ratings.results.benchmarks.freezing import BenchmarkError
+from ratings.results.paper_values import PaperValuesError, load_paper_values
 from ratings.studies.errors import StudyError
 from simulation.casts import fixtures
 from simulation.lab.errors import LabError

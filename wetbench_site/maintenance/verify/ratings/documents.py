@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from ratings.analyses import form
-from ratings.benchmarks import freezing
 from ratings.models import Analysis, Benchmark, BlindingAudit
+from ratings.results.analyses import form
+from ratings.results.benchmarks import freezing
 from ratings.studies.blinding_audit import auditing
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 

@@ -1,0 +1,137 @@
+"""The contrasts of two unblinded studies.
+
+What both studies share pairs up: versions of one thing, and raters of the same account.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from ratings.models import ItemSource, Rater, Study
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.reading import Reading, read
+from ratings.results.analyses.sections_contrasts import arrange
+from ratings.results.analyses.tables import Json
+from ratings.stats.contrasts import Contrast, Pool, contrast_detection, contrast_rates, gather_pool, restrict
+from ratings.stats.table import MIXED, Bools, Ints, Ratings
+
+STUDIES, SOURCES = "studies", "sources in both studies"
+_FACTORS = ("error", "kind")
+THIS, OTHER = "this study", "the other study"
+ERROR_WORDS: Mapping[str, str] = {"none": "unperturbed", "obvious": "obvious error", "subtle": "subtle error"}
+
+
+def compare_studies(first: Study, second: Study) -> Json:
+    """Return the table of contrasts, the first study less the second. SealedError where one is not unblinded."""
+    readings = [read(study, Filters()) for study in (first, second)]
+    keys = _pair_keys((first, second))
+    raters = [_rater_keys(study) for study in (first, second)]
+    joined = _join([_rename(*parts) for parts in zip(readings, keys, raters, strict=True)])
+    pool = gather_pool(joined)
+    border = len(readings[0].table.items)
+    masks = joined.item < border, joined.item >= border
+    table = arrange(_contrasts(pool, masks), joined.reference_name)
+    table["notes"].append(f"{THIS.capitalize()}: {first.name}. {OTHER.capitalize()}: {second.name}.")
+    return table
+
+
+def _contrasts(pool: Pool, studies: tuple[Bools, Bools]) -> Iterator[Contrast]:
+    """Yield rates of the same planted error, how well errors are told, and rates of the sources that both have."""
+    yield from _rates(STUDIES, pool, studies)
+    names = (f"all items: {THIS}", f"all items: {OTHER}")
+    yield from contrast_detection(STUDIES, names, restrict(pool, studies[0]), restrict(pool, studies[1]))
+    for label in sorted(set(pool.label[studies[0]]) & set(pool.label[studies[1]])):
+        own = tuple(mask & (pool.label == label) for mask in studies)
+        yield from _rates(SOURCES, pool, (own[0], own[1]), f"{label}, ")
+
+
+def _rates(family: str, pool: Pool, sides: tuple[Bools, Bools], whose: str = "") -> Iterator[Contrast]:
+    for error in np.unique(pool.error):
+        words = ERROR_WORDS.get(error, error)
+        own = [mask & (pool.error == error) for mask in sides]
+        if own[0].any() and own[1].any():
+            yield contrast_rates(family, (f"{whose}{words}: {THIS}", f"{whose}{words}: {OTHER}"), pool, own[0], own[1])
+
+
+def _pair_keys(studies: Sequence[Study]) -> list[dict[str, str]]:
+    """Return for each study and item a name that all versions of one thing have, in both studies.
+
+    Items are versions of one thing if a study pairs them, or if the action and the materials before it are the same; a chain
+    of such links is one thing. Two queries.
+    """
+    rows: list[tuple[int, str, str, str]] = []
+    columns = "item__code", "pair", "item__pair_sha256", "item__payload_sha256"
+    for at, study in enumerate(studies):
+        found = ItemSource.objects.filter(item__study=study).order_by("item__code").values_list(*columns)
+        for code, pair, shared, content in found.iterator(chunk_size=2000):
+            rows.append((at, str(code), f"{at} {pair}", shared or content))
+    if not rows:
+        return [{} for _ in studies]
+    links = [np.unique([row[column] for row in rows], return_inverse=True)[1] for column in (2, 3)]
+    offset = int(links[0].max()) + 1
+    size = offset + int(links[1].max()) + 1
+    graph = csr_array((np.ones(len(rows)), (links[0], links[1] + offset)), shape=(size, size))
+    group = connected_components(graph, directed=False)[1][links[0]]
+    keys: list[dict[str, str]] = [{} for _ in studies]
+    for row, number in zip(rows, group, strict=True):
+        keys[row[0]][row[1]] = f"pair {number}"
+    return keys
+
+
+def _rater_keys(study: Study) -> dict[str, str]:
+    """Return for each rater their account, or the study and their label where there is none."""
+    found = Rater.objects.filter(study=study).order_by().values_list("label", "user_id")
+    return {label: f"account {user}" if user else f"{study.code} {label}" for label, user in found}
+
+
+def _rename(reading: Reading, items: Mapping[str, str], raters: Mapping[str, str]) -> Ratings:
+    """Return the table with pairs and raters under names that mean the same in both studies."""
+    own = reading.table
+    blank = (np.zeros(0, dtype=np.int64), ("none",))
+    return replace(
+        own,
+        pairs=tuple(items[code] for code in own.items),
+        raters=tuple(raters.get(label, label) for label in own.raters),
+        factors={name: own.factors[name] if len(own) else blank for name in _FACTORS},
+    )
+
+
+def _join(tables: list[Ratings]) -> Ratings:
+    """Return the ratings of both, the first study's items before the second's."""
+    raters, rater = _merge([table.raters for table in tables], [table.rater for table in tables])
+    sources, source = _merge([table.sources for table in tables], [table.source for table in tables])
+    merged = {
+        name: _merge([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
+        for name in _FACTORS
+    }
+    references = {table.reference_name for table in tables if (table.reference >= 0).any()}
+    border = len(tables[0].items)
+    return replace(
+        tables[0],
+        item=np.concatenate([tables[0].item, tables[1].item + border]),
+        rater=rater,
+        source=source,
+        verdict=np.concatenate([table.verdict for table in tables]),
+        confidence=np.concatenate([table.confidence for table in tables]),
+        reference=np.concatenate([table.reference for table in tables]),
+        items=tuple(code for table in tables for code in table.items),
+        pairs=tuple(pair for table in tables for pair in table.pairs),
+        raters=raters,
+        sources=sources,
+        factors={name: (codes, names) for name, (names, codes) in merged.items()},
+        reference_name=references.pop() if len(references) == 1 else MIXED if references else tables[0].reference_name,
+    )
+
+
+def _merge(names: list[tuple[str, ...]], codes: list[Ints]) -> tuple[tuple[str, ...], Ints]:
+    """Return the names of both without repeating any, and the codes as indices into them."""
+    every = tuple(dict.fromkeys(name for own in names for name in own))
+    place = {name: at for at, name in enumerate(every)}
+    moved = [
+        np.array([place[name] for name in own] or [0], dtype=np.int64)[code]
+        for own, code in zip(names, codes, strict=True)
+    ]
+    return every, np.concatenate(moved)

@@ -1,0 +1,353 @@
+"""Which results a study will not have, told before it opens: the plan is rehearsed with simulated answers.
+
+The panel of statistics itself says what it cannot give and why, so a warning cannot differ from what the results page
+later withholds. Answers are drawn at planning values, several times: what is missing each time will be missing, what is
+missing sometimes may be. Nothing is written.
+"""
+
+import random
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from ratings.blinding.marking import MISSING
+from ratings.models import EVIDENCE, TRANSITION, Study
+from ratings.protocol.planning import Place, Planned
+from ratings.protocol.planning.nouns import FIRST
+from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol.reference import read_label
+from ratings.raters import simulated
+from ratings.raters.simulated import Skill
+from ratings.results.analyses import reading, sections_contrasts, sections_detection
+from ratings.results.analyses.document import MIN_OVERLAP
+from ratings.results.analyses.tables import records
+from ratings.results.empty_cells_advice import Facts, advise
+from ratings.results.rows import RatingRow
+from ratings.stats import panel, panel_words
+from ratings.stats.agreement import dawid_skene
+from ratings.stats.contrasts import gather_pool
+from ratings.stats.estimates import Estimate, estimate
+from ratings.studies import crossover, lifecycle
+from ratings.studies.pool import opening
+from ratings.studies.pool.opening import Preview
+
+REHEARSALS = 20
+RESAMPLES = 50  # as many as are needed to see whether an interval is withheld, not to compute it
+MANY_RATINGS, FEWER_REHEARSALS = 3000, 5
+MOST_RATINGS = 20_000  # a larger plan is not rehearsed: it takes longer than a page may
+SKILL = Skill(obvious=0.9, subtle=0.6)  # planning values; specificity and agreement are those of simulated raters
+# Reasons that no design changes: the interval stands beside the number, or there is none to be had.
+_BY_CONSTRUCTION = (
+    "beside ",
+    "ratings of one item and of one rater go together",
+    "unweighted mean of",
+    "items have a known",
+    dawid_skene.LABEL,
+)
+# Reasons that follow from what raters answered, not from the design alone.
+_BY_ANSWERS = (
+    "one and the same", "no rating is incorrect", "no rating is correct", "has one rating only", "have the same value",
+    "rarer verdict", "same value, so", "there is no variance", "unbiased estimate of the variance", "without exception", "too few of some outcomes", "undefined in", "undefined for",
+)  # fmt: skip
+
+
+class Key(NamedTuple):
+    """A result, or all of its kind: `scope` are its args without the names of raters; `of` "", "rater" or "pair"."""
+
+    stat: str
+    scope: tuple[tuple[str, str], ...]
+    of: str
+
+
+class Cells(NamedTuple):
+    """How many results of a kind there are, and those that lack their number or their interval, each with its reason."""
+
+    n: int
+    without_number: tuple[str, ...]
+    without_interval: tuple[str, ...]
+    name: str
+    where: str
+
+
+class Warning(NamedTuple):
+    """A result that will be empty by the design (`sure`), or was in `times` of the rehearsals, by the answers given there.
+
+    Of results of each rater or pair it may be some; `where` says so. `missing` is "number" or "interval", `change` what would give it.
+    """
+
+    key: Key
+    name: str
+    where: str
+    missing: str
+    sure: bool
+    times: int
+    of_times: int
+    reason: str
+    change: str
+
+    @property
+    def expected(self) -> bool:
+        """Whether it was empty in every rehearsal, by the answers expected and not by the design alone."""
+        return not self.sure and self.times == self.of_times
+
+    def to_json(self) -> dict[str, Any]:
+        """The warning as the plan's JSON has it."""
+        return {
+            "result": self.key.stat, "name": self.name, "of": self.where, "missing": self.missing,
+            "by": "design" if self.sure else "expected answers" if self.expected else "answers", "rehearsals": self.times, "of_rehearsals": self.of_times,
+            "reason": self.reason, "change": self.change,
+        }  # fmt: skip
+
+
+class Line(NamedTuple):
+    """Warnings that need the same change: the results, what they are of, and the reason of the first. `often` is the most
+    of their rehearsals."""
+
+    change: str
+    missing: str
+    results: tuple[str, ...]
+    where: tuple[str, ...]
+    often: str
+    reasons: tuple[str, ...]
+
+
+class Forecast(NamedTuple):
+    """All warnings of a plan; `skipped` says why there are none where the plan could not be rehearsed."""
+
+    warnings: tuple[Warning, ...]
+    skipped: str = ""
+
+    @property
+    def by_design(self) -> list[Line]:
+        """What will be empty whatever raters answer."""
+        return _lines(one for one in self.warnings if one.sure)
+
+    @property
+    def by_expected(self) -> list[Line]:
+        """What was empty in all of the rehearsals, by the answers expected."""
+        return _lines(one for one in self.warnings if one.expected)
+
+    @property
+    def by_answers(self) -> list[Line]:
+        """What was empty in some of the rehearsals."""
+        return _lines(one for one in self.warnings if not one.sure and not one.expected)
+
+    def to_json(self) -> dict[str, Any]:
+        """All warnings, one by one."""
+        return {"empty": [one.to_json() for one in self.warnings], "not_rehearsed": self.skipped}
+
+
+def _lines(warnings: Iterable[Warning]) -> list[Line]:
+    """Numbers first, then intervals; the change that gives most results first."""
+    groups: dict[tuple[str, str], list[Warning]] = defaultdict(list)
+    for one in warnings:
+        groups[one.missing, one.change].append(one)
+    found = []
+    for (missing, change), own in sorted(groups.items(), key=lambda group: (group[0][0] != "number", -len(group[1]))):
+        most = max(own, key=lambda one: one.times / one.of_times)
+        named = [
+            tuple(dict.fromkeys(values)) for values in zip(*((w.name, w.where, w.reason) for w in own), strict=True)
+        ]
+        found.append(Line(change, missing, named[0], named[1], f"{most.times} of {most.of_times}", named[2]))
+    return found
+
+
+def forecast(study: Study, raters: int | None = None) -> Forecast:
+    """Return what a draft's results would lack if it were opened now. PlanError and ProtocolError as opening raises them."""
+    protocol = lifecycle.read_protocol(study.protocol)
+    return of_plan(protocol, opening.preview(protocol, study, raters))
+
+
+def plan_to_json(study: Study, raters: int | None = None) -> dict[str, Any]:
+    """Return the plan of a draft for programs: its sizes, each rater's items by source, and what would be empty."""
+    protocol = lifecycle.read_protocol(study.protocol)
+    plan = opening.preview(protocol, study, raters)
+    lines = [
+        {
+            "rater": f"R{row.rater + 1:02}", "items": row.total, "repeats": row.repeats,
+            "sources": [{"cast": cast, "perturbation": wrong, "items": n} for (cast, wrong), n in row.counts.items()],
+        }
+        for row in plan.matrix.rows
+    ]  # fmt: skip
+    sizes = {"items": plan.items, "raters": plan.seats, "ratings": plan.ratings, "shared": list(plan.matrix.shared)}
+    sizes |= {"identical_cases": plan.alike.cases, "cases": plan.alike.of} if protocol.is_crossover else {}
+    return {"study": study.slug, **sizes, "lines": lines, **of_plan(protocol, plan).to_json()}
+
+
+def of_plan(protocol: StudyProtocol, plan: Preview) -> Forecast:
+    """Return what the results of this plan would lack."""
+    places = plan.places or _as_if_dealt(protocol, plan)
+    if len(places) > MOST_RATINGS:
+        return Forecast((), f"The plan has {len(places):,} ratings; up to {MOST_RATINGS:,} are rehearsed.")
+    times = REHEARSALS if len(places) <= MANY_RATINGS else FEWER_REHEARSALS
+    rehearsed = [cells(_results(protocol, plan, places, seed)) for seed in range(times)]
+    facts = _facts(protocol, plan, places)
+    found: list[Warning] = []
+    for key in dict.fromkeys(key for cells_of in rehearsed for key in cells_of):
+        found += _warnings(key, times, [cells_of[key] for cells_of in rehearsed if key in cells_of], facts)
+    return Forecast(tuple(found))
+
+
+def cells(results: Sequence[Estimate]) -> dict[Key, Cells]:
+    """Return the results by kind: those of single raters and of pairs of raters together."""
+    groups: dict[Key, list[Estimate]] = defaultdict(list)
+    for row in results:
+        groups[_key(row)].append(row)
+    return {key: _counted(key, rows) for key, rows in groups.items()}
+
+
+def _key(row: Estimate) -> Key:
+    of = "pair" if "raters" in row.args else "rater" if "rater" in row.args else ""
+    scope = {name: str(value) for name, value in row.args.items() if name not in ("rater", "raters")}
+    return Key(row.stat, tuple(sorted(scope.items())), of)
+
+
+def _counted(key: Key, rows: Sequence[Estimate]) -> Cells:
+    kept = [row for row in rows if not row.reason.startswith(_BY_CONSTRUCTION)]
+    own = {name: value for name, value in rows[0].args.items() if name not in ("rater", "raters")}
+    shown = panel_words.line(rows[0]._replace(args=own))
+    each = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
+    rest = shown.of.removeprefix("all together").lstrip(", ") if each else shown.of
+    return Cells(
+        len(rows),
+        tuple(row.reason for row in kept if row.value is None),
+        tuple(row.reason for row in kept if row.value is not None and row.low is None),
+        shown.name,
+        ", ".join(filter(None, [each, rest])),
+    )
+
+
+def is_by_design(n: int, reasons: Sequence[str]) -> bool:
+    """Return whether all `n` results of a kind are missing, and none of them for what raters answered."""
+    return len(reasons) == n and not any(words in reason for words in _BY_ANSWERS for reason in reasons)
+
+
+def _warnings(key: Key, times: int, seen: Sequence[Cells], facts: Facts) -> Iterator[Warning]:
+    for missing in ("number", "interval"):
+        reasons = [one.without_number if missing == "number" else one.without_interval for one in seen]
+        if not any(reasons):
+            continue
+        designed = [said for one, said in zip(seen, reasons, strict=True) if is_by_design(one.n, said)]
+        # Without a number there is no interval either, whatever the design.
+        never = all(
+            len(one.without_number) + (missing == "interval") * len(one.without_interval) == one.n for one in seen
+        )
+        sure = bool(designed) and never and len(seen) == times
+        reason = next(said[0] for said in [*designed, *reasons] if said)
+        change = advise(key.stat, dict(key.scope), missing, reason, facts)
+        where = seen[0].where if never else _some(seen[0].where)
+        yield Warning(key, seen[0].name, where, missing, sure, sum(map(bool, reasons)), times, reason, change)
+
+
+def _some(where: str) -> str:
+    """Return what results are of where not all of each rater or pair are missing."""
+    return where.replace("each pair of raters", "some pairs of raters").replace("each rater", "some raters")
+
+
+def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> list[Estimate]:
+    found = reading.gather(_rows(protocol, plan, places, seed))
+    results = panel.panel(found.table, found.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
+    results += sections_detection.find_localisation(found)
+    if not len(found.table):
+        return results
+    conditions = {str(_code(item.key)): item.condition for item in plan.planned if item.condition}
+    names = crossover.name_conditions(protocol, (item.source for item in plan.planned)) if conditions else ("", "")
+    contrasts = sections_contrasts.find_by_design(gather_pool(found.table), conditions, names)
+    return results + [
+        _contrast(one.family, one.first, one.second, one.quantity, one.difference, one.low, one.high, one.reason)
+        for one in contrasts
+    ]
+
+
+def read_contrasts(table: Mapping[str, Any]) -> list[Estimate]:
+    """Return the contrasts of a results table that a plan foretells, as the forecast has them."""
+    names = ("family", "first", "second", "quantity", "difference", "low", "high", "reason")
+    rows = [row for row in records(table) if row["family"] in sections_contrasts.BY_DESIGN]
+    return [_contrast(*(row[name] for name in names)) for row in rows]
+
+
+def _contrast(
+    family: str,
+    first: str,
+    second: str,
+    quantity: str,
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    why: str,
+) -> Estimate:
+    args = {"family": family, "quantity": quantity, "sides": f"{first} less {second}"}
+    interval = None if low is None or high is None else (low, high)
+    return estimate("contrast", value, {}, args=args, interval=interval, reason="" if interval else why)
+
+
+def _rows(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], seed: int) -> Iterator[RatingRow]:
+    items = {item.key: item for item in plan.planned}
+    codes = {key: _code(key) for key in items}
+    for place in places:
+        yield _row(protocol, plan, items[place.key], place, codes[place.key], seed)
+
+
+def _code(key: str) -> uuid.UUID:
+    return uuid.UUID(int=random.Random(f"code/{key}").getrandbits(128))
+
+
+def _row(protocol: StudyProtocol, plan: Preview, item: Planned, place: Place, code: uuid.UUID, seed: int) -> RatingRow:
+    label = f"R{place.rater + 1:02}"
+    look = label if (place.occasion, place.session) == (FIRST, 1) else f"{label} {place.occasion} {place.session}"
+    origin = plan.origins.get(item.key, {})
+    target, reference = origin.get("target", []), origin.get("reference", "")
+    if protocol.kind == EVIDENCE:
+        verdict, confidence = simulated.judge_evidence(_says(origin), item.key, label, SKILL, seed, look)
+    else:
+        error = simulated.find_error(item.source[1], reference)
+        verdict, confidence = simulated.judge_transition(error, item.key, label, SKILL, seed, look)
+    called = not verdict and place.marks != "off"
+    marked = simulated.mark_rows(target, [MISSING], item.key, SKILL, seed, look) if called else ()
+    return RatingRow(
+        item=code, rater=label, number=place.rater + 1, simulated=True, verdict=verdict, confidence=confidence,
+        opened_at=_WHEN, submitted_at=_WHEN, seconds=60.0, position=place.position, occasion=place.occasion,
+        session=place.session, released_at=None, surplus=False, layout=place.layout, layout_shown=place.layout,
+        context=place.with_context, marks=place.marks, marked=list(marked), first_verdict=None, first_confidence=None, revision=1,
+        active_seconds=60.0, first_verdict_seconds=None, changes=0, hand="", viewport="", guide_version=1,
+        interface_version="", imported=False, note="", pair=uuid.uuid5(uuid.NAMESPACE_OID, item.pair),
+        source=item.source[0], perturbation=item.source[1], truth=origin.get("truth"),
+        reference=reference, experiment="", action="", verdicts=origin.get("verdicts", {}),
+        target=target, error_kind=None,
+    )  # fmt: skip
+
+
+_WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def _says(origin: Mapping[str, Any]) -> bool:
+    verdicts = origin.get("verdicts") or {}
+    return bool(verdicts[min(verdicts)]) if verdicts else bool(origin.get("truth"))
+
+
+def _as_if_dealt(protocol: StudyProtocol, plan: Preview) -> tuple[Place, ...]:
+    """A pool deals nothing out before raters come: as if all seats took equal shares."""
+    even = replace(protocol, design="balanced")
+    return tuple(opening.assign(even, protocol.seed, plan.planned, plan.seats))
+
+
+def _facts(protocol: StudyProtocol, plan: Preview, places: Sequence[Place]) -> Facts:
+    origins = [plan.origins.get(item.key, {}) for item in plan.planned]
+    references = [origin.get("reference", "") for origin in origins]
+    return Facts(
+        kind="transition" if protocol.kind == TRANSITION else "evidence",
+        design=protocol.design,
+        items=len(plan.planned),
+        unperturbed=sum(read_label(reference) == 1 for reference in references),
+        planted=sum(read_label(reference) == 0 for reference in references),
+        unstated=sum("imported_id" in origin and not origin["reference"] for origin in origins),
+        located=sum(bool(origin.get("target")) for origin in origins),
+        raters=len({place.rater for place in places}),
+        per_item=protocol.ratings_per_item,
+        shared=plan.matrix.shared,
+        repeats=protocol.repeats,
+        marks=any(marks != "off" for marks in protocol.display.marks),
+    )

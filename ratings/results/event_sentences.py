@@ -1,0 +1,234 @@
+"""Events of a study's log in words: one sentence for pages, the back office and archives alike.
+
+These are functions and no templates: archives need plain text, and a type checker then sees every field that a
+sentence uses. Pages escape the result as they do any text. Nothing reads these words back, so they can be changed or
+translated freely.
+"""
+
+from collections.abc import Mapping
+from functools import singledispatch
+
+from ratings.models import study_events as events
+from ratings.models.study_events import Content, LegacyText
+from ratings.protocol.planning import Alike
+from ratings.results.analyses.filters import Filters
+from ratings.stats.nouns import counted
+from ratings.studies import crossover
+
+Names = Mapping[int, str]  # what accounts are called now, by their number
+
+_TITLES = {
+    "guide": "guide revised",
+    "member": "role given",
+    "machine": "machine rater",
+    "looked": "interim look",
+    "quarantine": "quarantine decided",
+    "taken back": "items taken back",
+}
+_ROLES = {"admin": "study admin", "analyst": "analyst"}
+
+
+def title_event(kind: str, content: Content | LegacyText) -> str:
+    """Return what happened, in two or three words."""
+    if isinstance(content, events.MemberChanged) and not content.granted:
+        return "role taken back"
+    if isinstance(content, LegacyText) and kind == "member":
+        return kind  # whether a role was given or taken back is not known
+    return _TITLES.get(kind, kind)
+
+
+def describe_event(content: Content | LegacyText, names: Names) -> str:
+    """Return the details in words; "" if there are none. `names` must have every account of the event that still exists."""
+    if isinstance(content, events.MemberChanged):
+        return _describe_member(content, names)
+    return describe_content(content)
+
+
+@singledispatch
+def describe_content(content: Content | LegacyText) -> str:
+    """Return the details of an event that names no account; "" if there are none."""
+    return ""
+
+
+def _describe_member(content: events.MemberChanged, names: Names) -> str:
+    who = f"{names.get(content.account, 'deleted')} (account {content.account})"
+    return f"{who} is {_ROLES[content.role]}" if content.granted and content.role else f"{who} has no role any more"
+
+
+@describe_content.register
+def _describe_legacy(content: LegacyText) -> str:
+    return content.text
+
+
+@describe_content.register
+def _describe_edited(content: events.Edited) -> str:
+    return content.part
+
+
+@describe_content.register
+def _describe_duplicated(content: events.Duplicated) -> str:
+    return f"from {content.source}"
+
+
+@describe_content.register
+def _describe_opened(content: events.Opened) -> str:
+    parts = [f"{counted(content.items, 'item')}, {counted(content.raters, 'rater')}"]
+    if content.left_out:
+        parts.append(f"{counted(content.left_out, 'item')} of unblinded studies left out")
+    if content.shown:
+        parts.append(f"{counted(content.shown, 'item')} of episodes that stand in unblinded studies")
+    parts.append(crossover.say_alike(Alike(content.identical_cases, content.cases)))
+    return "; ".join(filter(None, parts))
+
+
+@describe_content.register
+def _describe_reopened(content: events.Reopened) -> str:
+    dealt = f"{counted(content.dealt, 'place')} dealt" if content.dealt else ""
+    return "; ".join(filter(None, [dealt, _describe_left(content.left)]))
+
+
+@describe_content.register
+def _describe_guide(content: events.GuideRevised) -> str:
+    return f"version {content.version}"
+
+
+@describe_content.register
+def _describe_invited(content: events.Invited) -> str:
+    return (
+        content.rater + {"invited": "", "sign_in_again": ", to sign in again", "revoked": ", taken back"}[content.step]
+    )
+
+
+@describe_content.register
+def _describe_reminded(content: events.Reminded) -> str:
+    return _count_plainly(content.raters, "rater")
+
+
+@describe_content.register
+def _describe_seat(content: events.Joined | events.Erased) -> str:
+    return content.rater
+
+
+@describe_content.register
+def _describe_withdrawn(content: events.Withdrawn) -> str:
+    rule = "ratings dropped" if content.dropped else "ratings kept"
+    dealt = f"{counted(content.dealt, 'place')} dealt to others"
+    return "; ".join(filter(None, [f"{content.rater}, {rule}", dealt, _describe_left(content.left)]))
+
+
+@describe_content.register
+def _describe_simulated(content: events.Simulated) -> str:
+    return f"{', '.join(content.raters)}, seed {content.seed}"
+
+
+@describe_content.register
+def _describe_seats_added(content: events.SeatsAdded) -> str:
+    return f"{', '.join(content.added)} added, with {counted(content.items, 'item')}"
+
+
+@describe_content.register
+def _describe_seats_replanned(content: events.SeatsReplanned) -> str:
+    return f"{content.free} free seats became {content.raters}"
+
+
+@describe_content.register
+def _describe_items_added(content: events.ItemsAdded) -> str:
+    return "; ".join(filter(None, [counted(content.items, "item"), _describe_left(content.left)]))
+
+
+@describe_content.register
+def _describe_items_imported(content: events.ItemsImported) -> str:
+    """In a blinded archive the sources are left out."""
+    return ": ".join(filter(None, [_count_plainly(content.items, "item"), ", ".join(content.sources)]))
+
+
+@describe_content.register
+def _describe_imports_removed(content: events.ImportsRemoved) -> str:
+    return f"all {content.removed} removed"
+
+
+@describe_content.register
+def _describe_ratings_imported(content: events.RatingsImported) -> str:
+    return f"{_count_plainly(content.ratings, 'rating')} by {_count_plainly(content.raters, 'rater')}"
+
+
+@describe_content.register
+def _describe_quarantine(content: events.QuarantineDecided) -> str:
+    text = f"{content.decision} {content.digest}: {content.reason or 'no reason left'}"
+    if content.things:
+        things = "; ".join(f"“{name}”, {meaning}" for name, meaning in content.things)
+        text += f"; declared things in the laboratory: {things}"
+    return text
+
+
+@describe_content.register
+def _describe_audited(content: events.Audited) -> str:
+    return f"blinding {'holds' if content.passed else 'LEAKS'}"
+
+
+@describe_content.register
+def _describe_look(content: events.InterimLook) -> str:
+    at = (
+        f"at {content.ratings} of {content.planned} planned ratings" if content.ratings else "before the first snapshot"
+    )
+    return f"{at}: {content.shown} of {content.sources} sources shown"
+
+
+@describe_content.register
+def _describe_look_by_source(content: events.InterimLookBySource) -> str:
+    return f"interim look: {content.shown} of {content.sources} sources with {content.least} ratings or more"
+
+
+@describe_content.register
+def _describe_table(content: events.TableExported) -> str:
+    filters = Filters.from_json(content.filters).said if content.filters else content.filters_text
+    return f"{_describe_variant(content.blinded)}. {filters}".rstrip(". ")
+
+
+@describe_content.register
+def _describe_archive(content: events.ArchiveExported) -> str:
+    of = " of SHA256SUMS" if content.of == "SHA256SUMS" else ""
+    return f"archive, {_describe_variant(content.blinded)}, SHA-256 {content.sha256}{of}"
+
+
+@describe_content.register
+def _describe_api(content: events.ApiExported) -> str:
+    return f"{_describe_variant(content.blinded)}, by API token {content.token}"
+
+
+@describe_content.register
+def _describe_machine_ordered(content: events.MachineOrdered) -> str:
+    shown = "payload and context" if content.with_context else "payload alone"
+    return f"{content.rater}, {content.name}: {content.items} items to rate, {shown}"
+
+
+@describe_content.register
+def _describe_machine_rated(content: events.MachineRated) -> str:
+    failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(content.failed.items()))
+    return f"{content.rater}, {content.name}: {content.rated} of {content.items} items rated{failed}"
+
+
+@describe_content.register
+def _describe_taken_back(content: events.ItemsTakenBack) -> str:
+    if content.rater:
+        elsewhere = f"who can read {counted(content.items, 'item')} in another study or in the laboratory"
+        return f"{content.rater}, {elsewhere}: not dealt to them"
+    parts = (
+        [f"{counted(content.items, 'item')} not dealt to raters who can read them elsewhere"] if content.items else []
+    )
+    if content.incomplete:
+        parts.append(f"{counted(content.incomplete, 'case')} of the crossover incomplete")
+    return "; ".join(filter(None, [*parts, _describe_left(content.left)]))
+
+
+def _describe_left(left: int) -> str:
+    return f"{counted(left, 'place')} left until another seat is added" if left else ""
+
+
+def _describe_variant(blinded: bool) -> str:
+    return "blinded" if blinded else "with sources"
+
+
+def _count_plainly(number: int, noun: str) -> str:
+    """Return "2000 items": these sentences never had a thousands separator."""
+    return f"{number} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,273 @@
+"""Confidence by source and verdict: columns, and violins as in the paper's Fig. 3."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+from numpy.typing import NDArray
+
+from ratings.results.figures import keys, tables
+from ratings.results.figures.palette import GRID, INK, MUTED, PAPER, TONES
+from ratings.results.figures.tables import Document, Line, count, number, text
+from ratings.results.figures.theme import AnyChart, Profile, frame, layered, values
+from ratings.results.figures.wording import lines, listed, percent
+
+LEVELS = (1, 2, 3, 4, 5)
+BANDWIDTH = 0.4
+MOST_PANELS = 12
+_POINTS = 49
+LEAST_RATINGS = 5
+_LEAST = {"wide": 210, "narrow": 160, "print": 150}
+_TONES = {1: TONES["blue"], 0: TONES["orange"]}
+
+
+def density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Gaussian kernel density at points of [1, 5], shape (points,), of ratings counted by level.
+
+    What would lie beyond 1 and 5 is folded back, so that the area between them is one. Zero where there are no ratings.
+    """
+    n = sum(counts.values())
+    found = np.zeros_like(at)
+    for level, many in counts.items():
+        for centre in (level, 2 - level, 10 - level):
+            found += many * np.exp(-0.5 * ((at - centre) / BANDWIDTH) ** 2)
+    area = BANDWIDTH * np.sqrt(2 * np.pi) * n
+    return found / area if n else found
+
+
+def known(document: Document) -> bool:
+    """Whether any rating has a confidence."""
+    return bool(_panels(document))
+
+
+def histograms(document: Document, profile: Profile) -> AnyChart:
+    """A panel for each source: pairs of columns, plausible to the left."""
+    panels = _panels(document)
+    top = max(share for cells in panels.values() for _, share in cells.values())
+    made = [
+        _histogram(source, cells, top, profile, _panel_width(profile, len(panels)), document)
+        for source, cells in panels.items()
+    ]
+    return _with_key(made, document, profile)
+
+
+def violins(document: Document, profile: Profile) -> AnyChart:
+    """A panel for each source: the density of plausible ratings to the left, of the others to the right."""
+    panels = _panels(document)
+    spread = {(text(line, "source"), count(line, "verdict")): line for line in tables.rows(document, "spread")}
+    grid = np.linspace(1, 5, _POINTS)
+    halves = {
+        (source, verdict): density(
+            {level: cells[verdict, level][0] for level in LEVELS if (verdict, level) in cells}, grid
+        )
+        for source, cells in panels.items()
+        for verdict in (1, 0)
+    }
+    widest = max(float(half.max()) for half in halves.values()) or 1.0
+    room = _panel_width(profile, len(panels))
+    made = [
+        _violin(
+            source,
+            [(verdict, halves[source, verdict] / widest, spread.get((source, verdict))) for verdict in (1, 0)],
+            profile,
+            room,
+            document,
+        )
+        for source in panels
+    ]
+    return _with_key(made, document, profile, -_axis_room(profile))
+
+
+def say_histograms(document: Document) -> str:
+    yes, no = tables.verdict_words(document)
+    parts = []
+    for source, cells in _panels(document).items():
+        sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
+        n = sum(many for many, _ in cells.values())
+        parts.append(f"{source} {percent(sure)} of {n}")
+    return f"Share of ratings with confidence 4 or 5, {yes} and {no} together: {listed(parts)}."
+
+
+def say_violins(document: Document) -> str:
+    words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
+    parts = [
+        f"{text(line, 'source')}, {words[count(line, 'verdict')]}: {_short(number(line, 'median'))} of {count(line, 'n')}"
+        for line in tables.rows(document, "spread")
+        if count(line, "n")
+    ]
+    return f"Median confidence: {listed(parts)}."
+
+
+Cells = Mapping[tuple[int, int], tuple[int, float]]
+
+
+def _panels(document: Document) -> dict[str, Cells]:
+    """By source: (verdict, confidence) -> (ratings, share of the source's ratings). Those with ratings, the first twelve."""
+    found: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
+    for line in tables.rows(document, "confidence"):
+        if n := count(line, "n"):
+            cells = found.setdefault(text(line, "source"), {})
+            cells[count(line, "verdict"), count(line, "confidence")] = (n, number(line, "share") or 0.0)
+    return dict(list(found.items())[:MOST_PANELS])
+
+
+def _panel_width(profile: Profile, panels: int) -> float:
+    columns = _columns(profile, panels)
+    return (profile.width - (columns - 1) * profile.size * 1.6) / columns
+
+
+def _columns(profile: Profile, panels: int) -> int:
+    """As many panels beside each other as fit, in rows that are as even as can be."""
+    most = profile.width // _LEAST[profile.name]
+    return -(-panels // -(-panels // most))
+
+
+def _with_key(panels: Sequence[alt.LayerChart], document: Document, profile: Profile, left: float = 0.0) -> AnyChart:
+    yes, no = tables.verdict_words(document)
+    sources = len(
+        tables.first_seen([line for line in tables.rows(document, "confidence") if count(line, "n")], "source")
+    )
+    more = f"{sources - MOST_PANELS} more sources are in the table." if sources > MOST_PANELS else ""
+    entries = [
+        keys.Entry(word.capitalize(), _TONES[verdict].tint, _TONES[verdict].solid)
+        for verdict, word in ((1, yes), (0, no))
+    ]
+    grid = alt.concat(
+        *panels, columns=_columns(profile, len(panels)), spacing=profile.size * 1.6, align="each", bounds="full"
+    )
+    return alt.vconcat(keys.across(entries, profile, more, left), grid, spacing=profile.size)
+
+
+def _heading(source: str, n: int, profile: Profile, room: float) -> alt.TitleParams:
+    return alt.TitleParams(
+        lines(source, room * 0.86, profile.size),  # bold is wider
+        subtitle=f"{n} rating{'s' if n != 1 else ''}",
+        anchor="start",
+        fontSize=profile.size,
+        offset=profile.size * 0.4,
+    )
+
+
+def _histogram(
+    source: str, cells: Cells, top: float, profile: Profile, room: float, document: Document
+) -> alt.LayerChart:
+    words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
+    rows: list[dict[str, Any]] = []
+    for (verdict, level), (n, share) in cells.items():
+        title = f"{source}: {words[verdict]}, confidence {level}: {percent(share)}, {n} ratings"
+        place = level + (-0.21 if verdict else 0.21)
+        said = f"{share * 100:.0f}" if share >= 0.005 else "<1"
+        tone = _TONES[verdict]
+        rows.append({"x": place, "share": share, "title": title, "said": said, "fill": tone.tint, "stroke": tone.solid})
+    base = alt.Chart(values(rows))
+    axis = alt.Axis(values=list(LEVELS), format="d", grid=False, ticks=False, title="Confidence")
+    x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[0.5, 5.5], nice=False, zero=False, padding=0))
+    y = alt.Y("share:Q", axis=None, scale=alt.Scale(domain=[0, top * 1.16], nice=False))
+    bars = base.mark_bar(size=room / 5 * 0.4, strokeWidth=profile.stroke * 0.75).encode(
+        x=x,
+        y=y,
+        y2=alt.datum(0),
+        fill=alt.Fill("fill:N", scale=None),
+        stroke=alt.Stroke("stroke:N", scale=None),
+        description="title:N",
+    )
+    numbers = base.mark_text(baseline="bottom", dy=-2, fontSize=profile.small, aria=False).encode(
+        x=x, y=y, text="said:N"
+    )
+    heading = _heading(source, sum(n for n, _ in cells.values()), profile, room)
+    return layered(frame(0, room), bars, numbers, width=room, height=profile.size * 9).properties(title=heading)
+
+
+def _violin(
+    source: str,
+    halves: Sequence[tuple[int, NDArray[np.float64], Line | None]],
+    profile: Profile,
+    room: float,
+    document: Document,
+) -> alt.LayerChart:
+    words = dict(zip((1, 0), tables.verdict_words(document), strict=True))
+    left, height = _axis_room(profile), profile.size * 11
+    x = alt.Scale(domain=[-1.08, 1.08], nice=False, zero=False, padding=0)
+    y = alt.Scale(domain=[1, 5], nice=False, zero=False, padding=0)
+    axis = alt.Axis(
+        values=list(LEVELS), format="d", grid=True, ticks=False, domain=False, title=None, labelOverlap=False
+    )
+    layers: list[alt.Chart] = [frame(-left, room - left)]
+    layers.append(
+        alt.Chart(values([{"y": 1}, {"y": 5}]))
+        .mark_point(opacity=0, aria=False)
+        .encode(y=alt.Y("y:Q", scale=y, axis=axis), x=alt.X(datum=0, scale=x, axis=None))
+    )
+    layers.append(
+        alt.Chart(values([{}])).mark_rule(color=GRID.light, aria=False).encode(x=alt.X(datum=0, scale=x, axis=None))
+    )
+    texts: list[dict[str, Any]] = []
+    for verdict, half, line in halves:
+        n = count(line, "n") if line else 0
+        side, median = (-1 if verdict else 1), number(line, "median") if line else None
+        label = [f"n = {n}"] + ([f"median {_short(median)}"] if n else [])
+        texts += [{"x": side * 0.54, "text": said, "dy": place} for place, said in enumerate(label)]
+        if line is None or median is None or not n:
+            continue
+        lower, upper = number(line, "lower"), number(line, "upper")
+        title = f"{source}: {words[verdict]}, {n} ratings, median {_short(median)}"
+        title += f", middle half {_short(lower)} to {_short(upper)}, mean {number(line, 'mean') or 0:.2f}"
+        if n >= LEAST_RATINGS:
+            layers += _half(half, side, _TONES[verdict], title, profile, x, y)
+        layers += _middle(median, lower, upper, side, profile, x, y)
+    for place in (0, 1):
+        some = [line for line in texts if line["dy"] == place]
+        if some:
+            word = alt.Chart(values(some)).mark_text(
+                baseline="top", fontSize=profile.small, color=MUTED.light, aria=False
+            )
+            layers.append(
+                word.encode(
+                    x=alt.X("x:Q", scale=x, axis=None),
+                    y=alt.value(height + profile.size * (0.5 + 1.2 * place)),
+                    text="text:N",
+                )
+            )
+    total = sum(count(line, "n") for _, _, line in halves if line)
+    heading = _heading(source, total, profile, room)
+    return layered(*layers, width=room - left, height=height).properties(title=heading)
+
+
+def _axis_room(profile: Profile) -> float:
+    """Pixels left of a violin for the levels."""
+    return profile.size * 1.4
+
+
+def _half(
+    half: NDArray[np.float64], side: int, tone: Any, title: str, profile: Profile, x: alt.Scale, y: alt.Scale
+) -> list[alt.Chart]:
+    grid = np.linspace(1, 5, _POINTS)
+    rows = [
+        {"y": round(float(at), 3), "x": round(side * (0.02 + float(value)), 4), "x2": side * 0.02, "title": title}
+        for at, value in zip(grid, half, strict=True)
+    ]
+    area = alt.Chart(values(rows)).mark_area(orient="horizontal", fill=tone.tint, opacity=1)
+    area = area.encode(y=alt.Y("y:Q", scale=y), x=alt.X("x:Q", scale=x, axis=None), x2="x2:Q", description="title:N")
+    edge = alt.Chart(values(rows)).mark_line(stroke=tone.solid, strokeWidth=profile.stroke * 0.75, aria=False)
+    edge = edge.encode(y=alt.Y("y:Q", scale=y), x=alt.X("x:Q", scale=x, axis=None), order="y:Q")
+    return [area, edge]
+
+
+def _middle(
+    median: float, lower: float | None, upper: float | None, side: int, profile: Profile, x: alt.Scale, y: alt.Scale
+) -> list[alt.Chart]:
+    row = {"x": side * 0.14, "median": median, "lower": lower, "upper": upper}
+    base = alt.Chart(values([row])).encode(x=alt.X("x:Q", scale=x, axis=None))
+    line = base.mark_rule(color=INK.light, strokeWidth=profile.stroke * 1.3, aria=False)
+    dot = base.mark_point(
+        fill=PAPER.light, stroke=INK.light, strokeWidth=profile.stroke, size=profile.point, opacity=1, aria=False
+    )
+    return [
+        line.encode(y=alt.Y("lower:Q", scale=y), y2="upper:Q"),
+        dot.encode(y=alt.Y("median:Q", scale=y)),
+    ]
+
+
+def _short(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.1f}".removesuffix(".0")

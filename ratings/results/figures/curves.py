@@ -1,0 +1,293 @@
+"""ROC curves, pass@k, and what changes over a rater's order."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+
+from ratings.results.figures import keys, tables
+from ratings.results.figures.palette import AXIS, INK, PAPER, TONES
+from ratings.results.figures.tables import Document, Line, count, number, text
+from ratings.results.figures.theme import AnyChart, Profile, frame, layered, values
+from ratings.results.figures.wording import interval, listed, percent, two, whole
+
+
+def _look(place: int) -> tuple[str, str]:
+    """Hue and shape of the nth curve; thirty pass before both come again."""
+    return keys.HUES[place % len(keys.HUES)], keys.SHAPES[(place + place // len(keys.HUES)) % len(keys.SHAPES)]
+
+
+def roc(document: Document, profile: Profile) -> AnyChart:
+    """One curve for each error source, through its points as the table has them: from (0, 0) to (1, 1)."""
+    lines = tables.rows(document, "roc")
+    found = _areas(document)
+    points, entries = list[dict[str, Any]](), list[keys.Entry]()
+    for place, source in enumerate(tables.first_seen(lines, "source")):
+        hue, shape = _look(place)
+        some = [line for line in lines if text(line, "source") == source]
+        points += [_roc_point(line, source, TONES[hue].solid, shape) for line in some]
+        said = _area_said(found.get(source), some)
+        entries.append(keys.Entry(source or "All errors", TONES[hue].solid, TONES[hue].solid, shape, said))
+    left = profile.size * 4.2
+    side = profile.width - left - 8 if profile.stacked else profile.width * 0.56 - left
+    x = alt.X("x:Q", title="False alarms", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
+    y = alt.Y("y:Q", title="Hits", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
+    chance = alt.Chart(values([{"x": 0, "y": 0}, {"x": 1, "y": 1}]))
+    dashed = chance.mark_line(color=AXIS.light, strokeWidth=profile.stroke * 0.8, strokeDash=[4, 4], aria=False)
+    steps = _lines(points, profile, x, y)
+    plot = layered(frame(-left, side + 6), dashed.encode(x=x, y=y), *steps, width=side, height=side)
+    return keys.beside(plot, entries, profile, profile.width - left - side - 6 - profile.size * 1.5, -left)
+
+
+def _areas(document: Document) -> dict[str, Line]:
+    """The row of all raters together for each source."""
+    some = tables.rows(document, "detection")
+    return {text(line, "source"): line for line in some if text(line, "who") == "all raters"}
+
+
+def _area_said(line: Line | None, points: Sequence[Line]) -> str:
+    n = f"{count(points[0], 'n_error')} ratings with an error and {count(points[0], 'n_genuine')} without"
+    if line is None or number(line, "auc") is None:
+        return n
+    low, high = number(line, "auc_low"), number(line, "auc_high")
+    ends = f" ({interval(low, high, two)})" if low is not None else ""
+    return f"mean AUC {two(number(line, 'auc'))}{ends}, {n}"
+
+
+def _roc_point(line: Line, source: str, colour: str, shape: str) -> dict[str, Any]:
+    false_alarms, hits = number(line, "false_alarm_rate"), number(line, "hit_rate")
+    threshold = number(line, "threshold")
+    title = ""  # nobody calls an error: the line begins there, but it is no rating and so no point
+    if threshold is not None:
+        at = f"{threshold:g}".replace("-", "−")
+        title = f"{source}: errors are ratings up to {at}: {percent(hits)} hits, {percent(false_alarms)} false alarms"
+    return {"of": source, "x": false_alarms, "y": hits, "title": title, "colour": colour, "shape": shape}
+
+
+def _share_axis() -> alt.Axis:
+    return alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", grid=True, labelOverlap=False, labelFlush=False)
+
+
+def _lines(points: list[dict[str, Any]], profile: Profile, x: alt.X, y: alt.Y) -> list[alt.Chart]:
+    """A line through the points of each name, in the order they are given in, and the points themselves."""
+    colour = alt.Stroke("colour:N", scale=None)
+    known = [
+        {**point, "place": place}
+        for place, point in enumerate(points)
+        if point["x"] is not None and point["y"] is not None
+    ]
+    base = alt.Chart(values([point for point in known if point["title"]]))
+    line = alt.Chart(values(known)).mark_line(strokeWidth=profile.stroke * 1.2, aria=False)
+    line = line.encode(x=x, y=y, detail="of:N", order=alt.Order("place:Q"), stroke=colour)
+    mark = base.mark_point(size=profile.point * 1.1, strokeWidth=profile.stroke * 0.4, opacity=1)
+    dots = mark.encode(
+        x=x,
+        y=y,
+        fill=alt.Fill("colour:N", scale=None),
+        stroke=alt.value(PAPER.light),
+        shape=alt.Shape("shape:N", scale=None),
+        description="title:N",
+    )
+    return [line, dots]
+
+
+def say_roc(document: Document) -> str:
+    found = _areas(document)
+    lines = tables.rows(document, "roc")
+    parts = [
+        f"{source or 'all errors'} "
+        + _area_said(found.get(source), [line for line in lines if text(line, "source") == source])
+        for source in tables.first_seen(lines, "source")
+    ]
+    return f"Outcomes with an error against those without: {listed(parts)}."
+
+
+def drift_known(document: Document) -> bool:
+    rows = [_part(line) for line in tables.rows(document, "drift")]
+    return any(_shown(rows, field) for field in ("correct", "seconds"))
+
+
+def drift(document: Document, profile: Profile) -> AnyChart:
+    """Share correct and median seconds, each over the places in the raters' orders."""
+    rows = [_part(line) for line in tables.rows(document, "drift")]
+    left = profile.size * 3.4
+    order = [row["places"] for row in rows]
+    made = [
+        _over(rows, order, "correct", "Correct", profile, left, ("low", "high")),
+        _over(rows, order, "seconds", "Median seconds an item", profile, left, None),
+    ]
+    return alt.vconcat(*[one for one in made if one is not None], spacing=profile.size * 1.5)
+
+
+def _part(line: Line) -> dict[str, Any]:
+    first, last = count(line, "from_position"), count(line, "to_position")
+    places = f"{first}–{last}" if last != first else f"{first}"
+    correct, low, high, seconds = (number(line, name) for name in ("correct_share", "low", "high", "median_seconds"))
+    title = (
+        f"Places {places}: {percent(correct)} correct, 95% interval: {interval(low, high)}, {count(line, 'n')} ratings"
+    )
+    title += f", median {_seconds(seconds)}" if seconds is not None else ""
+    return {
+        **{"places": places, "correct": correct, "low": low, "high": high, "seconds": seconds, "title": title},
+        **{"correct_said": percent(correct), "seconds_said": "" if seconds is None else _seconds(seconds)},
+    }
+
+
+def _shown(rows: Sequence[dict[str, Any]], field: str) -> list[dict[str, Any]]:
+    """Where the field is known; no times at all if none reaches a second, as those of simulated raters."""
+    shown = [row for row in rows if row[field] is not None]
+    return [] if field == "seconds" and all(row[field] < 1 for row in shown) else shown
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds >= 1 else "under 1 s"
+
+
+def _over(
+    rows: list[dict[str, Any]],
+    order: list[str],
+    field: str,
+    title: str,
+    profile: Profile,
+    left: float,
+    ends: tuple[str, str] | None,
+) -> alt.LayerChart | None:
+    shown = _shown(rows, field)
+    if not shown:
+        return None
+    top = 1.08 if ends else max(row[field] for row in shown) * 1.2 or 1.0
+    room = profile.width - left - profile.size * 2
+    apart = profile.size * 0.6
+    axis = alt.Axis(title="Place in the order", ticks=False, grid=False, labelOverlap=True, labelSeparation=apart)
+    x = alt.X("places:N", sort=order, axis=axis, scale=alt.Scale(type="band", domain=order))
+    scale = alt.Scale(domain=[0, top], nice=False, zero=True)
+    shown_as = ".0%" if ends else ",.0f"
+    across = alt.Axis(format=shown_as, ticks=False, domain=False, grid=True, title=None, tickCount=4)
+    y = alt.Y(f"{field}:Q", axis=across, scale=scale)
+    base = alt.Chart(values(shown))
+    layers: list[alt.Chart] = [frame(-left, room + profile.size * 2)]
+    layers.append(base.mark_line(color=TONES["blue"].solid, strokeWidth=profile.stroke, aria=False).encode(x=x, y=y))
+    above = f"{field}:Q"
+    if ends:
+        known = alt.Chart(values([row for row in shown if row[ends[0]] is not None]))
+        rule = known.mark_rule(color=INK.light, strokeWidth=profile.stroke, aria=False)
+        layers.append(rule.encode(x=x, y=alt.Y(f"{ends[0]}:Q", scale=scale, axis=across), y2=f"{ends[1]}:Q"))
+    dot = base.mark_point(filled=True, fill=TONES["blue"].solid, size=profile.point, opacity=1)
+    layers.append(dot.encode(x=x, y=y, description="title:N"))
+    label = base.mark_text(
+        align="left",
+        baseline="bottom",
+        dx=profile.size * 0.4,
+        dy=-profile.size * 0.3,
+        fontSize=profile.small,
+        aria=False,
+    )
+    layers.append(label.encode(x=x, y=alt.Y(above, scale=scale, axis=across), text=f"{field}_said:N"))
+    heading = alt.TitleParams(
+        title, anchor="start", fontSize=profile.size, offset=profile.size * 0.6, fontWeight="normal"
+    )
+    return layered(*layers, width=room, height=profile.size * 9).properties(title=heading)
+
+
+def say_drift(document: Document) -> str:
+    rows = [_part(line) for line in tables.rows(document, "drift")]
+    parts = []
+    for field, name, say in (("correct", "Correct", percent), ("seconds", "Median seconds an item", whole)):
+        known = _shown(rows, field)
+        if known:
+            first, last = known[0], known[-1]
+            parts.append(
+                f"{name} {say(first[field])} at places {first['places']}, {say(last[field])} at {last['places']}"
+            )
+    return f"{listed(parts)}." if parts else "Nothing is known of the ratings' order."
+
+
+def pass_at_k(document: Document, profile: Profile) -> AnyChart:
+    """One line for each agent over k; agents stand side by side at each k, the key has them in the order of the last k."""
+    lines = tables.rows(document, "pass_at_k")
+    agents = tables.first_seen(lines, "agent")
+    most = max(count(line, "k") for line in lines)
+    step = min(0.09, 0.6 / len(agents))
+    points, ranked = list[dict[str, Any]](), list[tuple[float, keys.Entry]]()
+    for place, agent in enumerate(agents):
+        hue, shape = _look(place)
+        colour, offset = TONES[hue].solid, (place - (len(agents) - 1) / 2) * step
+        some = [line for line in lines if text(line, "agent") == agent]
+        points += [_attempt(line, agent, offset, colour, shape) for line in some]
+        last = [number(line, "value") for line in some if number(line, "value") is not None]
+        ranked.append(
+            (-(last[-1] or 0.0) if last else 1.0, keys.Entry(agent, colour, colour, shape, _agent_said(some)))
+        )
+    left = profile.size * 4.2
+    room = profile.width - left - 8 if profile.stacked else profile.width * 0.58 - left
+    ticks = alt.Axis(values=list(range(1, most + 1)), format="d", grid=False, labelOverlap=False)
+    x = alt.X(
+        "x:Q", title="Attempts (k)", axis=ticks, scale=alt.Scale(domain=[0.6, most + 0.4], nice=False, zero=False)
+    )
+    y = alt.Y("y:Q", title="Experiments solved", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
+    known = alt.Chart(values([point for point in points if point["low"] is not None]))
+    rule = known.mark_rule(strokeWidth=profile.stroke, aria=False)
+    whisker = rule.encode(
+        x=x,
+        y=alt.Y("low:Q", title="Experiments solved", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False)),
+        y2="high:Q",
+        stroke=alt.Stroke("colour:N", scale=None),
+    )
+    lines_and_points = _lines(points, profile, x, y)
+    published = _published_points(lines, points, profile, x, y)
+    plot = layered(frame(-left, room + 6), whisker, *lines_and_points, *published, width=room, height=room * 0.8)
+    entries = [entry for _, entry in sorted(ranked, key=lambda one: one[0])]
+    return keys.beside(plot, entries, profile, profile.width - left - room - 6 - profile.size * 1.5, -left)
+
+
+def _published_points(
+    lines: Sequence[Line], points: Sequence[Mapping[str, Any]], profile: Profile, x: alt.X, y: alt.Y
+) -> list[alt.Chart]:
+    """Return a layer with a diamond at each value that the paper prints for the agent's model, or nothing."""
+    places = {(point["of"], round(point["x"])): point["x"] for point in points}
+    found = [
+        {
+            "x": places[text(line, "agent"), count(line, "k")],
+            "y": published,
+            "title": f"{text(line, 'agent')}: published pass@{count(line, 'k')} {percent(published)}",
+        }
+        for line in lines
+        if (published := number(line, "published")) is not None
+    ]
+    if not found:
+        return []
+    marks = alt.Chart(values(found)).mark_point(shape="diamond", size=profile.size * 6, opacity=1, aria=False)
+    paint = {"fill": alt.value(PAPER.light), "stroke": alt.value(INK.light)}
+    return [marks.encode(x=x, y=y, description="title:N", **paint)]
+
+
+def _attempt(line: Line, agent: str, offset: float, colour: str, shape: str) -> dict[str, Any]:
+    k, value, low, high = count(line, "k"), number(line, "value"), number(line, "low"), number(line, "high")
+    title = (
+        f"{agent}: pass@{k} {percent(value)}, 95% interval: {interval(low, high)}, {count(line, 'tasks')} experiments"
+    )
+    found = {"of": agent, "x": k + offset, "y": value, "low": low, "high": high, "title": title}
+    return {**found, "colour": colour, "shape": shape}
+
+
+def _agent_said(lines: Sequence[Line]) -> str:
+    known = [line for line in lines if number(line, "value") is not None]
+    if not known:
+        reason = text(lines[0], "reason")
+        return "undefined" + (f", {reason}" if reason else "")
+    ends = [known[0]] if len(known) == 1 else [known[0], known[-1]]
+    parts = []
+    for line in ends:
+        low, high = number(line, "low"), number(line, "high")
+        within = f" ({interval(low, high)})" if low is not None else ""
+        parts.append(f"{percent(number(line, 'value'))}{within} at k={count(line, 'k')}")
+    return ", ".join(parts)
+
+
+def say_pass_at_k(document: Document) -> str:
+    lines = tables.rows(document, "pass_at_k")
+    parts = [
+        f"{agent} {_agent_said([line for line in lines if text(line, 'agent') == agent])}"
+        for agent in tables.first_seen(lines, "agent")
+    ]
+    return f"Experiments solved in k attempts: {listed(parts)}."

@@ -1,0 +1,271 @@
+"""Tables of cells: who agrees with whom (the paper's Fig. 4a and b), and who said what of which item."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import altair as alt
+
+from ratings.results.figures import keys, tables
+from ratings.results.figures.forest import written
+from ratings.results.figures.palette import BLUES, INK, MUTED, ORANGES, PAPER, QUIET, step
+from ratings.results.figures.tables import Document, Line, count, number, text
+from ratings.results.figures.theme import AnyChart, Profile, frame, layered, values
+from ratings.results.figures.wording import lines, percent, widest, width
+
+# Beyond this many cells, marks say nothing: the file would be too big for a page. The table has every one.
+MOST_TITLES = 1500
+
+
+class Cell(NamedTuple):
+    """One cell at column and row; `said` is printed in it where there is room."""
+
+    column: int
+    row: int
+    fill: str
+    said: str
+    title: str
+    quiet: bool = False
+
+
+def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], profile: Profile) -> AnyChart:
+    """Rows of names by columns of heads with a number in each cell, one ink on all.
+
+    Heads that do not fit above their column become numbers, and the rows are numbered alike.
+    """
+    gap, pitch = profile.size * 0.7, profile.size * 1.2
+    most = profile.width * (0.42 if profile.stacked else 0.34)
+    numbered = [f"{place}  {name}" for place, name in enumerate(names, 1)]
+    left = min(widest(numbered, profile.size), most) + gap
+    side = min((profile.width - left) / len(heads), profile.size * 8)
+    broken = [_fits(head, side - 4, profile) for head in heads]
+    if all(broken):
+        rows, tops = list(names), [found or [] for found in broken]
+    else:
+        rows, tops = numbered, [[str(place)] for place in range(1, len(heads) + 1)]
+    high = max(min(side, profile.size * 3), profile.size * 1.6)
+    above = max(len(top) for top in tops) * pitch + profile.size * 0.6
+    texts, heads_at = list[dict[str, Any]](), list[dict[str, Any]]()
+    for place, name in enumerate(rows):
+        part = lines(name, left - gap + 1, profile.size, most=2 if high > pitch * 2 else 1)
+        for at, line in enumerate(part):
+            y = above + (place + 0.5) * high + (at - (len(part) - 1) / 2) * pitch
+            texts.append({"text": line, "x": left - gap, "y": y, "colour": INK.light})
+    for place, top in enumerate(tops):
+        for at, line in enumerate(top):
+            y = above - profile.size * 0.6 - (len(top) - 1 - at) * pitch - profile.size * 0.4
+            heads_at.append({"text": line, "x": left + (place + 0.5) * side, "y": y, "colour": INK.light})
+    size = profile.size if side > width("100%", profile.size) + 4 else profile.small
+    room = side - 2
+    marks = [
+        {
+            **{"x": left + cell.column * side, "x2": left + (cell.column + 1) * side},
+            **{"y": above + cell.row * high, "y2": above + (cell.row + 1) * high},
+            **{"fill": cell.fill, "title": cell.title},
+        }
+        for cell in cells
+    ]
+    said = [_in_cell(cell, left, above, side, high) for cell in cells]
+    said = [one for one in said if width(one["text"], size) <= room]
+    layers = [
+        frame(0, profile.width),
+        boxes(marks, profile.stroke),
+        written(texts, profile, align="right"),
+        written(heads_at, profile, align="center"),
+        written(said, profile, align="center", size=size),
+    ]
+    return layered(*layers, width=profile.width, height=above + high * len(rows))
+
+
+def _fits(head: str, room: float, profile: Profile) -> list[str] | None:
+    """The head in at most three lines broken between words; None if it does not fit."""
+    found = lines(head, room, profile.size, most=3)
+    whole = " ".join(found) == head
+    return found if whole and widest(found, profile.size) <= room else None
+
+
+def _in_cell(cell: Cell, left: float, above: float, side: float, high: float) -> dict[str, Any]:
+    at = {"x": left + (cell.column + 0.5) * side, "y": above + (cell.row + 0.5) * high}
+    return {"text": cell.said, **at, "colour": MUTED.light if cell.quiet else INK.light}
+
+
+def boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -> alt.Chart:
+    """Filled boxes between pixels x, x2, y, y2 with a line of paper between them."""
+    edge = alt.MarkDef(type="rect", stroke=PAPER.light, strokeWidth=gap) if gap else alt.MarkDef(type="rect")
+    if not titled:
+        edge.aria = False
+    drawn = alt.Chart(values(marks), mark=edge).encode(
+        x=alt.X("x:Q", scale=None, axis=None),
+        x2="x2:Q",
+        y=alt.Y("y:Q", scale=None, axis=None),
+        y2="y2:Q",
+        fill=alt.Fill("fill:N", scale=None),
+    )
+    return drawn.encode(description="title:N") if titled else drawn
+
+
+def pairs(document: Document, profile: Profile, name: str) -> AnyChart:
+    """The cells of agreement_matrix or conditional_matrix; nobody with themselves."""
+    found = tables.rows(document, name)
+    names = list(dict.fromkeys([*tables.first_seen(found, "row"), *tables.first_seen(found, "col")]))
+    cells = [_pair(line, names) for line in found]
+    there = {(cell.row, cell.column) for cell in cells}
+    cells += [
+        Cell(place, place, QUIET.light, "–", f"{who} with itself", quiet=True)
+        for place, who in enumerate(names)
+        if (place, place) not in there
+    ]
+    return heat(names, names, cells, profile)
+
+
+def _pair(line: Line, names: Sequence[str]) -> Cell:
+    row, column, value = text(line, "row"), text(line, "col"), number(line, "value")
+    place = (names.index(column), names.index(row))
+    if row == column:
+        return Cell(*place, QUIET.light, "–", f"{row} with itself", quiet=True)
+    title = f"{row}, {column}: {percent(value)} of {count(line, 'base') or count(line, 'n')} items"
+    if value is None:
+        return Cell(*place, QUIET.light, "none", title, quiet=True)
+    return Cell(*place, step(BLUES, value), percent(value), title)
+
+
+def say_pairs(document: Document, name: str) -> str:
+    """The lowest and the highest cell, and how many there are."""
+    some = [
+        line
+        for line in tables.rows(document, name)
+        if text(line, "row") != text(line, "col") and number(line, "value") is not None
+    ]
+    if not some:
+        return "No two have judged the same items."
+    ranked = sorted(some, key=lambda line: number(line, "value") or 0.0)
+    told = "with" if name == "agreement_matrix" else "then"
+    parts = [
+        f"{text(line, 'row')} {told} {text(line, 'col')} {percent(number(line, 'value'))}"
+        for line in (ranked[0], ranked[-1])
+    ]
+    what = "Same verdict" if name == "agreement_matrix" else "If the first says yes, so does the second"
+    return f"{what}: from {parts[0]} to {parts[1]}, {len(some)} cells."
+
+
+def matrix(document: Document, profile: Profile) -> AnyChart:
+    """A band for each source: its items across, raters down."""
+    found = tables.rows(document, "matrix")
+    raters = {name: place for place, name in enumerate(tables.first_seen(found, "rater"))}
+    items: dict[str, dict[str, int]] = {}
+    for line in found:
+        here = items.setdefault(text(line, "source"), {})
+        here.setdefault(text(line, "item"), len(here))
+    left = min(widest(list(raters), profile.size), profile.width * 0.2) + profile.size * 0.7
+    side = (profile.width - left) / max(len(some) for some in items.values())
+    side = min(side, profile.size * 2)
+    high = _row_height(len(raters) * len(items), profile)
+    bands = _bands(items, len(raters), high, profile)
+    titled = len(found) <= MOST_TITLES
+    marks, wrong, digits = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
+    for line in found:
+        source = text(line, "source")
+        x = left + items[source][text(line, "item")] * side
+        y = bands[source] + raters[text(line, "rater")] * high
+        marks.append(_rating(line, document, x, y, side, high))
+        if number(line, "correct") == 0:
+            wrong.append({"x": x, "x2": x + side, "y": y + high * 0.78, "y2": y + high, "fill": INK.light})
+        if side >= profile.small * 0.9 and high >= profile.small * 1.4 and line.get("confidence") is not None:
+            said = str(count(line, "confidence"))
+            digits.append({"text": said, "x": x + side / 2, "y": y + high * 0.42, "colour": INK.light})
+    if not titled:
+        marks.sort(key=lambda mark: str(mark["fill"]))
+    height = max(bands.values()) + len(raters) * high
+    gap = 1.0 if min(side, high) > 5 else 0.0
+    layers = [frame(0, profile.width), boxes(marks, gap * 0.6, titled)]
+    if wrong:
+        layers.append(boxes(wrong, 0.0, titled=False))
+    if digits:
+        layers.append(written(digits, profile, align="center", size=profile.small))
+    layers += _band_words(items, raters, bands, left, high, profile)
+    plot = layered(*layers, width=profile.width, height=height)
+    return alt.vconcat(_matrix_key(document, profile), plot, spacing=profile.size)
+
+
+def _row_height(rows: int, profile: Profile) -> float:
+    """Tall enough for a letter where there are few rows; a figure of many stays about a screen and a half."""
+    return max(profile.size * 0.3, min(profile.size * 1.5, profile.size * 90 / rows))
+
+
+def _bands(items: Mapping[str, Mapping[str, int]], raters: int, high: float, profile: Profile) -> dict[str, float]:
+    """Where each source's first row begins."""
+    top, found = profile.size * 1.6, dict[str, float]()
+    for source in items:
+        found[source] = top
+        top += raters * high + profile.size * 2.4
+    return found
+
+
+def _rating(line: Line, document: Document, x: float, y: float, side: float, high: float) -> dict[str, Any]:
+    yes, no = tables.verdict_words(document)
+    verdict, confidence = count(line, "verdict"), number(line, "confidence")
+    # Without a confidence the colour is the middle one.
+    fill = step(BLUES if verdict else ORANGES, _strength(confidence or 3))
+    title = f"{text(line, 'rater')}, item {text(line, 'item')}: {yes if verdict else no}"
+    title += f", confidence {confidence:.0f}" if confidence is not None else ""
+    correct = number(line, "correct")
+    title += "" if correct is None else (", right" if correct else ", wrong")
+    return {"x": x, "x2": x + side, "y": y, "y2": y + high, "fill": fill, "title": title}
+
+
+def _strength(confidence: float) -> float:
+    """Part of the ramp for a confidence of 1 to 5: even the palest is seen on paper."""
+    return 0.25 + 0.75 * (confidence - 1) / 4
+
+
+def _band_words(
+    items: Mapping[str, Mapping[str, int]],
+    raters: Mapping[str, int],
+    bands: Mapping[str, float],
+    left: float,
+    high: float,
+    profile: Profile,
+) -> list[alt.Chart]:
+    """The source above each band, the raters beside it; every second or third rater where rows are low."""
+    heads, names = list[dict[str, Any]](), list[dict[str, Any]]()
+    every = max(1, round(profile.size * 1.15 / high + 0.49))
+    for source, top in bands.items():
+        n = len(items[source])
+        said = f"{source or 'All items'}, {n} item{'s' if n != 1 else ''}"
+        line = lines(said, profile.width, profile.size, most=1)[0]
+        heads.append({"text": line, "x": 0, "y": top - profile.size * 0.8, "colour": INK.light})
+        for rater, place in raters.items():
+            if place % every == 0:
+                shown = lines(rater, left - profile.size * 0.5, profile.size, most=1)[0]
+                y = top + (place + 0.5) * high
+                names.append({"text": shown, "x": left - profile.size * 0.5, "y": y, "colour": INK.light})
+    return [written(heads, profile, bold=True), written(names, profile, align="right", size=profile.small)]
+
+
+def _matrix_key(document: Document, profile: Profile) -> AnyChart:
+    yes, no = tables.verdict_words(document)
+    entries = []
+    for word, colours in ((yes, BLUES), (no, ORANGES)):
+        for confidence in (1, 5):
+            fill = step(colours, _strength(confidence))
+            entries.append(keys.Entry(f"{word.capitalize()}, {confidence}", fill, fill))
+    if any(number(line, "correct") == 0 for line in tables.rows(document, "matrix")):
+        entries.append(keys.Entry("Wrong", INK.light, INK.light, "M-1,0.4H1V1H-1Z"))
+    return keys.across(entries, profile)
+
+
+def say_matrix(document: Document) -> str:
+    found = tables.rows(document, "matrix")
+    yes, _ = tables.verdict_words(document)
+    items, raters = len({text(line, "item") for line in found}), len({text(line, "rater") for line in found})
+    of = "A sample of " if tables.notes(document, "matrix") else ""
+    said = f"{of}{len(found)} ratings of {items} items by {raters} raters: {percent(_share(found, 'verdict'))} {yes}"
+    judged = [line for line in found if number(line, "correct") is not None]
+    return (
+        f"{said}, {percent(_share(judged, 'correct'))} equal to the reference where it is known."
+        if judged
+        else f"{said}."
+    )
+
+
+def _share(found: Sequence[Line], name: str) -> float:
+    return sum(number(line, name) or 0.0 for line in found) / len(found)

@@ -1,0 +1,135 @@
+"""Sizes and the common look. A profile changes size and layout only: the same data, marks and words in each."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from ratings.results.figures.palette import AXIS, GRID, INK, MUTED, PAPER
+from ratings.results.figures.wording import lines
+
+# Bundled with vl-convert, so that every host draws alike; Arial has the same widths on readers' screens.
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
+
+Spec = dict[str, Any]
+AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.VConcatChart | alt.HConcatChart
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One size of drawing, in pixels (in print: points, 72 to the inch).
+
+    `stacked`: names stand above their row, panels below each other. `titled`: title and note are in the drawing,
+    because no page is around it.
+    """
+
+    name: str
+    width: int
+    size: float
+    small: float
+    row: float
+    stroke: float
+    point: float
+    stacked: bool = False
+    titled: bool = False
+
+
+PROFILES: Mapping[str, Profile] = {
+    "wide": Profile("wide", 700, size=12.5, small=11.5, row=28, stroke=1.5, point=42),
+    "narrow": Profile("narrow", 340, size=12.5, small=11.5, row=44, stroke=1.5, point=42, stacked=True),
+    "print": Profile("print", 486, size=8, small=7, row=17, stroke=0.9, point=16, titled=True),
+}
+
+
+def finished(chart: AnyChart, profile: Profile, title: str, note: str, summary: str) -> Spec:
+    """The chart as a Vega-Lite specification: with the common look, the summary as its description, in print its title."""
+    if profile.titled:
+        chart = chart.properties(title=_title(profile, title, note))
+    spec: Spec = _with_rows(chart.to_dict(validate=False))
+    return {
+        **spec,
+        "description": summary,
+        "background": PAPER.light if profile.titled else None,
+        "config": _look(profile),
+    }
+
+
+def _title(profile: Profile, title: str, note: str) -> alt.TitleParams:
+    said = lines(note, profile.width, profile.small, most=4) if note else []
+    return alt.TitleParams(
+        lines(title, profile.width, profile.size * 1.2, most=2),
+        subtitle=said,
+        anchor="start",
+        frame="bounds",
+        fontSize=profile.size * 1.2,
+        fontWeight="bold",
+        subtitleFontSize=profile.small,
+        subtitleColor=MUTED.light,
+        offset=profile.size,
+        color=INK.light,
+    )
+
+
+def _look(profile: Profile) -> Spec:
+    axis = {
+        "labelFontSize": profile.small,
+        "titleFontSize": profile.small,
+        "titleFontWeight": "normal",
+        "labelColor": INK.light,
+        "titleColor": MUTED.light,
+        "gridColor": GRID.light,
+        "gridWidth": profile.stroke * 0.6,
+        "domainColor": AXIS.light,
+        "domainWidth": profile.stroke * 0.7,
+        "tickColor": AXIS.light,
+        "tickWidth": profile.stroke * 0.7,
+        "tickSize": profile.size * 0.3,
+        "labelPadding": profile.size * 0.3,
+        "titlePadding": profile.size * 0.5,
+        "labelAngle": 0,
+        "aria": False,
+    }
+    title = {"fontSize": profile.size, "fontWeight": "bold", "color": INK.light, "subtitleColor": MUTED.light}
+    return {
+        "font": FONT,
+        "padding": {"left": 0, "right": 0, "top": 4, "bottom": 4},
+        "view": {"stroke": None},
+        "axis": axis,
+        "title": {**title, "subtitleFontSize": profile.small, "aria": False},
+        "text": {"fontSize": profile.size, "color": INK.light},
+        "concat": {"spacing": profile.size * 1.6},
+    }
+
+
+def values(rows: Sequence[Mapping[str, Any]]) -> alt.NamedData:
+    """Rows as data of a chart: their JSON as the name, until `finished` puts them in. Altair copies data at every step."""
+    return alt.NamedData(name=json.dumps([dict(row) for row in rows]))
+
+
+def _with_rows(spec: Any) -> Any:
+    """The specification with the rows where `values` left their names."""
+    if isinstance(spec, list):
+        return [_with_rows(part) for part in spec]
+    if not isinstance(spec, dict):
+        return spec
+    return {
+        name: {"values": json.loads(part["name"])} if name == "data" and "name" in part else _with_rows(part)
+        for name, part in spec.items()
+    }
+
+
+def layered(*charts: alt.Chart | alt.LayerChart, width: float, height: float) -> alt.LayerChart:
+    """Charts on top of each other in a plot of that many pixels."""
+    made = alt.layer(*charts).properties(width=width, height=height)
+    if not isinstance(made, alt.LayerChart):
+        raise TypeError("layers of a figure are charts without facets")
+    return made
+
+
+def frame(left: float, right: float) -> alt.Chart:
+    """Draws nothing, and makes a plot take the room from `left` to `right` (pixels from the plot's left edge) in any font."""
+    mark = alt.Chart(values([{}])).mark_rect(opacity=0, aria=False)
+    edges: alt.Chart = mark.encode(x=alt.value(left), x2=alt.value(right), y=alt.value(0), y2=alt.value(1))
+    return edges

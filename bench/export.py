@@ -63,7 +63,7 @@ def ours(url: str, slug: str, folder: str) -> Written:
     _set_up(url, folder)
     from django.core.management import call_command
 
-    from ratings.exports import csv_lines
+    from ratings.exchange.exports import csv_lines
     from ratings.models import Study
 
     next(csv_lines(Study.objects.get(slug=slug), False))  # what is loaded once counts for nobody

@@ -11,10 +11,10 @@ KINDS = (
     ("audit", "Blinding audit", "ratings.studies.blinding_audit.audit_jobs"),
     ("benchmark", "Benchmark", "ratings.results.benchmarks.playing"),
     ("comparison", "Comparison of two studies", "ratings.results.comparison_work"),
-    ("export", "Export of a study", "ratings.archive.playing"),
+    ("export", "Export of a study", "ratings.exchange.archive.playing"),
     ("figure", "Figure for print", "ratings.results.figure_work"),
-    ("import_items", "Import of items", "ratings.import_jobs"),
-    ("import_ratings", "Import of ratings", "ratings.import_jobs"),
+    ("import_items", "Import of items", "ratings.exchange.imports.import_jobs"),
+    ("import_ratings", "Import of ratings", "ratings.exchange.imports.import_jobs"),
     ("machine_rating", "Ratings by a machine", "ratings.raters.machines.machine_work"),
 )
 

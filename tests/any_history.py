@@ -14,7 +14,8 @@ from django.db.models import F
 from django.test import Client
 from tests_support import Away
 
-from ratings import exports, rating_imports
+from ratings.exchange import exports
+from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, RatingEvent, Study
 from ratings.rating import answering, serving
 from ratings.studies import lifecycle

@@ -12,9 +12,9 @@ import factories
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import exports
-from ratings.archive import contents, making
-from ratings.archive.entries import Entry
+from ratings.exchange import exports
+from ratings.exchange.archive import contents, making
+from ratings.exchange.archive.entries import Entry
 from ratings.models import (
     Assignment,
     BlindingAudit,

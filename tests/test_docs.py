@@ -97,7 +97,7 @@ def test_the_tree_of_architecture_names_every_module_of_the_rooms() -> None:
     names = re.findall(r"[\w*]+\.py|\w+/", tree)
     missing = [
         str(path.relative_to(ROOT))
-        for room in ("ratings", "simulation", "ratings/stats", "ratings/results/figures", "ratings/results/analyses", "ratings/archive",
+        for room in ("ratings", "simulation", "ratings/stats", "ratings/results/figures", "ratings/results/analyses", "ratings/exchange/archive",
                      "ratings/results/benchmarks", "ratings/api")
         for path in sorted((ROOT / room).glob("*.py"))
         if path.name not in ("__init__.py", "admin.py", "apps.py") and not any(fnmatch(path.name, at) for at in names)

@@ -18,7 +18,7 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 from django.utils import timezone
 
-from ratings import imports, rating_imports
+from ratings.exchange.imports import item_imports, rating_imports
 from ratings.models import (
     Draft,
     Invitation,
@@ -189,7 +189,7 @@ def _transition_study(ada: User) -> Study:
     for material in line["input_materials"] + line["outcome"]["new_materials"]:
         for name in ("created_at", "last_modified"):
             material.setdefault(name, 0)
-    imports.take(study, BytesIO(dumps(line).encode()), by=ada)
+    item_imports.take(study, BytesIO(dumps(line).encode()), by=ada)
     lifecycle.open_study(study, by=ada)
     study.refresh_from_db()
     _people(study, ada)

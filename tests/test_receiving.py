@@ -22,7 +22,7 @@ from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT
 from services import free_port
 
-from ratings import import_lines
+from ratings.exchange.imports import import_lines
 from wetbench_site.middleware import receiving
 
 pytestmark = pytest.mark.django_db

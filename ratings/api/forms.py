@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from ratings.archive import fields
+from ratings.exchange.archive import fields
 
 _TYPES: dict[str, Any] = {
     "text": str, "count": int, "number": float, "flag": bool, "moment": datetime, "list": list[str],

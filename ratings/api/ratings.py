@@ -9,13 +9,13 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 from ninja import Query, Router
 
-from ratings import exports
 from ratings.api import cursors, forms
 from ratings.api.bearer import ApiRequest, reads
 from ratings.api.cursors import GONE, CursorError, Window
 from ratings.api.items import shows_sources
 from ratings.api.studies import own_study
-from ratings.archive import fields
+from ratings.exchange import exports
+from ratings.exchange.archive import fields
 from ratings.models import Item, Rating, Study
 from ratings.models.study_events import ApiExported
 from ratings.results import rows

@@ -8,7 +8,7 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ratings import exports
+from ratings.exchange import exports
 from ratings.models import Study
 from ratings.results import study_pairs
 from ratings.results.drawings import File, Shown, show_result

@@ -11,9 +11,9 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_safe
 
-from ratings import exports
 from ratings.accounts import confirming, export_limit
-from ratings.archive import design, orders
+from ratings.exchange import exports
+from ratings.exchange.archive import design, orders
 from ratings.models import Study
 from ratings.results.analyses import filters
 from ratings.studies.errors import SealedError, StudyError

@@ -13,9 +13,9 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import import_jobs, import_lines, imports, rating_imports, uploads
-from ratings.import_jobs import SHOWN, Checked
-from ratings.imports import ImportRefused
+from ratings.exchange.imports import import_jobs, import_lines, item_imports, rating_imports, uploads
+from ratings.exchange.imports.import_jobs import SHOWN, Checked
+from ratings.exchange.imports.item_imports import ImportRefused
 from ratings.models import Study
 from ratings.protocol.planning import PlanError
 from ratings.studies.errors import StudyError
@@ -46,8 +46,10 @@ def import_items(request: StudyRequest) -> HttpResponse:
         .annotate(n=Count("pk"))
         .order_by("label")
     )
-    context = {"sources": rows, "imported": sum(row["n"] for row in rows), "may": study.status in imports.INTO}
-    return _import(request, "ratings/import_items.html", context, imports.check, imports.take, import_jobs.ITEMS)
+    context = {"sources": rows, "imported": sum(row["n"] for row in rows), "may": study.status in item_imports.INTO}
+    return _import(
+        request, "ratings/import_items.html", context, item_imports.check, item_imports.take, import_jobs.ITEMS
+    )
 
 
 @study_page("admin")
@@ -152,7 +154,7 @@ def _told(checked: Checked) -> dict[str, Any]:
 
 def _removed(request: StudyRequest) -> HttpResponse:
     try:
-        count = imports.remove_all(request.study, request.user)
+        count = item_imports.remove_all(request.study, request.user)
     except StudyError as error:
         messages.error(request, str(error))
     else:

@@ -11,7 +11,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST, require_safe
 
 from ratings.accounts import confirming, second_step
-from ratings.archive import orders
+from ratings.exchange.archive import orders
 from ratings.raters.machines import machines
 from ratings.studies import job_access
 from ratings.studies.errors import StudyError

@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_safe
 
-from ratings.exports import for_spreadsheets, table_lines
+from ratings.exchange.exports import for_spreadsheets, table_lines
 from ratings.models import Rater, Rating
 from ratings.studies import access
 from ratings.views.guards import RaterRequest, rater_page

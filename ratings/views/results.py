@@ -7,7 +7,7 @@ from django.urls import URLPattern, path, reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from ratings import exports
+from ratings.exchange import exports
 from ratings.models import Analysis
 from ratings.results.analyses import filters, form, store
 from ratings.results.analyses.filters import Filters, UnknownFilterError

@@ -14,15 +14,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import exports
-from ratings.archive import latex
+from ratings.exchange import exports
+from ratings.exchange.archive import imrmc, latex
+from ratings.exchange.tables import long_csv
 from ratings.models import ItemSource, Study
 from ratings.raters import simulated
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import COLUMNS, FORMS, records
 from ratings.results.figures.names import NAMES
-from ratings.stats import imrmc, long_csv
 from ratings.stats.estimates import Estimate
 from ratings.stats.panel import sections
 from ratings.stats.proportions import NO_RATINGS

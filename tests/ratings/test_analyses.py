@@ -12,7 +12,7 @@ import pytest
 from django.core.management import call_command
 from rating_rows import NOW, row
 
-from ratings import exports
+from ratings.exchange import exports
 from ratings.models import Assignment, MachineRater, MachineRating, Study
 from ratings.rating import answering
 from ratings.results.analyses import (

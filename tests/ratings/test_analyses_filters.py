@@ -9,7 +9,7 @@ import pytest
 from django.http import QueryDict
 from django.urls import reverse
 
-from ratings import exports
+from ratings.exchange import exports
 from ratings.models import Study
 from ratings.results.analyses import filters
 from ratings.results.analyses.filters import Filters

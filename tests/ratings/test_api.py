@@ -18,8 +18,9 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from embedded import play_all
 
-from ratings import exports, rating_imports
 from ratings.api import tokens
+from ratings.exchange import exports
+from ratings.exchange.imports import rating_imports
 from ratings.models import TRANSITION, ApiToken, Item, ItemSource, Membership, Study
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters

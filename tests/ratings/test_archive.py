@@ -16,13 +16,12 @@ import pytest
 from django.db import transaction
 from exported import Exported
 
-from ratings.archive import judged, latex, methods
-from ratings.archive.design import Spread
-from ratings.codebook import MEANINGS
-from ratings.exports import COLUMNS
+from ratings.exchange.archive import imrmc, judged, latex, methods
+from ratings.exchange.archive.design import Spread
+from ratings.exchange.codebook import MEANINGS
+from ratings.exchange.exports import COLUMNS
 from ratings.models import Study
 from ratings.results.analyses.tables import FORMS
-from ratings.stats import imrmc
 
 pytestmark = pytest.mark.django_db
 

@@ -22,10 +22,11 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from embedded import play_all
 
-from ratings import exports, rating_imports
-from ratings.archive import contents, making, orders, study_files, writing
 from ratings.blinding.naming import visible
-from ratings.imports import ImportRefused
+from ratings.exchange import exports
+from ratings.exchange.archive import contents, making, orders, study_files, writing
+from ratings.exchange.imports import rating_imports
+from ratings.exchange.imports.item_imports import ImportRefused
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.models.study_events import ItemsImported, Reminded
 from ratings.rating import answering

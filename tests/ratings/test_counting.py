@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings import exports
+from ratings.exchange import exports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.rating import answering
 from ratings.studies import interim

@@ -17,8 +17,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import exports, rating_imports
-from ratings.archive import results_files
+from ratings.exchange import exports
+from ratings.exchange.archive import results_files
+from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.protocol import planning  # fmt: skip
 from ratings.protocol.planning import Candidate, PlanError

@@ -14,8 +14,9 @@ from django.utils.safestring import SafeString
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ratings import exports, rating_table
-from ratings.stats.cells import as_written, plain
+from ratings.exchange import exports
+from ratings.exchange.imports import rating_table
+from ratings.exchange.tables.cells import as_written, plain
 
 ROOT = Path(settings.BASE_DIR)
 # Whatever a database of ours can hold: no lone surrogate.
@@ -90,7 +91,7 @@ def test_a_note_comes_back_through_the_import_of_ratings(note: str) -> None:
     assert table.problems == [] and [row.note for row in table.rows] == [note]
 
 
-WRITERS = {"ratings/exports.py", "ratings/stats/long_csv.py"}
+WRITERS = {"ratings/exchange/exports.py", "ratings/exchange/tables/long_csv.py"}
 
 
 def test_there_is_one_writer_of_csv() -> None:

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import transaction
 
-from ratings import imports
+from ratings.exchange.imports import item_imports
 from ratings.models import Study
 from ratings.raters import simulated
 from ratings.results import empty_cells
@@ -70,7 +70,7 @@ def import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
         }  # fmt: skip
         lines.append(json.dumps(line).encode())
     study = draft(**{"sources": [], "ratings_per_item": 4, "raters": 4, "design": "crossed", **changes})
-    imports.take(study, io.BytesIO(b"\n".join(lines)))
+    item_imports.take(study, io.BytesIO(b"\n".join(lines)))
     return study
 
 

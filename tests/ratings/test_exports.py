@@ -7,11 +7,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ratings import exports
-from ratings.codebook import MEANINGS
-from ratings.exports import COLUMNS, SEALED, csv_lines
+from ratings.exchange import exports
+from ratings.exchange.codebook import MEANINGS
+from ratings.exchange.exports import COLUMNS, SEALED, csv_lines
+from ratings.exchange.tables.cells import plain
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
-from ratings.stats.cells import plain
 from ratings.studies.errors import SealedError
 
 

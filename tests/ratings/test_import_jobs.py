@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from embedded import play_all
 
-from ratings import import_jobs
+from ratings.exchange.imports import import_jobs
 from ratings.models import ImportedItem, Rating, Study
 from ratings.studies import lifecycle
 from simulation.jobs import jobs

@@ -13,9 +13,9 @@ from django.test import Client
 from django.urls import reverse
 from tests_support import Meanwhile
 
-from ratings import import_items, imports, uploads
 from ratings.blinding.allow_list import payload_digest
-from ratings.imports import ImportRefused, check, take
+from ratings.exchange.imports import import_items, item_imports, uploads
+from ratings.exchange.imports.item_imports import ImportRefused, check, take
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
@@ -426,7 +426,7 @@ def test_a_closed_study_takes_nothing() -> None:
 def test_what_was_imported_into_a_draft_can_be_taken_out_again(admin_user: User) -> None:
     study = draft()
     take(study, file(line(1), line(2)))
-    assert imports.remove_all(study, admin_user) == 2
+    assert item_imports.remove_all(study, admin_user) == 2
     assert not study.imported_items.exists()
 
 

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings import rating_imports
+from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.models.study_events import Audited, InterimLook, TableExported
 from ratings.rating import answering

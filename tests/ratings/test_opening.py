@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 from django.utils.html import escape
 
-from ratings import exports
+from ratings.exchange import exports
 from ratings.models import Assignment, Item, ItemSource
 from ratings.protocol.planning import PlanError
 from ratings.protocol.protocols import ProtocolError

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from ratings.archive import design, methods
+from ratings.exchange.archive import design, methods
 from ratings.models import Benchmark, Rater, Rating, Study
 from ratings.paper import cells, making
 from ratings.paper.plan import Names, Plan, PlanFileError, read_plan, write_plan

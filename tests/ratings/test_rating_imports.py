@@ -12,13 +12,13 @@ from django.db import connection
 from django.urls import reverse
 from tests_support import Meanwhile
 
-from ratings import exports
-from ratings.archive import study_files
-from ratings.imports import ImportRefused
+from ratings.exchange import exports
+from ratings.exchange.archive import study_files
+from ratings.exchange.imports.item_imports import ImportRefused
+from ratings.exchange.imports.rating_imports import check, take
+from ratings.exchange.tables import long_csv
+from ratings.exchange.tables.cells import plain
 from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
-from ratings.rating_imports import check, take
-from ratings.stats import long_csv
-from ratings.stats.cells import plain
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.progress import reports

@@ -19,7 +19,7 @@ from django.test import Client
 from django.urls import reverse
 from scipy.special import ndtr, ndtri
 
-from ratings.archive import contents
+from ratings.exchange.archive import contents
 from ratings.models import Analysis, Study
 from ratings.raters import simulated
 from ratings.results.analyses import store

@@ -9,7 +9,7 @@ import factories
 import pytest
 from django.contrib.auth.models import User
 
-from ratings import rating_imports
+from ratings.exchange.imports import rating_imports
 from ratings.models import Rater, Rating, Study
 from ratings.models.study_events import GuideRevised, MemberChanged, Paused
 from ratings.results.event_sentences import title_event

@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from event_examples import EXAMPLES
 
-from ratings import import_jobs, imports
-from ratings.archive import orders, people
+from ratings.exchange.archive import orders, people
+from ratings.exchange.imports import import_jobs, item_imports
 from ratings.models import MembershipChange, Study, StudyEvent
 from ratings.models import study_events as events
 from ratings.models.study_events import Content, ContentError, LegacyText
@@ -240,7 +240,7 @@ def test_translating_every_sentence_changes_no_decision(language: str, owner: Us
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
     draft = make_draft(sources=sources, ratings_per_item=1, raters=1)
     assert import_jobs._removals(draft) == 0
-    imports.remove_all(draft, owner)
+    item_imports.remove_all(draft, owner)
     assert import_jobs._removals(draft) == 1
     lifecycle.open_study(draft, by=owner)
     study = Study.objects.get(pk=draft.pk)

@@ -46,7 +46,7 @@ def line(number: int) -> dict[str, Any]:
 
 def make(raters: int, items: int) -> None:
     """In a process of the site: half of the raters over one order planned before, half over a pool; prints their links."""
-    from ratings import imports
+    from ratings.exchange.imports import item_imports
     from ratings.raters import inviting
     from ratings.studies import lifecycle
 
@@ -60,7 +60,7 @@ def make(raters: int, items: int) -> None:
         }  # fmt: skip
         study = lifecycle.create_study(lifecycle.read_protocol(document))
         lines = (json.dumps(line(number)) for number in range(1, max(count, WANTED) + 1))
-        if problems := imports.take(study, io.BytesIO("\n".join(lines).encode())).problems:
+        if problems := item_imports.take(study, io.BytesIO("\n".join(lines).encode())).problems:
             raise AssertionError(problems)
         lifecycle.open_study(study, seats)
         for seat in study.raters.order_by("number"):

@@ -3,9 +3,9 @@ import random
 import pytest
 from reader_studies import VAN_DYKE, reader_study
 
-from ratings.stats import imrmc
+from ratings.exchange.archive import imrmc
+from ratings.exchange.archive.imrmc import FormatError, Reading
 from ratings.stats.areas import auc, mrmc
-from ratings.stats.imrmc import FormatError, Reading
 from ratings.stats.table import Ratings, Row, build
 
 TABLE = build(

@@ -1,7 +1,7 @@
 import pytest
 
-from ratings.stats import cells, long_csv
-from ratings.stats.long_csv import Reading, UnreadableError
+from ratings.exchange.tables import cells, long_csv
+from ratings.exchange.tables.long_csv import Reading, UnreadableError
 from ratings.stats.table import Repeat, natural
 
 EXPORT = "study,item,pair,rater,verdict,confidence,source,perturbation,truth,simulated,occasion,surplus,cannot_judge,imported,note,counts"

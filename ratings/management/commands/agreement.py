@@ -9,9 +9,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from ratings.exchange.tables import long_csv
 from ratings.management.upload import opened, plain
 from ratings.results.rows import source_name
-from ratings.stats import long_csv, panel
+from ratings.stats import panel
 from ratings.stats.agreement.agreement import MIN_OVERLAP
 from ratings.stats.localisation import localisation
 from ratings.stats.nouns import counted

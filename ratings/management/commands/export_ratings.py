@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import exports
+from ratings.exchange import exports
 from ratings.studies import lifecycle
 from ratings.studies.errors import SealedError, StudyError
 

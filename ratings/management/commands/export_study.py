@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.archive import making, orders
-from ratings.archive.making import ExportError
+from ratings.exchange.archive import making, orders
+from ratings.exchange.archive.making import ExportError
 from ratings.management.upload import plain
 from ratings.models import Study
 from ratings.studies import lifecycle

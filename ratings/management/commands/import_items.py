@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import imports
-from ratings.imports import Checked, ImportRefused
+from ratings.exchange.imports import item_imports
+from ratings.exchange.imports.item_imports import Checked, ImportRefused
 from ratings.management.upload import opened, plain
 from ratings.protocol.planning import PlanError
 from ratings.stats.nouns import counted
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         try:
             study = lifecycle.find(options["study"])
             with opened(options["file"]) as stream:
-                checked = imports.check(study, stream) if options["dry_run"] else imports.take(study, stream)
+                checked = item_imports.check(study, stream) if options["dry_run"] else item_imports.take(study, stream)
             if checked.problems:
                 raise ImportRefused(checked.problems)
         except ImportRefused as refused:

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings import rating_imports
-from ratings.imports import ImportRefused
+from ratings.exchange.imports import rating_imports
+from ratings.exchange.imports.item_imports import ImportRefused
 from ratings.management.upload import opened, plain
 from ratings.stats.nouns import counted
 from ratings.studies import lifecycle

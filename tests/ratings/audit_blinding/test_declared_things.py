@@ -8,8 +8,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings.archive import design
 from ratings.blinding.allow_list import payload_digest
+from ratings.exchange.archive import design
 from ratings.models import Item, Quarantine, Study
 from ratings.studies.blinding_audit import auditing, payloads
 from ratings.studies.blinding_audit.findings import Check

@@ -9,8 +9,8 @@ import pytest
 from audited import opened
 from django.test import Client
 
-from ratings.archive import design
 from ratings.blinding.allow_list import payload_digest
+from ratings.exchange.archive import design
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.protocol.reference import find_reference
 from ratings.studies.blinding_audit import auditing, learning, payloads, wording

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ratings.archive.contents import source_sha256
+from ratings.exchange.archive.contents import source_sha256
 from wetbench_site.maintenance.backup.counting import Held
 from wetbench_site.maintenance.backup.faults import BackupError
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from ratings.archive import orders
-from ratings.archive.entries import Entry
-from ratings.archive.fields import TYPES, Field
+from ratings.exchange.archive import orders
+from ratings.exchange.archive.entries import Entry
+from ratings.exchange.archive.fields import TYPES, Field
 from ratings.models import Study
 
 NAME, SUMS = "datapackage.json", "SHA256SUMS"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from ratings.archive import contents, orders, writing
-from ratings.archive.entries import Entry
-from ratings.archive.writing import Tell
+from ratings.exchange.archive import contents, orders, writing
+from ratings.exchange.archive.entries import Entry
+from ratings.exchange.archive.writing import Tell
 from ratings.models import Analysis, Study
 from ratings.results.analyses import form, store
 from ratings.results.analyses.filters import Filters

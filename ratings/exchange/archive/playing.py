@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from ratings.archive import making, orders
+from ratings.exchange.archive import making, orders
 from ratings.models import Study
 from ratings.studies.errors import SealedError, StudyError
 from simulation.jobs import jobs

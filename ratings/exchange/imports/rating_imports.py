@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from ratings import rating_table
-from ratings.import_lines import Problem
-from ratings.imports import MOST_PROBLEMS, ImportRefused
+from ratings.exchange.imports import rating_table
+from ratings.exchange.imports.import_lines import Problem
+from ratings.exchange.imports.item_imports import MOST_PROBLEMS, ImportRefused
+from ratings.exchange.imports.rating_table import Row, Table
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
 from ratings.models.study_events import RatingsImported
-from ratings.rating_table import Row, Table
 from ratings.studies import designs
 from ratings.studies.errors import StudyError
 from ratings.studies.lifecycle import log

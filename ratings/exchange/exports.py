@@ -10,13 +10,13 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from ratings.codebook import MEANINGS
+from ratings.exchange.codebook import MEANINGS
+from ratings.exchange.tables.cells import plain
 from ratings.models import Study
 from ratings.models.study_events import TableExported
 from ratings.protocol.reference import show_perturbation
 from ratings.results.analyses.filters import Filters
 from ratings.results.rows import BlindRow, RatingRow, blind_rows, rating_rows
-from ratings.stats.cells import plain
 from ratings.studies import lifecycle
 
 COLUMNS = tuple(MEANINGS)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Q
 
-from ratings.archive.people import who
+from ratings.exchange.archive.people import who
 from ratings.models import Assignment, PracticeAnswer, Rating, Study
 from ratings.protocol import protocols
 from ratings.protocol.protocols import StudyProtocol

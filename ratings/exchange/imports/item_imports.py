@@ -8,8 +8,8 @@ from typing import BinaryIO, NamedTuple
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from ratings import import_items, import_lines
-from ratings.import_lines import Problem
+from ratings.exchange.imports import import_items, import_lines
+from ratings.exchange.imports.import_lines import Problem
 from ratings.models import ImportedItem, Item, Study
 from ratings.models.study_events import ImportsRemoved, ItemsImported
 from ratings.protocol import protocols

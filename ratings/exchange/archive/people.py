@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db.models import Case, Count, F, Q, When
 
-from ratings.archive import fields
-from ratings.archive.entries import Entry, table
+from ratings.exchange.archive import fields
+from ratings.exchange.archive.entries import Entry, table
 from ratings.models import PracticeAnswer, Rater, RatingEvent, Study
 from ratings.models.study_events import Content, ItemsImported, LegacyText
 from ratings.results import event_sentences

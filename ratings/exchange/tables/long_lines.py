@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ratings.stats.cells import as_written
-from ratings.stats.wordings import CANNOT, WHOLE, normal, separator, wording
+from ratings.exchange.tables.cells import as_written
+from ratings.exchange.tables.wordings import CANNOT, WHOLE, normal, separator, wording
 
 NEEDED = ("item", "rater", "verdict")
 UNJUDGED = "could not be judged"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ratings.codebook import MEANINGS
+from ratings.exchange.codebook import MEANINGS
 
 
 class Field(NamedTuple):

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache, partial
 from typing import Any
 
-from ratings.archive import entries, fields, latex
-from ratings.archive.entries import Entry
-from ratings.archive.fields import Field
+from ratings.exchange.archive import entries, fields, imrmc, latex
+from ratings.exchange.archive.entries import Entry
+from ratings.exchange.archive.fields import Field
 from ratings.results.analyses import form
 from ratings.results.analyses.tables import FORMS
 from ratings.results.drawings import standalone
 from ratings.results.figures import render
 from ratings.results.figures.registry import FIGURES, for_print
-from ratings.stats import imrmc
 from ratings.stats.table import Ratings
 
 Json = Mapping[str, Any]

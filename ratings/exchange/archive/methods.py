@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ratings.archive.design import Design, Spread, certificate
-from ratings.archive.people import ELSEWHERE, WHO
+from ratings.exchange.archive.design import Design, Spread, certificate
+from ratings.exchange.archive.people import ELSEWHERE, WHO
 from ratings.models import TRANSITION, Study
 from ratings.protocol.choices import WORDS
 from ratings.stats.estimates import METHODS

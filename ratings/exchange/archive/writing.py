@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, Protocol
 
-from ratings.archive import descriptor, entries
-from ratings.archive.descriptor import File
-from ratings.archive.entries import Entry
+from ratings.exchange.archive import descriptor, entries
+from ratings.exchange.archive.descriptor import File
+from ratings.exchange.archive.entries import Entry
 from ratings.models import Study
 
 Tell = Callable[[int, int, str], None]

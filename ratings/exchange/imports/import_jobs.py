@@ -11,9 +11,9 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.urls import reverse
 
-from ratings import imports, rating_imports
-from ratings.import_lines import Problem
-from ratings.imports import ImportRefused
+from ratings.exchange.imports import item_imports, rating_imports
+from ratings.exchange.imports.import_lines import Problem
+from ratings.exchange.imports.item_imports import ImportRefused
 from ratings.models import Study
 from ratings.models.study_events import ImportsRemoved
 from ratings.protocol.planning import PlanError
@@ -27,7 +27,7 @@ LARGE = 2_000  # lines; fewer are read while the page waits
 SHOWN = 200  # problems told on a page
 ITEMS, RATINGS = "import_items", "import_ratings"  # kinds of job, and names of their pages
 _FILE = "upload"
-Checked = imports.Checked | rating_imports.Checked
+Checked = item_imports.Checked | rating_imports.Checked
 
 
 class _Importing(Protocol):
@@ -89,7 +89,7 @@ def told(job: Job) -> Told | None:
 
 def summary(checked: Checked) -> dict[str, Any]:
     """What a file holds, for a page."""
-    if isinstance(checked, imports.Checked):
+    if isinstance(checked, item_imports.Checked):
         shown = {
             "located": checked.located,
             "plain": checked.plain,
@@ -109,7 +109,7 @@ def counted(kind: str, count: int) -> str:
 
 @jobs.handles(ITEMS)
 def _items(work: Work) -> Outcome:
-    return _do(work, imports)
+    return _do(work, item_imports)
 
 
 @jobs.handles(RATINGS)

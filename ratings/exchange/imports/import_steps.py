@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratings.import_fields import Fields
+from ratings.exchange.imports.import_fields import Fields
 from simulation.lab.materials import AVAILABILITY, CONDITIONS, UNLIMITED, barcode
 
 MOST_MATERIALS = 100

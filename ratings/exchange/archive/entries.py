@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ratings import exports
-from ratings.archive.fields import Field
+from ratings.exchange import exports
+from ratings.exchange.archive.fields import Field
 
 Pieces = Callable[[], Iterable[str | bytes]]
 Rows = Callable[[], Iterable[Iterable[Any]]]

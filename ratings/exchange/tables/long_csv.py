@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ratings.exchange.tables.long_lines import EndError, File, Line, Problem, Reading, UnreadableError, shown
+from ratings.exchange.tables.wordings import NO, WHOLE, YES, normal, wording
 from ratings.stats.localisation import Marked
-from ratings.stats.long_lines import EndError, File, Line, Problem, Reading, UnreadableError, shown
 from ratings.stats.table import ALL, Ratings, Repeat, Row, build, natural
-from ratings.stats.wordings import NO, WHOLE, YES, normal, wording
 
 __all__ = ["LongTable", "Problem", "Reading", "UnreadableError", "read"]
 

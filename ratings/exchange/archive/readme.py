@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ratings.archive import descriptor
-from ratings.archive.entries import Entry
+from ratings.exchange.archive import descriptor
+from ratings.exchange.archive.entries import Entry
 from ratings.models import Study
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ratings.import_lines import Note, hides, shown
+from ratings.exchange.imports.import_lines import Note, hides, shown
 
 _LONGEST = 4_000
 

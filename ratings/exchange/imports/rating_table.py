@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import BinaryIO, NamedTuple
 
-from ratings import import_lines
 from ratings.blinding.naming import visible
-from ratings.import_lines import LONGEST_LINE, MOST_BYTES, Note, Problem, hides, noting, shown
-from ratings.stats.cells import as_written
-from ratings.stats.wordings import CANNOT, NO, YES, separator, wording
+from ratings.exchange.imports import import_lines
+from ratings.exchange.imports.import_lines import LONGEST_LINE, MOST_BYTES, Note, Problem, hides, noting, shown
+from ratings.exchange.tables.cells import as_written
+from ratings.exchange.tables.wordings import CANNOT, NO, YES, separator, wording
 
 NEEDED = ("item", "rater", "verdict", "confidence")
 OPTIONAL = ("submitted_at", "seconds", "note", "simulated")

@@ -12,9 +12,9 @@ from typing import Any
 
 from django.conf import settings
 
-from ratings.archive import design, entries, fields, judged, methods, readme, results_files, study_files
-from ratings.archive.design import Spread
-from ratings.archive.entries import Entry
+from ratings.exchange.archive import design, entries, fields, judged, methods, readme, results_files, study_files
+from ratings.exchange.archive.design import Spread
+from ratings.exchange.archive.entries import Entry
 from ratings.models import Analysis, Study
 from ratings.studies.crossover import find_conditions, find_names
 

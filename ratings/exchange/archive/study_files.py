@@ -7,10 +7,10 @@ from typing import Any
 
 from django.db.models import Count, F, Q, Value
 
-from ratings import exports
-from ratings.archive import fields, people
-from ratings.archive.entries import Entry, table
-from ratings.archive.fields import Field
+from ratings.exchange import exports
+from ratings.exchange.archive import fields, people
+from ratings.exchange.archive.entries import Entry, table
+from ratings.exchange.archive.fields import Field
 from ratings.models import Item, MachineRating, Rating, Study
 from ratings.protocol.reference import show_perturbation
 from ratings.raters.machines import machines

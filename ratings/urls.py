@@ -9,21 +9,19 @@ from ratings.views import (
     building,
     comparing,
     dashboard,
-    desk,
     export,
     figures,
     importing,
     jobs,
-    links,
     machines,
     paper,
     people,
-    rating,
     results,
     study,
     tokens,
     vetting,
 )
+from ratings.web.rater import desk, links, rating
 
 app_name = "ratings"
 

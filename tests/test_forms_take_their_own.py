@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.db.models import ForeignKey
 
 from ratings.models import Assignment, Study
-from ratings.views.consent_form import DEGREES
+from ratings.web.rater.consent_form import DEGREES
 from wetbench_site.access_table import TABLE
 
 pytestmark = pytest.mark.django_db

@@ -129,7 +129,7 @@ def database() -> dict[str, Any]:
 DATABASES = {"default": database()}
 # Where a blinding audit on PostgreSQL puts its copy, if the role of DATABASE_URL may not create databases.
 SCRATCH_DATABASE_URL = ENVIRONMENT.text("WETBENCH_SCRATCH_DATABASE_URL")
-# Each process keeps the items it has drawn (ratings/views/drawn_items.py): some 20 MB at most.
+# Each process keeps the items it has drawn (ratings/web/rater/drawn_items.py): some 20 MB at most.
 CACHES = {
     "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
     "drawn_items": {

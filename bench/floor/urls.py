@@ -16,7 +16,7 @@ from bench.floor.models import Given
 from ratings.blinding import screen
 from ratings.models import Item, Study
 from ratings.models.studies import TRANSITION
-from ratings.views.rating_form import RatingForm
+from ratings.web.rater.rating_form import RatingForm
 
 _STUDY = Study(name="floor", kind=TRANSITION, question="Is the outcome plausible?")
 Drawn = Callable[[HttpRequest, Item], HttpResponse]

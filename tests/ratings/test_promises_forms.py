@@ -10,7 +10,7 @@ from django.test import Client
 from rating_room import open_study
 
 from ratings.models import Assignment, Rating
-from ratings.views.rating_form import INTERFACE
+from ratings.web.rater.rating_form import INTERFACE
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

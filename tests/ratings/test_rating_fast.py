@@ -16,7 +16,7 @@ from tests_support import race
 from ratings.models import Assignment, ItemSource, Rater, Rating
 from ratings.rating import answering, serving
 from ratings.studies import lifecycle
-from ratings.views import drawn_items
+from ratings.web.rater import drawn_items
 
 HTMX = {"HX-Request": "true"}
 WAY = 4  # session, user, seat; next

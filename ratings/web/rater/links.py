@@ -17,7 +17,7 @@ from ratings.raters import joining, renewing
 from ratings.studies import access, workload
 from ratings.studies.access import Door, Opened
 from ratings.views import signing_in
-from ratings.views.consent_form import ConsentForm, ProfileForm
+from ratings.web.rater.consent_form import ConsentForm, ProfileForm
 
 
 @login_not_required

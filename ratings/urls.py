@@ -2,26 +2,9 @@
 
 from django.urls import URLPattern
 
-from ratings.views import (
-    account,
-    auditing,
-    benchmarks,
-    building,
-    comparing,
-    dashboard,
-    export,
-    figures,
-    importing,
-    jobs,
-    machines,
-    paper,
-    people,
-    results,
-    study,
-    tokens,
-    vetting,
-)
+from ratings.views import account, benchmarks, comparing, figures, jobs, paper, results, tokens
 from ratings.web.rater import desk, links, rating
+from ratings.web.study import auditing, building, dashboard, export, importing, machines, people, study, vetting
 
 app_name = "ratings"
 

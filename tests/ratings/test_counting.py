@@ -13,7 +13,7 @@ from ratings.models import Assignment, Membership, Rater, Study
 from ratings.rating import answering
 from ratings.studies import interim
 from ratings.studies.progress import reports, stopping
-from ratings.views.study import counted
+from ratings.web.study.study import counted
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 

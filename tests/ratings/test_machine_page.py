@@ -15,9 +15,9 @@ from django.urls import reverse
 from django.utils import timezone
 from embedded import play_all
 
-from ratings import machine_form
 from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Membership, Study
 from ratings.raters.machines import machines
+from ratings.web.study import machine_form
 from simulation.models import Job, ModelCall, Run
 from simulation.scripted_server import Server
 from simulation.templatetags.simulation_spend import money

@@ -10,16 +10,15 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import forms
-from ratings.document_form import DocumentForm
-from ratings.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from ratings.models import EVIDENCE, Study
 from ratings.protocol.protocols import ProtocolError
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import pool
-from ratings.views import drafts
 from ratings.views.guards import StudyRequest, study_page
+from ratings.web.study import drafts, forms
+from ratings.web.study.document_form import DocumentForm
+from ratings.web.study.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from simulation.models import Episode, Transition, Twin
 from simulation.web.access import StaffRequest, staff_only
 

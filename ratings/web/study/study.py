@@ -12,7 +12,6 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings.accounts import reauth
-from ratings.forms import GuideForm
 from ratings.models import Item, Rating, Study
 from ratings.models.answers import FIRST
 from ratings.protocol.planning import PlanError
@@ -21,6 +20,7 @@ from ratings.studies import access, lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.progress import stopping
 from ratings.views.guards import Guarded, StudyRequest, staff_or_member, study_page
+from ratings.web.study.forms import GuideForm
 
 PER_PAGE = 25
 

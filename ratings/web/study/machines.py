@@ -8,12 +8,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings import machine_form
-from ratings.machine_form import MachineForm
 from ratings.models import MachineRater
 from ratings.raters.machines import machine_lines, machines
 from ratings.studies.errors import StudyError
 from ratings.views.guards import StudyRequest, study_page
+from ratings.web.study import machine_form
+from ratings.web.study.machine_form import MachineForm
 from simulation.lab.errors import LabError
 from simulation.runs.queueing import Limits
 from simulation.web import order_sizes

@@ -17,8 +17,8 @@ from ratings.raters import inviting, mailing, people, posting
 from ratings.raters.posting import AddressError, Posted
 from ratings.studies.errors import StudyError
 from ratings.studies.seats import seating
-from ratings.views import members
 from ratings.views.guards import StudyRequest, study_page
+from ratings.web.study import members
 
 
 class InviteForm(forms.Form):

@@ -2,8 +2,9 @@
 
 from django.urls import URLPattern
 
-from ratings.views import account, benchmarks, comparing, figures, jobs, paper, results, tokens
+from ratings.views import account, jobs, tokens
 from ratings.web.rater import desk, links, rating
+from ratings.web.results import benchmarks, comparing, figures, paper, results
 from ratings.web.study import auditing, building, dashboard, export, importing, machines, people, study, vetting
 
 app_name = "ratings"

@@ -28,7 +28,7 @@ from ratings.results.analyses.tables import records
 from ratings.stats import panel
 from ratings.stats.estimates import Estimate
 from ratings.studies import lifecycle
-from ratings.views import panels
+from ratings.web.results import panels
 from ratings.web.study import dashboard
 from simulation.models import Twin
 

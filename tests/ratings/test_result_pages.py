@@ -23,7 +23,7 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import records
 from ratings.studies import lifecycle
 from ratings.templatetags.result_tables import grid
-from ratings.views import contested, panels
+from ratings.web.results import contested, panels
 from simulation.models import Job, Twin
 
 pytestmark = pytest.mark.django_db

@@ -19,8 +19,8 @@ from ratings.stats.panel_words import MEAN_CONFIDENCE, POOLED, Line, Section, se
 from ratings.studies import protocol_words
 from ratings.studies.progress import reports, stopping, tallies
 from ratings.studies.seats import redealing
-from ratings.views import contested, panels
 from ratings.views.guards import StudyRequest, study_page
+from ratings.web.results import contested, panels
 from ratings.web.study import drafts
 
 MOST_LINES = 100  # of a section of the statistics; the JSON has them all

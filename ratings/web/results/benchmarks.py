@@ -16,7 +16,7 @@ from ratings.results import drawings
 from ratings.results.benchmarks import freezing, store
 from ratings.results.benchmarks.freezing import BenchmarkError
 from ratings.studies import access
-from ratings.views import results
+from ratings.web.results import results
 from simulation.models import Job, Run
 from simulation.web.access import StaffRequest, staff_only
 

@@ -10,7 +10,7 @@ from ratings.models import Study
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import Json, records
 from ratings.results.rows import RatingRow, rating_rows
-from ratings.views.strips import Cell, strip
+from ratings.web.results.strips import Cell, strip
 
 MOST, MOST_TICKED = 12, 4
 

@@ -2,7 +2,8 @@
 
 from django.urls import URLPattern
 
-from ratings.views import account, jobs, tokens
+from ratings.views import jobs
+from ratings.web.account import account, tokens
 from ratings.web.rater import desk, links, rating
 from ratings.web.results import benchmarks, comparing, figures, paper, results
 from ratings.web.study import auditing, building, dashboard, export, importing, machines, people, study, vetting

@@ -16,7 +16,7 @@ from ratings.protocol import protocols
 from ratings.raters import joining, renewing
 from ratings.studies import access, workload
 from ratings.studies.access import Door, Opened
-from ratings.views import signing_in
+from ratings.web.account import signing_in
 from ratings.web.rater.consent_form import ConsentForm, ProfileForm
 
 

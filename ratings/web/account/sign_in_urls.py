@@ -6,8 +6,8 @@ Their names have no namespace, because Django, the templates of the back office 
 from django.contrib.auth.views import LogoutView
 from django.urls import URLPattern, path
 
-from ratings.views.home import home
-from ratings.views.signing_in import SignIn
+from ratings.web.account.home import home
+from ratings.web.account.signing_in import SignIn
 
 urlpatterns: list[URLPattern] = [
     path("", home, name="home"),

@@ -17,7 +17,7 @@ from ratings.raters import erasing
 from ratings.studies import access
 from ratings.studies.errors import StudyError
 from ratings.views.guards import RaterRequest, rater_page
-from ratings.views.password_form import ChangeForm, FirstForm, change, password_form
+from ratings.web.account.password_form import ChangeForm, FirstForm, change, password_form
 from ratings.web.rater.consent_form import ProfileForm
 
 

@@ -17,8 +17,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from ratings.accounts import reauth, second_step, sessions
 from ratings.accounts.confirming import confirm, fresh_sign_in
 from ratings.api import tokens
-from ratings.views.password_form import change, password_form
-from ratings.views.signing_in import CodeForm
+from ratings.web.account.password_form import change, password_form
+from ratings.web.account.signing_in import CodeForm
 from wetbench_site.observability.audit_log import security_event
 
 

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern
 
-from ratings.views import jobs
+from ratings.web import jobs
 from ratings.web.account import account, tokens
 from ratings.web.rater import desk, links, rating
 from ratings.web.results import benchmarks, comparing, figures, paper, results

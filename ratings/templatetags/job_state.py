@@ -3,7 +3,7 @@
 from django import template
 from django.template import Context
 
-from ratings import job_states
+from ratings.web import job_states
 from simulation.models import Job
 
 register = template.Library()

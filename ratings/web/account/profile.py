@@ -16,8 +16,8 @@ from ratings.models import RaterProfile
 from ratings.raters import erasing
 from ratings.studies import access
 from ratings.studies.errors import StudyError
-from ratings.views.guards import RaterRequest, rater_page
 from ratings.web.account.password_form import ChangeForm, FirstForm, change, password_form
+from ratings.web.guards import RaterRequest, rater_page
 from ratings.web.rater.consent_form import ProfileForm
 
 

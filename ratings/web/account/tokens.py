@@ -19,7 +19,7 @@ from ratings.api.scopes import LABORATORY, SCOPES
 from ratings.api.tokens import TokenError
 from ratings.models import Study
 from ratings.studies import access
-from ratings.views.guards import StudyRequest, staff_or_member
+from ratings.web.guards import StudyRequest, staff_or_member
 from wetbench_site.middleware.second_step_first import led
 from wetbench_site.observability.audit_log import security_event
 

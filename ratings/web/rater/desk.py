@@ -21,8 +21,8 @@ from ratings.rating import serving
 from ratings.studies import access, designs
 from ratings.studies.errors import StudyError
 from ratings.studies.seats import seating
-from ratings.views.guards import RaterRequest, rater_page, seat_page
 from ratings.web.account import profile
+from ratings.web.guards import RaterRequest, rater_page, seat_page
 from ratings.web.rater import own_answers, practising
 
 

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from ratings.exchange.exports import for_spreadsheets, table_lines
 from ratings.models import Rater, Rating
 from ratings.studies import access
-from ratings.views.guards import RaterRequest, rater_page
+from ratings.web.guards import RaterRequest, rater_page
 
 COLUMNS = ("study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at")
 

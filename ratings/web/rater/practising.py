@@ -12,7 +12,7 @@ from ratings.models import PracticeAnswer, Rater, RaterProfile
 from ratings.raters import practice
 from ratings.raters.practice import PracticeItem
 from ratings.rating import serving
-from ratings.views.guards import RaterRequest, seat_page
+from ratings.web.guards import RaterRequest, seat_page
 from ratings.web.rater.rating_form import RatingForm
 
 _OVERSURE = 4  # a wrong answer with this confidence or more is worth a word

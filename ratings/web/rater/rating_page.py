@@ -13,7 +13,7 @@ from ratings.blinding import screen
 from ratings.models import Assignment, FirstLook, Rater, RaterProfile, Rating
 from ratings.rating import answering, serving
 from ratings.rating.answering import Answer
-from ratings.views.guards import RaterRequest
+from ratings.web.guards import RaterRequest
 from ratings.web.rater import drawn_items
 from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm
 

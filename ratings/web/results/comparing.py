@@ -12,7 +12,7 @@ from ratings.exchange import exports
 from ratings.models import Study
 from ratings.results import study_pairs
 from ratings.results.drawings import File, Shown, show_result
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results.results import attached, pending
 from simulation.models import Job
 

@@ -17,7 +17,7 @@ from ratings.results.analyses.filters import UnknownFilterError
 from ratings.results.benchmarks import store as benchmarks
 from ratings.results.figures.names import NAMES
 from ratings.studies import job_access
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results import results
 from simulation.jobs import job_files
 from simulation.models import Job

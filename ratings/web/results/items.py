@@ -17,7 +17,7 @@ from ratings.blinding.allow_list import Payload, blind_transition
 from ratings.models import Item, ItemSource, Study
 from ratings.results import item_lines, rows
 from ratings.results.rows import RatingRow
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results import strips
 from simulation.web.transcript import checked
 

@@ -13,7 +13,7 @@ from ratings.results.analyses import filters, form, store
 from ratings.results.analyses.filters import Filters, UnknownFilterError
 from ratings.results.analyses.store import Look
 from ratings.results.analyses.tables import FORMS
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from simulation.models import Job
 
 Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)

@@ -12,7 +12,7 @@ from ratings.studies.blinding_audit import audit_jobs, auditing
 from ratings.studies.blinding_audit.auditing import AuditError
 from ratings.studies.pool import pool, quarantine, source_lexicon
 from ratings.studies.pool.quarantine import DecisionError, Held
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 
 MOST_SHOWN = 50  # held items on one page; decided ones leave it
 

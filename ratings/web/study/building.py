@@ -15,7 +15,7 @@ from ratings.protocol.protocols import ProtocolError
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import pool
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from ratings.web.study import drafts, forms
 from ratings.web.study.document_form import DocumentForm
 from ratings.web.study.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm

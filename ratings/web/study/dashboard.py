@@ -19,7 +19,7 @@ from ratings.stats.panel_words import MEAN_CONFIDENCE, POOLED, Line, Section, se
 from ratings.studies import protocol_words
 from ratings.studies.progress import reports, stopping, tallies
 from ratings.studies.seats import redealing
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results import contested, panels
 from ratings.web.study import drafts
 

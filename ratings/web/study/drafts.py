@@ -24,7 +24,7 @@ from ratings.protocol.reference import WITH_ERROR
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import opening, pool, rehearsal
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 
 _PREVIEWED = 12  # candidates offered for a look
 

@@ -19,7 +19,7 @@ from ratings.exchange.imports.item_imports import ImportRefused
 from ratings.models import Study
 from ratings.protocol.planning import PlanError
 from ratings.studies.errors import StudyError
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from simulation.jobs import job_files
 from simulation.models import Job
 

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_http_methods
 
 from ratings.results import study_log
 from ratings.studies import interim
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 
 
 @study_page("analyst")

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 from ratings.models import MachineRater
 from ratings.raters.machines import machine_lines, machines
 from ratings.studies.errors import StudyError
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from ratings.web.study import machine_form
 from ratings.web.study.machine_form import MachineForm
 from simulation.lab.errors import LabError

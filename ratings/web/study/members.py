@@ -12,7 +12,7 @@ from ratings.accounts.confirming import fresh_to_change
 from ratings.models import Membership
 from ratings.studies import members
 from ratings.studies.errors import StudyError
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 
 
 class MemberForm(forms.Form):

@@ -17,7 +17,7 @@ from ratings.raters import inviting, mailing, people, posting
 from ratings.raters.posting import AddressError, Posted
 from ratings.studies.errors import StudyError
 from ratings.studies.seats import seating
-from ratings.views.guards import StudyRequest, study_page
+from ratings.web.guards import StudyRequest, study_page
 from ratings.web.study import members
 
 

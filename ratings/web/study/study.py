@@ -19,7 +19,7 @@ from ratings.protocol.protocols import ProtocolError
 from ratings.studies import access, lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.progress import stopping
-from ratings.views.guards import Guarded, StudyRequest, staff_or_member, study_page
+from ratings.web.guards import Guarded, StudyRequest, staff_or_member, study_page
 from ratings.web.study.forms import GuideForm
 
 PER_PAGE = 25

@@ -16,7 +16,7 @@ from ratings.raters.machines import machines
 from ratings.studies import job_access
 from ratings.studies.errors import StudyError
 from ratings.studies.job_access import Seen
-from ratings.views.guards import StudyRequest
+from ratings.web.guards import StudyRequest
 from simulation.jobs import job_files, job_kinds, jobs
 from simulation.lab.errors import LabError
 from simulation.models import Job

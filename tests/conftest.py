@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import emptying
 import pytest
-from services import PostgresCluster, RedisServer
 
 from simulation.scripted_server import Server, running
+from tests.support import emptying
+from tests.support.services import PostgresCluster, RedisServer
 
 # Playwright's synchronous API keeps an event loop in the test's thread; Django would refuse the ORM there.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
@@ -94,12 +94,12 @@ def redis_server() -> Iterator[RedisServer]:
 
 # Files that take longest, the longest first: one that begins when all else is done would leave the other workers idle.
 LONG = (
-    "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/audit_blinding/test_audit_blinding.py",
+    "journeys/test_on_postgres_ratings.py", "journeys/test_on_postgres_simulation.py", "ratings/studies/blinding_audit/test_audit_blinding.py",
     "journeys/test_rater_in_browser.py", "journeys/test_admin_in_browser.py", "journeys/test_services.py",
     "journeys/test_language_models_survive.py", "journeys/test_raters_survive.py", "journeys/test_demo.py",
     "journeys/test_rater_loses_nothing_in_browser.py", "journeys/test_three_raters.py",
-    "journeys/test_practice_in_browser.py", "journeys/test_studies_in_browser.py", "ratings/test_access.py",
-    "simulation/test_workers.py", "ratings/audit_blinding/test_audit_leaks.py",
+    "journeys/test_practice_in_browser.py", "journeys/test_studies_in_browser.py", "promises/test_access.py",
+    "simulation/engine/test_workers.py", "ratings/studies/blinding_audit/test_audit_leaks.py",
 )  # fmt: skip
 
 

@@ -18,16 +18,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import disturbed
-from disturbed import CAPPED, ORDER, House
-from services import PostgresCluster, RedisServer
-from soaking import confirmed, report, rooms
-from soaking.rater import Rater
-from soaking.striking import Strikes
-from soaking.web import Web
-from warm_processes import Warm
-
 from simulation.scripted_server import spawned
+from tests.support import disturbed
+from tests.support.disturbed import CAPPED, ORDER, House
+from tests.support.services import PostgresCluster, RedisServer
+from tests.support.soaking import confirmed, report, rooms
+from tests.support.soaking.rater import Rater
+from tests.support.soaking.striking import Strikes
+from tests.support.soaking.web import Web
+from tests.support.warm_processes import Warm
 
 HUNDRED = 100  # steps: the models end an attempt by themselves long before
 LONG = 25  # calls of an episode, one after the other

@@ -20,8 +20,8 @@ import check_jsonschema
 import jsonschema
 import pytest
 import yaml
-from services import PostgresCluster, RedisServer, free_port
 
+from tests.support.services import PostgresCluster, RedisServer, free_port
 from wetbench_site.environment import VARIABLES
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from services import program
 
+from tests.support.services import program
 from wetbench_site import gunicorn_conf
 
 ROOT = Path(__file__).resolve().parent.parent

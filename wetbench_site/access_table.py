@@ -2,7 +2,7 @@
 
 The middleware below keeps to it as far as the account alone tells; views find out whose study, seat or item it is
 (`ratings.studies.access`). What somebody may not have answers 404, with the body of any other 404; strangers are sent to sign
-in, but for the back office. tests/ratings/test_access.py walks every address as every role with every method.
+in, but for the back office. tests/promises/test_access.py walks every address as every role with every method.
 """
 
 from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from simulation.lab.experiments import ExperimentSpec
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.rules import RuleBasedTransitionModel
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 
 def slugs(directory: Path = FIXTURES) -> list[str]:

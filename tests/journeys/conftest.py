@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from django.db import connections
-from in_browser import WIDE
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
-from rating_room import open_study
-from services import program
-from system import lightest_browser
 
 from ratings.models import Rater
+from tests.support.in_browser import WIDE
+from tests.support.rating_room import open_study
+from tests.support.services import program
+from tests.system import lightest_browser
 
 ARGUMENTS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 REPORT_VIOLATIONS = """

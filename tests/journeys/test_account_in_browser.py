@@ -3,17 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
-import factories
-import in_browser
 import pytest
-from account_steps import PASSWORD, code_of
 from django.contrib.auth.models import User
 from django_otp.plugins.otp_totp.models import TOTPDevice
-from in_browser import BOTH
 from playwright.sync_api import Page, expect
 
 from ratings.accounts import second_step
 from ratings.models import ApiToken, Study
+from tests.support import factories, in_browser
+from tests.support.account_steps import PASSWORD, code_of
+from tests.support.in_browser import BOTH
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -2,20 +2,20 @@
 
 import re
 
-import factories
 import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.urls import reverse
-from in_browser import PHONE, WIDE, NewContext, ada_at, forgive, sound
 from playwright.sync_api import Page, expect
-from tests_support import play_out
 
 from ratings.models import Study
 from ratings.studies import lifecycle
 from simulation.casts import fixtures
 from simulation.models import Episode, Experiment, Run, Transition, Twin
 from simulation.runs import control, queueing
+from tests.support import factories
+from tests.support.in_browser import PHONE, WIDE, NewContext, ada_at, forgive, sound
+from tests.support.steps import play_out
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

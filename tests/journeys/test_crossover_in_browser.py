@@ -3,16 +3,16 @@
 import re
 import uuid
 
-import factories
 import pytest
 from django.contrib.auth.models import User
-from in_browser import BOTH, NewContext, ada_at, sign_in, sound
 from playwright.sync_api import expect
 
 from ratings.models import Study
 from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from simulation.casts import casting
+from tests.support import factories
+from tests.support.in_browser import BOTH, NewContext, ada_at, sign_in, sound
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 OTHER = next(cast for cast in casting.CASTS if cast != "offline")

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from services import free_port
-from visitor import Visitor
+
+from tests.support.services import free_port
+from tests.support.visitor import Visitor
 
 # Every item with what ratings.studies.seats.readable_elsewhere compares it by.
 _CONTENTS = """

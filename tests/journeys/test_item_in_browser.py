@@ -4,12 +4,12 @@ import copy
 from typing import Any
 
 import pytest
-from in_browser import PHONE, WIDE, NewContext, sign_in, sound
 from playwright.sync_api import BrowserContext, Page, expect
-from rating_room import aliquots, change_of_medium, dilution, open_study, used_up
 
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, Assignment
+from tests.support.in_browser import PHONE, WIDE, NewContext, sign_in, sound
+from tests.support.rating_room import aliquots, change_of_medium, dilution, open_study, used_up
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

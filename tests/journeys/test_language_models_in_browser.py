@@ -3,16 +3,15 @@
 from decimal import Decimal
 from typing import Any
 
-import call_factories
-import factories
 import pytest
 from django.urls import reverse
 from django.utils import timezone
-from in_browser import PHONE, WIDE, NewContext, ada_at, sound
 from playwright.sync_api import Page, expect
 
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, MissingReview, Run, Twin
+from tests.support import call_factories, factories
+from tests.support.in_browser import PHONE, WIDE, NewContext, ada_at, sound
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -9,15 +9,15 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import disturbed
 import pytest
 import redis
 from celery import Celery
-from disturbed import CAPPED, ORDER, House
-from services import PostgresCluster, RedisServer
-from warm_processes import Forked, Warm
 
 from simulation.scripted_server import Server, spawned
+from tests.support import disturbed
+from tests.support.disturbed import CAPPED, ORDER, House
+from tests.support.services import PostgresCluster, RedisServer
+from tests.support.warm_processes import Forked, Warm
 
 pytestmark = pytest.mark.services
 KNOWN = 6  # so many episodes are also played undisturbed

@@ -1,8 +1,9 @@
 """What the rating room promises on SQLite it promises on PostgreSQL, on a cluster of this run's own."""
 
-import promises
 import pytest
-from services import PostgresCluster
+
+from tests.support import promises
+from tests.support.services import PostgresCluster
 
 pytestmark = pytest.mark.services
 

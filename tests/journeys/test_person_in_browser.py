@@ -6,13 +6,13 @@ import pytest
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.urls import reverse
-from in_browser import PHONE, NewContext, ada_at, sound
 from playwright.sync_api import expect
-from tests_support import play_out
 
 from simulation.casts import fixtures
 from simulation.models import Experiment, Worker
 from simulation.runs import queueing
+from tests.support.in_browser import PHONE, NewContext, ada_at, sound
+from tests.support.steps import play_out
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -4,13 +4,13 @@ import uuid
 from typing import Any
 
 import pytest
-from in_browser import ITEM, PHONE, WIDE, NewContext, press, sign_in, sound
 from playwright.sync_api import Page, expect
-from rating_room import open_study
 
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Study
 from ratings.raters import practice
 from ratings.rating import answering
+from tests.support.in_browser import ITEM, PHONE, WIDE, NewContext, press, sign_in, sound
+from tests.support.rating_room import open_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -4,11 +4,11 @@ from importlib import import_module
 
 import pytest
 from django.conf import settings
-from in_browser import PASSWORD, NewContext, give_password, saved, sign_in
 from playwright.sync_api import BrowserContext, Page, Route, expect
-from rating_room import open_study
 
 from ratings.models import Rater, Rating, RatingEvent
+from tests.support.in_browser import PASSWORD, NewContext, give_password, saved, sign_in
+from tests.support.rating_room import open_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -5,7 +5,11 @@ import re
 from collections.abc import Callable
 
 import pytest
-from in_browser import (
+from playwright.sync_api import Page, Response, expect
+
+from ratings.blinding import allow_list
+from ratings.models import EVIDENCE, TRANSITION, FirstLook, Rater, Rating, RatingEvent, Study
+from tests.support.in_browser import (
     DONE,
     PASSWORD,
     PHONE,
@@ -20,11 +24,7 @@ from in_browser import (
     sign_in,
     sound,
 )
-from playwright.sync_api import Page, Response, expect
-from rating_room import answers, change_of_medium, nth, open_study
-
-from ratings.blinding import allow_list
-from ratings.models import EVIDENCE, TRANSITION, FirstLook, Rater, Rating, RatingEvent, Study
+from tests.support.rating_room import answers, change_of_medium, nth, open_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

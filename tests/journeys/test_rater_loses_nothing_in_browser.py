@@ -1,7 +1,10 @@
 """Whatever happens to a rater in a real browser, no answer is lost and none saved twice."""
 
 import pytest
-from in_browser import (
+from playwright.sync_api import Dialog, Route, expect
+
+from ratings.models import Draft, Rater, RatingEvent
+from tests.support.in_browser import (
     DONE,
     ITEM,
     PASSWORD,
@@ -15,10 +18,7 @@ from in_browser import (
     sign_in,
     sound,
 )
-from playwright.sync_api import Dialog, Route, expect
-from rating_room import answers, nth, open_study
-
-from ratings.models import Draft, Rater, RatingEvent
+from tests.support.rating_room import answers, nth, open_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from services import PostgresCluster
-from soaking import small_site
-from soaking.rater import Rater
-from soaking.small_site import SmallSite
-from soaking.web import Web
+
+from tests.support.services import PostgresCluster
+from tests.support.soaking import small_site
+from tests.support.soaking.rater import Rater
+from tests.support.soaking.small_site import SmallSite
+from tests.support.soaking.web import Web
 
 pytestmark = pytest.mark.services
 
@@ -69,7 +70,7 @@ def test_postgresql_and_the_web_server_die_and_no_broker_was_ever_there(
         time.sleep(0.5)
         postgres.start()
 
-    with site.web("soaking.careless:dawdling") as web, site.at_work(web, RATERS) as raters:
+    with site.web("tests.support.soaking.careless:dawdling") as web, site.at_work(web, RATERS) as raters:
         struck(raters, [*both_killed_twice(web), restart, web.kill, web.roll], pause=0.3)
         struck(raters, [lambda: None])
     assert site.wrong(raters) == {}
@@ -81,14 +82,14 @@ def test_postgresql_and_the_web_server_die_and_no_broker_was_ever_there(
 
 def test_where_the_commit_comes_after_the_answer_the_same_kills_lose_confirmed_answers(site: SmallSite) -> None:
     """A control."""
-    with site.web("soaking.careless:hasty") as web, site.at_work(web, RATERS) as raters:
+    with site.web("tests.support.soaking.careless:hasty") as web, site.at_work(web, RATERS) as raters:
         struck(raters, both_killed_twice(web), pause=0.3)
     assert "a confirmed answer is not in the database" in site.wrong(raters)
 
 
 def test_where_a_form_is_not_known_by_its_id_the_same_kills_leave_raters_unconfirmed(site: SmallSite) -> None:
     """A control."""
-    with site.web("soaking.careless:forgetful") as web, site.at_work(web, RATERS) as raters:
+    with site.web("tests.support.soaking.careless:forgetful") as web, site.at_work(web, RATERS) as raters:
         for rater in raters:
             rater.waits = (0.1,)
         struck(raters, both_killed_twice(web), pause=0.3)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from django.conf import settings
-from services import PostgresCluster, RedisServer, free_port
+
+from tests.support.services import PostgresCluster, RedisServer, free_port
 
 pytestmark = [pytest.mark.services, pytest.mark.thorough]
 RED_SECONDS = 10

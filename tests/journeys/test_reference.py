@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import api_client
-import exported
-import factories
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -29,6 +26,7 @@ from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.table import DECLARED, MIXED, NO_TRUTH, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR
 from ratings.studies import lifecycle
 from simulation.models import Run
+from tests.support import api_client, exported, factories
 
 pytestmark = pytest.mark.django_db
 DOCS = Path(__file__).parents[2] / "docs"

@@ -18,11 +18,11 @@ import psycopg
 import pytest
 import redis
 from django.conf import settings
-from services import PostgresCluster, RedisServer, free_port
-from visitor import Page, Visitor
-from warm_processes import Forked, Warm
 
 from simulation.engine import workers
+from tests.support.services import PostgresCluster, RedisServer, free_port
+from tests.support.visitor import Page, Visitor
+from tests.support.warm_processes import Forked, Warm
 
 pytestmark = pytest.mark.services
 

@@ -3,15 +3,14 @@
 import json
 from typing import Any
 
-import factories
-import in_browser
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from in_browser import BOTH, NewContext, ada_at
 
 from ratings.studies import lifecycle
 from simulation.models import Transition, Twin
+from tests.support import factories, in_browser
+from tests.support.in_browser import BOTH, NewContext, ada_at
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -3,12 +3,9 @@
 import re
 from typing import Any
 
-import factories
-import in_browser
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from in_browser import BOTH, PASSWORD, WIDE, NewContext, ada_at, forgive
 from playwright.sync_api import Page, expect
 
 from ratings.models import Analysis, Study
@@ -17,6 +14,8 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.figures import registry
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
+from tests.support import factories, in_browser
+from tests.support.in_browser import BOTH, PASSWORD, WIDE, NewContext, ada_at, forgive
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -4,15 +4,15 @@ import json
 import re
 from typing import Any
 
-import factories
 import pytest
 from django.urls import reverse
-from in_browser import PASSWORD, NewContext, ada_at
 from playwright.sync_api import Page, expect
 
 from ratings.models import Rating, Study
 from ratings.studies.blinding_audit import auditing
 from simulation.models import Transition, Twin
+from tests.support import factories
+from tests.support.in_browser import PASSWORD, NewContext, ada_at
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

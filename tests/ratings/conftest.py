@@ -1,9 +1,10 @@
 """Who looks at the pages of studies."""
 
 import pytest
-from account_steps import PASSWORD
 from django.contrib.auth.models import User
 from django.test import Client
+
+from tests.support.account_steps import PASSWORD
 
 
 @pytest.fixture

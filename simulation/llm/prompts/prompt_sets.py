@@ -15,7 +15,7 @@ from simulation.llm.prompts import prompt_files
 from simulation.llm.prompts.prompt_files import EVERY, EXAMPLES, PLACEHOLDERS, RATING, Placeholders
 
 BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
-_FOLDERS = Path(__file__).parent / "prompts"
+_FOLDERS = Path(__file__).parent
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _HASH = re.compile(r"[0-9a-f]{6,64}")
 

@@ -1,0 +1,225 @@
+"""Hostile addresses, questions, cookies and forms: every page answers, none fails, and none lets itself be led elsewhere."""
+
+import re
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.http.cookie import SimpleCookie
+from django.test import Client
+
+from tests.support import access_world
+from tests.support.access_world import World, names
+from wetbench_site.access_table import TABLE
+
+pytestmark = pytest.mark.django_db
+HOSTILE = (
+    "=cmd|'/c'!A1<script>alert(1)</script>{{7*7}}{% load x %}", "../../../../etc/passwd", "\0", "a\r\nSet-Cookie: evil=1",
+    "\u202egnp.exe\u200b", "9" * 400, "-1", "1e400", "NaN", "[]", "' OR 1=1 --", "x" * 4_000, "\ud83d\ude00",
+)  # fmt: skip
+# The questions and fields that pages look at, by the forms and addresses of the site; the others are nobody's.
+ASKED = (
+    "page", "step", "show", "item", "all", "job", "state", "experiments", "experiment", "action", "shown", "next", "error",
+    "truth", "source", "rater", "who", "cast", "run", "counted", "status", "kind", "perturbation", "context", "pause",
+)  # fmt: skip
+FIELDS = (
+    "name", "question", "guide", "email", "emails", "people", "role", "count", "raters", "verdict", "confidence", "note",
+    "marks", "submission_id", "revision", "stage", "cannot_judge", "do", "token", "job", "variant", "casts", "replicates",
+    "seed", "experiment", "experiments", "perturbations", "document", "reason", "decision", "password", "username",
+    "label", "degree", "years", "field", "answer", "answers", "display", "sources", "run", "budget", "items", "user",
+)  # fmt: skip
+# What an attacker would try on a list that filters by the names of columns.
+COLUMNS = (
+    "created_by__password", "user__password__startswith", "_connector", "_negated", "pk__in", "id__regex", "order_by", "ordering",
+    "sort", "filter", "items__source__truth", "raters__user__email", "__class__", "?__", "__", "o", "q", "fields",
+)  # fmt: skip
+
+
+@pytest.fixture
+def world() -> World:
+    return access_world.build()
+
+
+def ask(client: Client, method: str, path: str, **more: Any) -> Any:
+    """The answer; whatever it did is undone."""
+    with transaction.atomic():
+        answer = client.generic(method, path, **more)
+        transaction.set_rollback(True)
+    return answer
+
+
+def visitors(world: World) -> Iterator[tuple[str, Client]]:
+    for person in ("superuser", "rater"):
+        client = Client(raise_request_exception=False)
+        client.cookies = SimpleCookie(world.cookies[person].output(header="", sep=";"))
+        yield person, client
+
+
+def granted(name: str, person: str, method: str) -> bool:
+    return any(method in TABLE[name][role] for role in ("superuser",) if person == "superuser") or any(
+        method in TABLE[name][role] for role in ("account", "rater") if person == "rater"
+    )
+
+
+def pages(world: World, person: str, method: str) -> Iterator[str]:
+    for name in sorted(names()):
+        if granted(name, person, method) and name != "readyz":  # whose answer may be that a part is not ready
+            yield world.path(name)
+
+
+def queries() -> Iterator[str]:
+    for at in range(0, len(HOSTILE), 3):
+        yield urlencode(
+            {name: HOSTILE[(at + n) % len(HOSTILE)] for n, name in enumerate(ASKED)}, errors="surrogatepass"
+        )
+    yield "page=%ff%fe&job=%00&step=%c3%28&%ff=%00&=&&&=x&page[]=1&page=1&page=2"
+    yield urlencode(dict.fromkeys(COLUMNS, "1"))
+
+
+def test_no_page_fails_whatever_it_is_asked(world: World) -> None:
+    failed = [
+        f"{person} {path}?{query[:200]}: {answer.status_code}"
+        for person, client in visitors(world)
+        for path in pages(world, person, "GET")
+        for query in queries()
+        if (answer := ask(client, "GET", path, QUERY_STRING=query)).status_code >= 500
+    ]
+    assert failed == []
+
+
+def test_no_page_fails_whatever_is_sent_to_it(world: World) -> None:
+    form = "application/x-www-form-urlencoded"
+    bodies = [
+        (
+            urlencode(
+                {name: HOSTILE[(n * 5 + at) % len(HOSTILE)] for n, name in enumerate(FIELDS)}, errors="surrogatepass"
+            ),
+            form,
+        )
+        for at in range(2)
+    ] + [("%ff=%00&note=%ff%fe&verdict=yes&verdict=no", form), ('{"a": ' * 2_000, "application/json")]
+    failed = [
+        f"{person} {path} {body[:200]}: {answer.status_code}"
+        for person, client in visitors(world)
+        for path in pages(world, person, "POST")
+        for body, kind in bodies
+        if (answer := ask(client, "POST", path, data=body, content_type=kind)).status_code >= 500
+    ]
+    assert failed == []
+
+
+PATHS = (
+    "/%00", "/%ff%fe/", "/rate/%00/", "/studies/..%2f..%2fetc%2fpasswd/", "/studies/walked%00/", "/studies/walked/figures/..%2f..%2fx.svg",
+    "/static/../wetbench_site/settings.py", "/static/%2e%2e/%2e%2e/etc/passwd", "/static/..%5c..%5csecret_key", "//evil.example.org/%2f..",
+    "/jobs/0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55/files/99999999999999999999999/", "/studies/walked/members/99999999999999999999/remove/",
+    "/in/%0d%0aSet-Cookie:%20evil=1/", "/" + "a" * 5_000 + "/", "/studies/walked/raters/%F0%9F%98%80/link/", "/login/%0d%0aX: y",
+)  # fmt: skip
+
+
+def test_an_address_that_is_none_leads_nowhere(world: World) -> None:
+    for path, (person, client) in product(PATHS, visitors(world)):
+        answer = ask(client, "GET", path)
+        assert answer.status_code in (301, 302, 400, 404, 405), (person, path)
+        assert "evil" not in str(answer.cookies) and "root:" not in answer.content.decode(errors="replace")
+        assert not answer.headers.get("Location", "").startswith(("//", "http"))
+
+
+def test_cookies_and_headers_that_nobody_made_are_nobodys(world: World) -> None:
+    client = Client(raise_request_exception=False)
+    for value in (*HOSTILE, "\xff\xfe", '"; wb_session=x', "=" * 300):
+        raw = value.encode("utf-8", "replace").decode("latin-1").replace("\r", "").replace("\n", "")
+        cookie = {"HTTP_COOKIE": f"wb_session={raw}; wb_csrf={raw}; messages={raw}; {raw}"}
+        for path in ("/", "/login/", "/studies/", "/rate/"):
+            assert ask(client, "GET", path, **cookie).status_code in (200, 302)
+        told = {
+            "HTTP_HX_REQUEST": raw,
+            "HTTP_HX_CURRENT_URL": raw,
+            "HTTP_ACCEPT_LANGUAGE": raw,
+            "HTTP_REFERER": raw,
+            "HTTP_X_FORWARDED_FOR": raw,
+        }
+        assert ask(client, "GET", "/studies/", **told).status_code == 302
+
+
+def test_ten_thousand_questions_are_refused_by_name(world: World) -> None:
+    for person, client in visitors(world):
+        for path in ("/rate/", "/login/") if person == "rater" else ("/studies/", "/episodes/", "/studies/walked/"):
+            assert ask(client, "GET", path, QUERY_STRING="&".join(f"a{n}=1" for n in range(10_000))).status_code in (
+                200,
+                302,
+                400,
+            )
+
+
+HOSTS = (
+    "evil.example.org",
+    "testserver.evil.example.org",
+    "testserver:80@evil.example.org",
+    "",
+    "[::",
+    "test server",
+    "x" * 3_000,
+)
+
+
+def test_another_sites_name_is_refused(settings: Any) -> None:
+    settings.ALLOWED_HOSTS = ["testserver"]
+    for host in HOSTS:
+        answer = ask(Client(), "GET", "/login/", HTTP_HOST=host, HTTP_X_FORWARDED_HOST="testserver")
+        assert answer.status_code == 400 and b"evil" not in answer.content, host
+
+
+def test_lists_know_no_questions_but_their_own(world: World) -> None:
+    """Names of columns, and of what they lead to, sort and filter nothing."""
+    wrong = []
+    for person, client in visitors(world):
+        for path in pages(world, person, "GET"):
+            plain = ask(client, "GET", path)
+            if plain.status_code != 200 or plain.streaming or not plain["Content-Type"].startswith("text/html"):
+                continue
+            for names_of_columns in (COLUMNS, [f"{name}__isnull" for name in COLUMNS]):
+                query = urlencode(dict.fromkeys(names_of_columns, "pbkdf2"))
+                answer = ask(client, "GET", path, QUERY_STRING=query)
+                if answer.status_code != 400 and _same(plain, query) != _same(answer, query):
+                    wrong.append(f"{person} {path}?{query[:8]}")
+    assert wrong == []
+
+
+def _same(answer: Any, query: str) -> str:
+    """The page without what is new each time, and without the question where the page tells that it could not use it."""
+    text = re.sub(r"[A-Za-z0-9]{64}|[0-9a-f]{8}-[0-9a-f-]{27}", "", answer.content.decode())
+    return text.replace(f"?{query.replace('&', '&amp;')}", "")
+
+
+ELSEWHERE = (
+    "https://evil.example.org/", "//evil.example.org", "/\\evil.example.org", "\\\\evil.example.org", "https:evil.example.org",
+    "javascript:alert(1)", " //evil.example.org", "/\t/evil.example.org", "http:///evil.example.org", "https://testserver@evil.example.org/",
+)  # fmt: skip
+
+
+def test_nobody_is_sent_elsewhere_by_what_an_address_or_a_form_says(world: World) -> None:
+    User.objects.create_user("kim", password="seven grey pipettes")
+    for to in ELSEWHERE:
+        for where in _sent_to(world, to):
+            assert where.startswith("/") and not where.startswith(("//", "/\\", "/\t")), (to, where)
+
+
+def _sent_to(world: World, to: str) -> list[str]:
+    sent = {"username": "kim", "password": "seven grey pipettes", "next": to}
+    answers = [Client().post("/login/", sent), Client().post(f"/login/?next={quote(to)}", sent)]
+    for _, client in visitors(world):
+        answers += [ask(client, "GET", f"/login/?next={quote(to)}"), ask(client, "GET", f"/?next={quote(to)}")]
+        answers.append(
+            ask(
+                client,
+                "POST",
+                f"/logout/?next={quote(to)}",
+                data=urlencode({"next": to}),
+                content_type="application/x-www-form-urlencoded",
+            )
+        )
+    return [answer.headers.get("Location", "/") for answer in answers]

@@ -1,0 +1,166 @@
+"""Every item of a study, seen by every rater: nothing tells where it came from, in page, headers or address.
+
+The items are real: played, twinned and opened through the laboratory's own code. What must not show is gathered from
+the rows that raters are not to see.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.http import HttpResponse
+from django.test import Client
+
+from ratings.models import ItemSource, Rater, Study
+from ratings.raters import inviting
+from ratings.studies import lifecycle
+from simulation.casts import fixtures
+from simulation.models import Experiment, Transition, Twin
+from simulation.runs import queueing
+from tests.support.steps import play_out
+
+pytestmark = pytest.mark.django_db
+
+SLUG = "zebrafish-genotyping"
+# Words of the unblinded side that no rater's page has any use for.
+WORDS = (
+    "SECRET", "perturb", "twin", "obvious", "subtle", "inject", "unperturbed", "planted", "offline", "checklist",
+    "reasoning", "fidelity", "ledger", "provenance", "simulat", "ItemSource", "MAT-", "lapses",
+)  # fmt: skip
+
+
+@pytest.fixture
+def laboratory() -> None:
+    """Two zebrafish episodes with twins of both kinds; every reasoning says SECRET, as an error prompt makes models do."""
+    fixtures.load_lab(settings.FIXTURES_DIR)
+    experiment = Experiment.objects.get(slug=SLUG)
+    for cast, replicates in (("offline", 1), ("offline-lapses", 2)):
+        play_out(queueing.queue_episodes([experiment], cast, replicates, seed=5))
+    protocol = Transition.objects.filter(episode__cast="offline")
+    play_out(queueing.queue_twins(protocol, ["obvious", "subtle"], seed=6))
+    for row in Transition.objects.all():
+        row.step["outcome"]["reasoning"] = "SECRET: LEAK-REASONING"
+        row.save(update_fields=["step"])
+    for twin in Twin.objects.filter(status="done"):
+        twin.outcome["reasoning"] = f"SECRET: {twin.why}"
+        twin.save(update_fields=["outcome"])
+
+
+def opened(kind: str) -> Study:
+    sources = {
+        "transition_plausibility": [("offline", "none", 4), ("offline-lapses", "none", 2), ("offline", "obvious", 4),
+                                    ("offline", "subtle", 4)],
+        "evidence_sufficiency": [("offline", "none", 1), ("offline-lapses", "none", 2)],
+    }[kind]  # fmt: skip
+    document = {
+        "name": "Round one",
+        "slug": "round-one",
+        "kind": kind,
+        "sources": [{"cast": c, "perturbation": p, "count": n} for c, p, n in sources],
+        "ratings_per_item": 2,
+        "practice": 0,
+        "seed": 8,
+    }
+    study = lifecycle.create_study(lifecycle.read_protocol(document))
+    lifecycle.open_study(study)
+    study.refresh_from_db()
+    return study
+
+
+def forbidden(study: Study) -> set[str]:
+    """Everything that could tell a source: codes, digests, the planted error's kind, place, rule and explanation."""
+    found = {SLUG}
+    for source in ItemSource.objects.filter(item__study=study).select_related("transition__episode", "twin", "item"):
+        found |= {str(source.pair), str(source.item.code), source.item.payload_sha256}
+        if source.transition:
+            found |= {
+                str(source.transition.code),
+                str(source.transition.episode.code),
+                source.transition.content_sha256,
+            }
+        if source.twin:
+            found |= {str(source.twin.code), source.twin.kind, source.twin.field, source.twin.rule, source.twin.why}
+    return {text for text in found if text}
+
+
+def leaks(response: HttpResponse, url: str, secrets: set[str]) -> set[str]:
+    """Which of these show anywhere in a response: its body, its headers, or the address it came from."""
+    headers = json.dumps(dict(response.headers.items()))
+    everything = "\n".join((url, headers, response.getvalue().decode())).lower()
+    told = {word for word in WORDS if re.search(rf"\b{re.escape(word.lower())}", everything)}
+    return told | {secret for secret in secrets if secret.lower() in everything}
+
+
+def seen_by(rater: Rater) -> Iterator[tuple[str, HttpResponse]]:
+    """Every response this rater's browser gets, from the invitation to the last page, with and without htmx."""
+    client = Client()
+    invitation = f"/r/{inviting.invite(rater)}/"
+    yield "invitation", client.get(invitation)
+    joined = {"consent": "on", "degree": "Doctorate (PhD, DPhil, MD)", "field": "Genetics", "years": "7"}
+    yield "invitation", client.post(invitation, joined)
+    guide = f"/rate/study/{rater.code}/guide/"
+    yield guide, client.get(guide)
+    yield guide, client.post(guide)
+    for place in rater.assignments.order_by("position"):
+        url = f"/rate/{place.code}/"
+        yield "/rate/", client.get("/rate/")
+        yield url, client.get(url)
+        yield url, client.get(url, headers={"HX-Request": "true"})
+        yield url, client.post(url, {"verdict": "yes"})
+        shown = client.get(url).content.decode()
+        submission = re.search(r'name="submission_id"[^>]*value="([^"]+)"', shown)
+        assert submission, shown
+        answer = {"verdict": "yes", "confidence": "3", "submission_id": submission[1]}
+        yield url, client.post(url, answer)
+        yield url, client.get(url)
+        stale = {**answer, "submission_id": str(uuid.uuid4()), "confidence": "1"}
+        yield url, client.post(url, stale)
+    for last in (f"/rate/study/{rater.code}/done/", "/rate/mine.csv", "/rate/profile/"):
+        yield last, client.get(last)
+
+
+@pytest.mark.parametrize("kind", ["transition_plausibility", "evidence_sufficiency"])
+def test_no_rater_sees_where_any_item_came_from(laboratory: None, kind: str) -> None:
+    study = opened(kind)
+    secrets = forbidden(study)
+    items = set()
+    for rater in study.raters.all():
+        for url, response in seen_by(rater):
+            assert leaks(response, url, secrets) == set(), url
+            assert response.status_code in (200, 302, 303, 409, 422), url
+        items |= set(rater.assignments.values_list("item", flat=True))
+    assert len(items) == study.items.count() > 2
+    assert not study.raters.filter(assignments__rating__isnull=True).exists()
+
+
+def test_a_stranger_sees_nothing_of_any_item(laboratory: None) -> None:
+    study = opened("transition_plausibility")
+    secrets = forbidden(study) | {study.name}
+    for place in lifecycle.find("round-one").raters.first().assignments.all():
+        response = Client().get(f"/rate/{place.code}/")
+        assert response.status_code == 302 and leaks(response, "", secrets) == set()
+
+
+def test_the_search_for_leaks_finds_one_that_was_planted(laboratory: None) -> None:
+    """The control: were the explanation to slip into one item's payload, the search above would see it."""
+    study = opened("transition_plausibility")
+    secrets = forbidden(study)
+    source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
+    assert source
+    source.item.payload["observations"] = [{"type": "visual", "description": source.twin.why, "value": ""}]
+    source.item.save()
+    rater = source.item.assignments.first().rater
+    found = set().union(*(leaks(response, url, secrets) for url, response in seen_by(rater)))
+    assert source.twin.why in found
+
+
+def test_no_rater_meets_the_same_action_on_the_same_materials_twice(laboratory: None) -> None:
+    """Two outcomes of one question could be compared, be they an original and its twin or two replicates."""
+    study = opened("transition_plausibility")
+    for rater in study.raters.all():
+        payloads = rater.assignments.values_list("item__payload", flat=True)
+        asked = [json.dumps([payload["action"], payload["before"]], sort_keys=True) for payload in payloads]
+        assert len(asked) == len(set(asked)) > 2

@@ -1,0 +1,30 @@
+"""What a password may be, and how it is kept."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.hashers import identify_hasher, make_password
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+
+from tests.support.account_steps import PASSWORD
+from wetbench_site import settings as site_settings
+
+pytestmark = pytest.mark.django_db
+
+
+def test_new_passwords_are_kept_by_argon2_and_old_ones_are_still_read(settings: Any) -> None:
+    settings.PASSWORD_HASHERS = site_settings.PASSWORD_HASHERS
+    old = make_password(PASSWORD, hasher="pbkdf2_sha256")
+    kim = User.objects.create(username="kim", password=old)
+    assert kim.check_password(PASSWORD)
+    kim.refresh_from_db()
+    assert identify_hasher(kim.password).algorithm == "argon2" and "m=19456,t=2,p=1" in kim.password
+
+
+@pytest.mark.parametrize("wrong", ["eleven char", "password1234", "x" * 129])
+def test_a_password_is_refused_that_is_short_common_or_endless(wrong: str) -> None:
+    with pytest.raises(ValidationError):
+        validate_password(wrong)
+    validate_password("twelve chars" + "x" * 116)  # 128

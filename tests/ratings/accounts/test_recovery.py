@@ -1,0 +1,257 @@
+"""Simulated raters of known skill rate a study through the real code: the analysis gives their skill back, everywhere alike."""
+
+import html
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import transaction
+from django.test import Client
+from django.urls import reverse
+from scipy.special import ndtr, ndtri
+
+from ratings.exchange.archive import contents
+from ratings.models import Analysis, Study
+from ratings.raters import simulated
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
+from ratings.stats import panel
+from ratings.stats.estimates import Estimate
+from ratings.studies import lifecycle
+from ratings.web.results import panels
+from ratings.web.study import dashboard
+from simulation.models import Twin
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+
+LOCATED = 0.7  # share of called errors whose planted row is marked
+OBVIOUS, SUBTLE, SPECIFICITY = 0.85, 0.45, 0.85  # shares called right: of obvious errors, subtle errors, genuine items
+CASTS = ("offline", "offline-lapses")
+CALLED = {
+    "offline": 1 - SPECIFICITY,
+    "offline-lapses": 1 - SPECIFICITY,
+    "obvious error": OBVIOUS,
+    "subtle error": SUBTLE,
+}
+SOURCES = {
+    "offline": {"cast": "offline", "perturbation": "none", "count": 10},
+    "offline-lapses": {"cast": "offline-lapses", "perturbation": "none", "count": 10},
+    "obvious error": {"cast": "offline", "perturbation": "obvious", "count": 10},
+    "subtle error": {"cast": "offline-lapses", "perturbation": "subtle", "count": 10},
+}
+NAMES = {"offline": "offline", "offline-lapses": "offline-lapses", "obvious error": "offline, obvious error",
+         "subtle error": "offline-lapses, subtle error"}  # fmt: skip
+
+
+class Recovered(NamedTuple):
+    """The study, its analysis, and the same results from a terminal, the page and the archive."""
+
+    analysis: Analysis
+    results: list[Estimate]
+    terminal: list[dict[str, Any]]
+    page: str
+    archive: dict[str, str]
+    archived: list[dict[str, Any]]
+
+    def one(self, stat: str, **args: Any) -> Estimate:
+        return next(row for row in self.results if row.stat == stat and row.args == args)
+
+
+@pytest.fixture(scope="module")
+def recovered(django_db_setup: None, django_db_blocker: Any) -> Iterator[Recovered]:
+    """Played, unblinded and analysed once for all tests here."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield _recovered()
+        transaction.set_rollback(True)
+
+
+def _recovered() -> Recovered:
+    for place, cast in enumerate(CASTS):
+        factories.pool(44, (f"caffeine {place}", f"zebrafish {place}"), cast)
+    Twin.objects.update(field="new_materials[0].properties.volume")
+    marks = {"marks": ["if_not_plausible"]}
+    study = factories.open_study(6, sources=list(SOURCES.values()), design="crossed", ratings_per_item=6, display=marks)
+    boss = User.objects.create_user("boss", is_staff=True)
+    Study.objects.filter(pk=study.pk).update(created_by=boss)
+    simulated.simulate_raters(study, 6, OBVIOUS, SUBTLE, SPECIFICITY, located=LOCATED, seed=1)
+    lifecycle.close_and_unblind(study, boss)
+    study.refresh_from_db()
+    made = store.compute(study, Filters())
+    client = Client()
+    client.force_login(boss)
+    page = client.get(reverse("ratings:study", args=[study.slug]))
+    wanted = {"results.json", "ratings.csv", "tables/rates.csv", "tables/raters.csv", "methods.txt"}
+    archive = {entry.name: _whole(entry) for entry in contents.unblinded(study, made) if entry.name in wanted}
+    results = [Estimate.from_json(row) for row in made.document["results"]]
+    return Recovered(
+        analysis=made,
+        results=results,
+        terminal=_agreement(_printed("export_ratings", study.slug)),
+        page=_plain(page.content.decode()),
+        archive=archive,
+        archived=_agreement(archive["ratings.csv"]),
+    )
+
+
+def _whole(entry: Any) -> str:
+    return "".join(piece if isinstance(piece, str) else piece.decode() for piece in entry.pieces())
+
+
+def _printed(command: str, *arguments: str) -> str:
+    out = io.StringIO()
+    call_command(command, *arguments, stdout=out)
+    return out.getvalue()
+
+
+def _agreement(ratings: str) -> list[dict[str, Any]]:
+    """What `agreement - --json` prints of this file on its standard input."""
+    given = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(ratings.encode()), "utf-8", newline="")
+    try:
+        found: list[dict[str, Any]] = json.loads(_printed("agreement", "-", "--json"))
+    finally:
+        sys.stdin = given
+    return found
+
+
+def _plain(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+# What the simulated raters are, over endlessly many raters and items: an item's trace of error is normal around
+# z(share called) * sqrt(1 + 0.35^2), with 0.6 of its variance shared by all raters; a rater calls what lies above a
+# threshold that is normal with standard deviation 0.35 (ratings/raters/simulated.py).
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+WEIGHTS = WEIGHTS / WEIGHTS.sum()
+THRESHOLDS = 0.35 * NODES
+SPREAD = sqrt(1 + 0.35**2)
+
+
+def true_kappa() -> float:
+    """The mean of Cohen's kappa over pairs of raters, the four sources in equal parts: both calls given the shared part of the
+    trace are independent."""
+    calls = np.zeros((len(NODES), len(CALLED), len(NODES)))  # threshold, source, shared part
+    for at, share in enumerate(CALLED.values()):
+        trace = ndtri(share) * SPREAD - THRESHOLDS[:, None] + sqrt(0.6) * NODES
+        calls[:, at] = ndtr(trace / sqrt(0.4))
+    both = np.einsum("jsn,ksn,n->jk", calls, calls, WEIGHTS) / len(CALLED)
+    one = np.einsum("jsn,n->j", calls, WEIGHTS) / len(CALLED)
+    agreed = 1 + 2 * both - one[:, None] - one
+    chance = np.outer(one, one) + np.outer(1 - one, 1 - one)
+    return float(WEIGHTS @ ((agreed - chance) / (1 - chance)) @ WEIGHTS)
+
+
+def true_area(called: float) -> float:
+    """The mean over raters of P(a genuine item's signed rating is above an error's) + half of P(they are equal)."""
+    steps = np.array([0.3, 0.7, 1.2, 1.9])
+    cuts = np.concatenate([-steps[::-1], [0.0], steps])
+    chances = []
+    for share in (1 - SPECIFICITY, called):
+        below = ndtr(cuts - (ndtri(share) * SPREAD - THRESHOLDS)[:, None])
+        chances.append(
+            np.diff(below, axis=1, prepend=0, append=1)
+        )  # of the ten distances: far below the threshold first
+    genuine, error = chances
+    lower = np.cumsum(genuine, axis=1) - genuine / 2
+    return float(WEIGHTS @ (error * lower).sum(axis=1))
+
+
+def holds(row: Estimate, true: float) -> bool:
+    return row.low is not None and row.high is not None and row.low <= true <= row.high
+
+
+def test_forty_items_were_rated_by_six_simulated_raters_and_the_page_says_that_they_are(recovered) -> None:
+    rate = recovered.one("plausibility_rate")
+    assert (rate.n["items"], rate.n["raters"], rate.n["ratings"]) == (40, 6, 240)
+    assert {row["n"] for row in records(recovered.analysis.document["tables"]["rates"])} == {60}
+    assert recovered.analysis.document["composition"]["simulated"]["raters"] == 6
+    assert "simulated" in recovered.page.lower() and "simulated" in recovered.archive["methods.txt"]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_rate_of_each_source_holds_the_share_they_were_given(recovered, source) -> None:
+    row = recovered.one("plausibility_rate", source=NAMES[source])
+    assert holds(row, 1 - CALLED[source])
+    # and is narrow enough to tell a skilled rater from one who answers at random the other way
+    assert not holds(row, CALLED[source]) or source == "subtle error"
+
+
+def test_sensitivity_and_specificity_come_back(recovered) -> None:
+    assert holds(recovered.one("sensitivity", source=NAMES["obvious error"]), OBVIOUS)
+    assert holds(recovered.one("sensitivity", source=NAMES["subtle error"]), SUBTLE)
+    assert holds(recovered.one("specificity"), SPECIFICITY)
+
+
+def test_d_prime_comes_back(recovered) -> None:
+    # z(sensitivity) + z(specificity), both times sqrt(1 + 0.35^2) = 1.0595: 0.9649 and (-0.1257 + 1.0364) * 1.0595; the
+    # thresholds cancel. 2.196 of obvious errors, 0.965 of subtle ones.
+    for source, called, true in (("obvious error", OBVIOUS, 2.196), ("subtle error", SUBTLE, 0.965)):
+        assert true == pytest.approx((ndtri(called) + ndtri(SPECIFICITY)) * SPREAD, abs=1e-3)
+        row = recovered.one("dprime", source=NAMES[source], mean_over="raters")
+        assert holds(row, true) or "no interval holds" in row.reason
+    assert recovered.one("dprime", source=NAMES["subtle error"], mean_over="raters").low is not None
+
+
+def test_the_share_of_located_errors_comes_back_on_page_and_terminal(recovered) -> None:
+    row = recovered.one("localisation")
+    assert holds(row, LOCATED) and not holds(row, 0.5)
+    assert row.n["ratings"] > 50 and row.n["untold"] == 0
+    assert row.to_json() in recovered.terminal
+    assert "Localisation: called errors whose mark hits the planted row" in recovered.page
+
+
+def test_the_areas_come_back_for_new_raters(recovered) -> None:
+    obvious, subtle = (recovered.one("mrmc_mean_auc", source=NAMES[name]) for name in ("obvious error", "subtle error"))
+    assert holds(obvious, true_area(OBVIOUS)) and holds(subtle, true_area(SUBTLE))
+    # The intervals are narrow enough to tell raters with skill from raters without.
+    assert not holds(obvious, 0.5) and not holds(subtle, 0.5)
+
+
+def test_agreement_comes_back_for_new_raters(recovered) -> None:
+    row = recovered.one("avg_pairwise_kappa", min_overlap=20, target="new raters")
+    assert holds(row, true_kappa())
+    # Raters who see nothing in common would be at 0.
+    assert not holds(row, 0.0)
+
+
+def test_terminal_and_archive_give_the_very_numbers_of_the_analysis(recovered) -> None:
+    told = [row.to_json() for row in recovered.results]
+    assert recovered.terminal == told
+    assert recovered.archived == told
+    assert json.loads(recovered.archive["results.json"]) == recovered.analysis.document
+
+
+def test_every_number_of_the_page_is_that_of_the_results(recovered) -> None:
+    told = 0
+    for section in panel.sections(recovered.results):
+        assert section.title in recovered.page
+        for line in section.lines[: dashboard.MOST_LINES]:
+            name = line.name.replace("Share of verdict 1", "Share rated plausible")
+            said = " ".join((name, line.of or "all", line.value, line.interval or "–"))
+            assert " ".join(said.split()) in recovered.page
+            told += 1
+    assert told > 200
+    numbers = panels.headline(recovered.analysis.document)
+    assert len(numbers) == 5
+    for one in numbers:
+        target = f" {one.target}:" if one.target else ""
+        said = f"{one.name} {one.value}" + (f" 95% interval{target} {one.interval}" if one.interval else "")
+        assert said in recovered.page
+
+
+def test_the_archives_tables_are_the_analysis_tables(recovered) -> None:
+    rows = records(recovered.analysis.document["tables"]["rates"])
+    lines = recovered.archive["tables/rates.csv"].splitlines()[1:]
+    assert len(lines) == len(rows) == 4
+    for row, line in zip(rows, lines, strict=True):
+        assert {f'"{row["rate"]!r}"', f'"{row["low"]!r}"'} <= set(line.split(","))

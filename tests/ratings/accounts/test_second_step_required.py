@@ -1,0 +1,87 @@
+"""Where a site is exposed: who must have a second step, and that there is no way around it."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django_otp.plugins.otp_totp.models import TOTPDevice
+
+from ratings.accounts import second_step
+from simulation.models import Job
+from tests.support import job_factories, seats
+from tests.support.account_steps import PASSWORD, code_of, try_, with_app
+
+pytestmark = pytest.mark.django_db
+
+
+def test_where_a_site_is_exposed_staff_reach_nothing_before_their_second_step(client: Client, settings: Any) -> None:
+    settings.SECOND_STEP_REQUIRED = True
+    root = User.objects.create_superuser("root", password=PASSWORD)
+    client.force_login(root)
+    for address in ("/", "/studies/", "/account/", "/experiments/"):
+        assert client.get(address)["Location"] == "/account/second-step/"
+    assert client.get("/admin/").status_code == 404
+    assert client.get("/studies/", headers={"HX-Request": "true"})["HX-Redirect"] == "/account/second-step/"
+    client.post("/account/second-step/", {"do": "begin"})
+    client.post("/account/second-step/", {"do": "turn on", "code": code_of(TOTPDevice.objects.get())})
+    assert client.get("/studies/").status_code == 200 and client.get("/admin/").status_code == 200
+
+
+def test_a_study_admin_who_is_no_staff_is_led_there_as_well_and_raters_are_not(client: Client, settings: Any) -> None:
+    settings.SECOND_STEP_REQUIRED = True
+    seat = seats.taken(seats.seat())
+    client.force_login(seat.user)
+    assert client.get("/rate/").status_code == 302 and client.get("/rate/")["Location"] != "/account/second-step/"
+    lee = User.objects.create_user("lee")
+    seat.study.members.create(user=lee, role="admin")
+    client.force_login(lee)
+    assert client.get(f"/studies/{seat.study.slug}/")["Location"] == "/account/second-step/"
+    seat.study.members.update(role="analyst")
+    assert client.get(f"/studies/{seat.study.slug}/").status_code == 200
+
+
+def test_a_study_admin_who_is_no_staff_gets_at_nothing_of_the_study_by_other_ways(
+    client: Client, settings: Any
+) -> None:
+    study = seats.study()
+    job = job_factories.job(f"study/{study.slug}", "done", kind="export", params={"variant": "with sources"})
+    lee = User.objects.create_user("lee")
+    study.members.create(user=lee, role="admin")
+    client.force_login(lee)
+    addresses = [f"/jobs/{job.code}/", f"/jobs/{job.code}/files/{job_factories.file(job).pk}/", "/account/tokens/"]
+    for address in (*addresses, "/studies/"):
+        settings.SECOND_STEP_REQUIRED = True
+        assert client.get(address).headers.get("Location") == "/account/second-step/", address
+        settings.SECOND_STEP_REQUIRED = False
+        assert client.get(address).status_code == 200, address
+    settings.SECOND_STEP_REQUIRED = True
+    for address in (f"/jobs/{job.code}/cancel/", f"/jobs/{job.code}/retry/", "/account/tokens/"):
+        assert client.post(address).headers.get("Location") == "/account/second-step/", address
+    assert Job.objects.count() == 1
+    study.members.update(role="analyst")
+    assert client.get("/studies/").status_code == 200
+
+
+def test_a_second_step_that_was_turned_off_counts_no_more_where_it_is_required_later(
+    client: Client, kim: User, settings: Any
+) -> None:
+    device = with_app(kim)
+    try_(client, "kim", PASSWORD)
+    client.post("/login/code/", {"code": code_of(device)})
+    off = {"do": "turn off", "password": PASSWORD, "code": code_of(device, 1)}
+    assert client.post("/account/second-step/", off).status_code == 302
+    settings.SECOND_STEP_REQUIRED = True
+    User.objects.update(is_staff=True)
+    assert client.get("/studies/")["Location"] == "/account/second-step/"
+
+
+def test_a_study_admin_cannot_turn_it_off_where_it_is_required(client: Client, kim: User, settings: Any) -> None:
+    settings.SECOND_STEP_REQUIRED = True
+    device = with_app(kim)
+    seats.study().members.create(user=kim, role="admin")
+    try_(client, "kim", PASSWORD)
+    client.post("/login/code/", {"code": code_of(device)})
+    off = {"do": "turn off", "password": PASSWORD, "code": code_of(device, 1)}
+    assert client.post("/account/second-step/", off).status_code == 422 and second_step.device_of(kim)
+    assert "Turn it off" not in client.get("/account/").content.decode()

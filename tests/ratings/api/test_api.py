@@ -1,0 +1,437 @@
+"""The read API: the same rows and numbers as pages and files, in pages that no insert disturbs, in few queries."""
+
+import csv
+import io
+import json
+from datetime import timedelta
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import signing
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from ratings.api import tokens
+from ratings.exchange import exports
+from ratings.exchange.imports import rating_imports
+from ratings.models import TRANSITION, ApiToken, Item, ItemSource, Membership, Study
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from simulation.models import Episode, Job
+from tests.support import factories, logged
+from tests.support.api_client import Program, program, token
+from tests.support.embedded import play_all
+from wetbench_site.observability.redaction import Redactor
+
+DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    """Twenty ratings of ten items, and two that were collected elsewhere."""
+    factories.pool()
+    study = factories.open_study()
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    return study
+
+
+@pytest.fixture
+def ann(study: Study) -> User:
+    """An analyst of it."""
+    return analyst("ann", study)
+
+
+@pytest.fixture
+def bea(db: None) -> User:
+    """An analyst of a study in which there is nothing yet."""
+    study = Study.objects.create(
+        slug="empty", name="E", kind=TRANSITION, question="?", protocol={}, seed=1, ratings_per_item=1
+    )
+    return analyst("bea", study)
+
+
+def analyst(name: str, study: Study) -> User:
+    user = User.objects.create_user(name)
+    Membership.objects.create(study=study, user=user, role="analyst")
+    return user
+
+
+def imported(study: Study, by: User) -> None:
+    """Two ratings of one rater elsewhere, of the first and the last item."""
+    codes = sorted(str(code) for code in study.items.values_list("code", flat=True))
+    lines = ["item,rater,verdict,confidence", f"{codes[0]},elsewhere,1,4", f"{codes[-1]},elsewhere,0,2"]
+    rating_imports.take(study, io.BytesIO("\n".join(lines).encode()), by)
+
+
+def file_rows(study: Study, blinded: bool) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO("".join(exports.csv_lines(study, blinded)), newline="")))
+
+
+def as_in_the_file(value: Any) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(int(value))
+        case float():
+            return f"{value:.3f}"
+        case list():
+            return json.dumps(value)
+        case _:
+            return str(value)
+
+
+def same(rows: list[dict[str, Any]], file: list[dict[str, str]]) -> bool:
+    moments = ("opened_at", "submitted_at")
+    told = [
+        {name: as_in_the_file(value).replace("Z", "+00:00" if name in moments else "Z") for name, value in row.items()}
+        for row in rows
+    ]
+    return told == file
+
+
+# The same as pages and files
+
+
+@pytest.mark.both_databases
+def test_ratings_are_the_rows_of_the_file_before_and_after_unblinding(study: Study, ann: User) -> None:
+    imported(study, ann)
+    reader = program(ann)
+    blinded = list(reader.pages(f"/studies/{study.slug}/ratings?limit=7"))
+    assert [page["blinded"] for page in blinded] == [True] * 4
+    assert same(reader.rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
+    assert [row["item"] for row in blinded[-1]["data"]] == [None]  # the last imported one
+    factories.unblinded(study, None)
+    for limit in (1, 7, 500):
+        assert same(reader.rows(f"/studies/{study.slug}/ratings?limit={limit}"), file_rows(study, False))
+    narrow = program(ann, "ratings:read")
+    assert same(narrow.rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
+
+
+def test_statistics_are_the_document_of_the_page(study: Study, ann: User, client: Client) -> None:
+    reader, address = program(ann), f"/studies/{study.slug}/statistics"
+    sealed = reader.get(address)
+    assert sealed.status_code == 409 and "before it is unblinded" in sealed.json()["detail"]
+    factories.unblinded(study, None)
+    pending = reader.get(address)
+    assert pending.status_code == 202 and pending["Retry-After"] == "5" and pending.json()["job"].startswith("/jobs/")
+    store.compute(study, Filters(), resamples=store.RESAMPLES)
+    client.force_login(ann)
+    page = client.get(f"/studies/{study.slug}/results.json")
+    answer = reader.get(address)
+    assert (answer.status_code, answer.content, answer["ETag"]) == (200, page.content, page["ETag"])
+
+
+def test_contrasts_of_two_studies_are_the_table_of_their_page(study: Study, ann: User) -> None:
+    other = factories.open_study(2, slug="other", name="Other", ratings_per_item=1)
+    Membership.objects.create(study=other, user=ann, role="analyst")
+    reader, address = program(ann), f"/studies/{study.slug}/contrasts/other"
+    factories.unblinded(study, None)
+    sealed = reader.get(address)
+    assert sealed.status_code == 409 and sealed.json()["detail"].startswith("Other is open")
+    assert reader.get(f"/studies/{study.slug}/contrasts/{study.slug}").status_code == 409
+    assert reader.get(f"/studies/{study.slug}/contrasts/unknown").status_code == 404
+    factories.unblinded(other, None)
+    pending = reader.get(address)
+    assert pending.status_code == 202 and pending.json()["job"].startswith("/jobs/")
+    play_all()
+    answer = reader.get(address).json()
+    assert (answer["first"], answer["second"]) == (study.slug, "other")
+    assert answer["table"] == Job.objects.get(kind="comparison").result["table"]
+    Membership.objects.filter(study=other).delete()
+    assert reader.get(address).status_code == 404
+
+
+@pytest.mark.both_databases
+def test_items_are_codes_and_counts_until_unblinding_and_then_what_they_are(study: Study, ann: User) -> None:
+    imported(study, ann)
+    reader, address = program(ann), f"/studies/{study.slug}/items"
+    before = reader.rows(f"{address}?limit=3")
+    assert [row["item"] for row in before] == sorted(str(code) for code in study.items.values_list("code", flat=True))
+    assert {(row["ratings"], row["payload"], row["context"], row["source"]) for row in before} == {
+        (2, None, None, None)
+    }
+    factories.unblinded(study, None)
+    after = reader.rows(f"{address}?limit=3")
+    assert [row["ratings"] for row in after] == [3, *[2] * 8, 3]
+    for row in after:
+        source = ItemSource.objects.select_related("item").get(item__code=row["item"])
+        assert (row["source"]["source"], row["source"]["perturbation"]) == (source.label, source.perturbation)
+        assert row["source"]["truth"] == (source.perturbation == "none") and row["payload"] == source.item.payload
+        assert reader.get(f"{address}/{row['item']}").json() == row
+    blinded = program(ann, "items:blinded").rows(address)
+    assert [row["payload"] for row in blinded] == [row["payload"] for row in after]
+    assert {row["source"] for row in blinded} == {None}
+    assert {row["ratings"] for row in blinded} == {2}  # who imported ratings knows what they are of
+
+
+def test_a_study_says_how_far_it_is_as_its_page_does(study: Study, ann: User) -> None:
+    told = program(ann).get(f"/studies/{study.slug}").json()
+    assert told["progress"] | {"said": ""} == {
+        "items": 10, "ratings": 20, "wanted": 20, "complete": True, "said": "",
+    }  # fmt: skip
+    assert (told["status"], told["unblinded"], told["protocol"]) == ("open", False, study.protocol)
+
+
+def test_a_transcript_is_what_was_done_without_ledger_prompts_or_reasons(study: Study, ada: User) -> None:
+    episode = Episode.objects.filter(transitions__isnull=False).order_by("pk")[0]
+    reader = program(ada)
+    told = reader.get(f"/episodes/{episode.code}/transcript").json()
+    assert [step["number"] for step in told["data"]] == [2, 4, 6, 8, 10]
+    assert told["data"][0]["inputs"][0]["name"] == "Sample" and told["data"][0]["outputs"][1]["name"] == "Tube"
+    assert "LEAK" not in json.dumps(told)
+    assert reader.rows(f"/episodes/{episode.code}/transcript?limit=2") == told["data"]
+    listed = reader.rows("/episodes?limit=1")
+    assert [row["code"] for row in listed] == [str(e.code) for e in Episode.objects.order_by("-pk")]
+    assert reader.get(f"/episodes/{episode.code}").json() == listed[-1]
+    assert reader.rows(f"/episodes?experiment={episode.experiment.slug}") == [listed[-1]]
+
+
+# Pages
+
+
+@pytest.mark.both_databases
+def test_what_comes_in_meanwhile_moves_no_page(study: Study, ann: User) -> None:
+    reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=10"
+    whole = [(row["item"], row["rater"]) for row in reader.rows(address)]
+    pages = reader.pages(address)
+    first = next(pages)
+    imported(study, ann)
+    rest = [(row["item"], row["rater"]) for page in pages for row in page["data"]]
+    assert [(row["item"], row["rater"]) for row in first["data"]] + rest[:10] == whole
+    assert [item for item, _ in rest[10:]] == [None, None]
+
+
+def test_a_cursor_is_of_one_list_and_cannot_be_made_up(study: Study, ann: User) -> None:
+    reader = program(ann)
+    following = reader.get(f"/studies/{study.slug}/ratings?limit=1").json()["next"]
+    cursor = following.rpartition("cursor=")[2]
+    for wrong in (f"/studies/{study.slug}/items?cursor={cursor}", f"{following}x", "/studies?cursor=x"):
+        answer = reader.get(wrong)
+        assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
+    factories.unblinded(study, None)
+    assert reader.get(following).status_code == 400  # it was of the blinded list
+
+
+def test_a_cursor_names_no_row_of_the_database_and_no_imported_item(study: Study, ann: User) -> None:
+    imported(study, ann)
+    pages = list(program(ann).pages(f"/studies/{study.slug}/ratings?limit=1"))
+    cursors = [unquote(page["next"].rpartition("cursor=")[2]) for page in pages if page["next"]]
+    told = [signing.loads(one, salt=f"ratings.api/ratings/{study.code}/blinded") for one in cursors]
+    assert len(told) == 21 and [one[0] for one in told[:20]] == [page["data"][0]["item"] for page in pages[:20]]
+    assert told[20][0] == ""
+
+
+def test_twenty_rows_take_no_more_queries_than_ten(study: Study, ada: User) -> None:
+    Study.objects.update(created_by=ada)
+    for number in range(25):
+        Study.objects.create(
+            slug=f"s{number}", name="S", kind=study.kind, question="?", protocol={}, seed=1, ratings_per_item=1,
+            created_by=ada,
+        )  # fmt: skip
+        factories.transition(factories.episode("maize", replicate=number + 1), 1)
+    for number in range(15):
+        Item.objects.create(study=study, payload={}, payload_sha256=f"{number:064}", created_at=study.created_at)
+    factories.unblinded(study, None)
+    reader = program(ada)
+    for address in ("/studies", "/episodes", f"/studies/{study.slug}/items", f"/studies/{study.slug}/ratings"):
+        reader.get(address)  # marks the token as used, and logs the copy
+        counts = {}
+        for limit in (10, 20):
+            with CaptureQueriesContext(connection) as queries:
+                assert len(reader.get(f"{address}?limit={limit}").json()["data"]) == limit
+            counts[limit] = len(queries)
+        assert counts[10] == counts[20] <= 9, address
+
+
+@pytest.mark.both_databases
+def test_a_deep_page_reads_as_few_rows_as_the_first(study: Study, ann: User) -> None:
+    """Both ask for the ratings of as many items as a page can need, none before where it begins."""
+    reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=2"
+    first = reader.get(address).json()
+    pages = list(reader.pages(address))
+    with CaptureQueriesContext(connection) as queries:
+        assert reader.get(pages[-2]["next"]).json()["data"] == pages[-1]["data"]
+    assert not any("OFFSET" in query["sql"] for query in queries)
+    assert first["data"] == pages[0]["data"] and len(pages) == 10
+
+
+# Who may
+
+
+def test_without_a_token_nothing_opens_and_a_session_is_none(study: Study, ann: User, client: Client) -> None:
+    client.force_login(ann)
+    for headers in ({}, {"Authorization": "Bearer wb_forged"}, {"Authorization": "Basic YTpi"}):
+        answer = client.get(f"/api/v1/studies/{study.slug}", headers=headers)
+        assert (answer.status_code, answer["Content-Type"]) == (401, "application/problem+json")
+        assert answer["WWW-Authenticate"].startswith('Bearer realm="WetBench"')
+        assert answer.json()["status"] == 401 and answer["Cache-Control"] == "no-store"
+
+
+def test_a_token_reads_what_its_user_may_read_now(study: Study, ann: User) -> None:
+    reader, address = program(ann), f"/studies/{study.slug}"
+    foreign = factories.open_study(name="Other", slug="other")
+    assert [row["slug"] for row in reader.rows("/studies")] == [study.slug]
+    assert reader.get(f"/studies/{foreign.slug}").content == reader.get("/studies/nowhere").content
+    assert reader.get("/studies/nowhere").status_code == 404
+    Membership.objects.create(study=foreign, user=ann, role="analyst")
+    assert reader.get(f"/studies/{foreign.slug}").status_code == 200
+    Membership.objects.filter(study=study).delete()
+    assert reader.get(address).status_code == 404
+    Membership.objects.all().delete()
+    assert reader.get("/studies").status_code == 401  # no role is left
+
+
+def test_a_deactivated_persons_token_is_dead_at_once(bea: User) -> None:
+    reader = program(bea)
+    assert reader.get("/studies").status_code == 200
+    User.objects.filter(pk=bea.pk).update(is_active=False)
+    assert reader.get("/studies").status_code == 401
+
+
+def test_expired_and_revoked_tokens_open_nothing(bea: User) -> None:
+    reader = program(bea)
+    made = token()
+    made.created_at, made.expires_at = made.created_at - timedelta(days=91), made.expires_at - timedelta(days=91)
+    made.save()
+    assert reader.get("/studies").status_code == 401
+    again = program(bea)
+    assert tokens.revoke(token()) and not tokens.revoke(token())
+    assert again.get("/studies").status_code == 401
+
+
+@pytest.mark.parametrize("who", ["staff", "study admin"])
+def test_who_must_take_a_second_step_makes_no_token_before(bea: User, client: Client, settings: Any, who: str) -> None:
+    if who == "staff":
+        User.objects.filter(pk=bea.pk).update(is_staff=True)
+    settings.SECOND_STEP_REQUIRED = True
+    client.force_login(bea)
+    asked = {"code": DUMMY, "name": "notebook", "scopes": ["studies:read"], "days": 90}
+    if who == "study admin":
+        assert client.get("/account/tokens/").status_code == 200  # an analyst needs none
+        Membership.objects.filter(user=bea).update(role="admin")
+    answer = client.post("/account/tokens/", asked)
+    assert (answer.status_code, answer["Location"]) == (302, "/account/second-step/")
+    assert not ApiToken.objects.exists()
+
+
+def test_a_scope_opens_its_own_addresses_alone(study: Study, ada: User) -> None:
+    other = factories.open_study(2, slug="other", name="Other", ratings_per_item=1)
+    Study.objects.update(created_by=ada)
+    factories.unblinded(study, None)
+    factories.unblinded(other, None)
+    code = Episode.objects.order_by("pk")[0].code
+    opens = {
+        "studies:read": ["/studies", f"/studies/{study.slug}"],
+        "items:blinded": [f"/studies/{study.slug}/items"],
+        "ratings:read": [f"/studies/{study.slug}/ratings"],
+        "statistics:read": [f"/studies/{study.slug}/statistics", f"/studies/{study.slug}/contrasts/other"],
+        "episodes:read": ["/episodes", f"/episodes/{code}"],
+        "transcripts:read": [f"/episodes/{code}/transcript"],
+    }
+    for scope in opens:
+        reader = program(ada, scope)
+        for own, address in ((own, address) for own, addresses in opens.items() for address in addresses):
+            answer = reader.get(address)
+            assert answer.status_code in ((200, 202) if own == scope else (403,)), (scope, address)
+            assert own == scope or own in answer.json()["detail"]
+
+
+def test_the_laboratory_is_for_staff_at_the_moment_of_asking(study: Study, ada: User) -> None:
+    Membership.objects.create(study=study, user=ada, role="analyst")
+    reader = program(ada)
+    assert reader.get("/episodes").status_code == 200
+    User.objects.filter(pk=ada.pk).update(is_staff=False)
+    code = Episode.objects.order_by("pk")[0].code
+    for address in ("/episodes", f"/episodes/{code}", f"/episodes/{code}/transcript"):
+        assert reader.get(address).status_code == 404
+    assert reader.get(f"/studies/{study.slug}").status_code == 200
+
+
+def test_a_token_for_some_studies_reads_no_other_even_when_they_are_gone(study: Study, ann: User) -> None:
+    other = factories.open_study(name="Other", slug="other")
+    Membership.objects.create(study=other, user=ann, role="analyst")
+    reader = program(ann, studies=[study])
+    assert [row["slug"] for row in reader.rows("/studies")] == [study.slug]
+    assert reader.get("/studies/other").status_code == 404
+    token().studies.clear()
+    assert reader.rows("/studies") == []
+
+
+# How it answers
+
+
+def test_every_error_under_the_api_is_a_problem_document(bea: User, client: Client) -> None:
+    reader = program(bea)
+    for status, path, method in (
+        (404, "/nowhere", "GET"), (404, f"/studies/a/items/{DUMMY}", "GET"), (405, "/studies", "POST"),
+        (405, "/studies", "DELETE"), (422, "/studies?limit=0", "GET"), (422, "/studies?limits=3", "GET"),
+    ):  # fmt: skip
+        answer = reader.get(path, method)
+        told = answer.json()
+        assert (answer.status_code, answer["Content-Type"], told["status"]) == (
+            status,
+            "application/problem+json",
+            status,
+        )
+        assert set(told) >= {"type", "title", "detail"}
+    assert reader.get("/studies", "POST")["Allow"] == "GET, HEAD"
+    assert told["errors"] == [{"parameter": "limits", "problem": "there is no such parameter here"}]
+
+
+@pytest.mark.both_databases
+def test_a_text_that_no_database_can_hold_is_refused_as_any_other_parameter(ada: User) -> None:
+    reader = program(ada)
+    for name in ("experiment", "cast", "status"):
+        answer = reader.get(f"/episodes?{name}=a%00b")
+        assert (answer.status_code, answer.json()["errors"][0]["parameter"]) == (422, name)
+
+
+def test_head_answers_as_get_without_a_body(bea: User) -> None:
+    reader = program(bea)
+    head, got = reader.get("/studies", "HEAD"), reader.get("/studies")
+    assert (head.status_code, head.content, head["Content-Length"]) == (200, b"", got["Content-Length"])
+
+
+def test_more_requests_than_allowed_are_held_back(bea: User, settings: Any) -> None:
+    settings.API_PER_MINUTE = 3
+    reader, other = program(bea), program(bea)
+    assert [reader.get("/studies").status_code for _ in range(4)] == [200, 200, 200, 429]
+    held = reader.get("/studies")
+    assert held.json()["status"] == 429 and 1 <= int(held["Retry-After"]) <= 20
+    assert other.get("/studies").status_code == 200
+
+
+def test_the_use_of_a_token_is_noted_once_a_minute(bea: User) -> None:
+    reader = program(bea)
+    assert token().last_used_at is None
+    reader.get("/studies")
+    used = token().last_used_at
+    with CaptureQueriesContext(connection) as queries:
+        reader.get("/studies")
+    assert used and token().last_used_at == used
+    assert not [query for query in queries if query["sql"].startswith("UPDATE")]
+
+
+def test_a_copy_of_the_ratings_is_logged_once_an_hour(study: Study, ann: User) -> None:
+    reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=5"
+    reader.get(address, "HEAD")
+    assert not study.events.filter(kind="exported").exists()
+    reader.rows(address)
+    reader.rows(address)
+    assert [event.by for event in study.events.filter(kind="exported")] == [ann]
+    assert logged.words(study, "exported") == ["blinded, by API token notebook"]
+
+
+def test_a_token_shows_in_no_log(bea: User, caplog: pytest.LogCaptureFixture) -> None:
+    reader = program(bea)
+    text = reader.headers["Authorization"].removeprefix("Bearer ")
+    with caplog.at_level("DEBUG", "wetbench"):
+        reader.get("/studies")
+        Program(text[:-1]).get("/studies")
+    assert text[:-1] not in caplog.text
+    assert text not in Redactor([])(f"GET /api/v1/studies?token={text}")

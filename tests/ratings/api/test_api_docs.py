@@ -1,0 +1,64 @@
+"""What docs/api.md tells a reader to type works as it stands there."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+
+from ratings.api import described
+from ratings.api.scopes import SCOPES
+from ratings.api.urls import api
+from tests.support import factories
+from tests.support.api_client import program
+from wetbench_site.access_table import TABLE
+
+PAGE = (Path(settings.BASE_DIR) / "docs/api.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_examples_work_as_they_stand(live_server: Any, tmp_path: Path) -> None:
+    ada = User.objects.create_user("ada", is_staff=True)
+    factories.pool()
+    study = factories.open_study()
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    type(study).objects.update(created_by=ada)
+    factories.unblinded(study, ada)
+    text = program(ada).headers["Authorization"].removeprefix("Bearer ")
+    names = {"SITE": live_server.url, "TOKEN": text, "STUDY": study.slug}
+    told = []
+    for example in re.findall(r"^```sh\n(.+?)^```", PAGE, flags=re.M | re.S):
+        run = subprocess.run(
+            ["bash", "-ec", example],
+            cwd=tmp_path,
+            env={**os.environ, **names},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert run.returncode == 0, (example, run.stderr)
+        told.append(run.stdout)
+    assert f'"slug":"{study.slug}"' in told[0] and '"said"' in told[1]  # no worker has computed them
+    assert len(told[2].splitlines()) == 20  # ten items, each rated twice
+    assert len(told) == 3 and json.loads((tmp_path / "page.json").read_text())["next"] is None
+
+
+def test_every_scope_address_and_error_stands_on_the_page() -> None:
+    paths = described.whole(api.get_openapi_schema(path_prefix="api/v1/"))["paths"]
+    for path, methods in paths.items():
+        written = (
+            path.removeprefix("/api/v1/")
+            .replace("{slug}", "SLUG")
+            .replace("{code}", "CODE")
+            .replace("{other}", "OTHER")
+        )
+        assert f"`{written}`" in PAGE and list(methods) == ["get"], path
+        assert all(f"| {status} |" in PAGE for status in methods["get"]["responses"] if int(status) >= 400)
+    assert all(f"`{scope}`" in PAGE for scope in SCOPES)
+    assert len(paths) + 1 == sum(name.startswith("api:") for name in TABLE)

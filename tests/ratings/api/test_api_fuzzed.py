@@ -1,0 +1,119 @@
+"""The API asked from its own description, with sense and with nonsense: every answer is one that it describes."""
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+import schemathesis
+from django.test import Client
+from hypothesis import HealthCheck, Phase, given, seed
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from requests import Request
+from schemathesis import GenerationMode, checks
+from schemathesis.core.transport import Response
+
+from ratings.api.scopes import SCOPES
+from ratings.models import Study
+from ratings.results.analyses import store
+from simulation.models import Episode
+from tests.support import factories
+from tests.support.api_client import program, token
+
+DESCRIPTION = "/api/v1/openapi.json"
+QUICK, LONG = 12, 100
+ANSWERS = {200, 202, 400, 401, 404, 409, 422}
+CHECKS = [
+    checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
+    checks.response_headers_conformance, checks.response_schema_conformance, checks.negative_data_rejection,
+]  # fmt: skip
+
+
+@pytest.fixture
+def laboratory(ada: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict[str, dict[str, str]]:
+    """One unblinded study and one open, and by the name of a parameter what is really there.
+
+    Statistics are left to a worker that never comes, and answered with 202: their values are not the matter here.
+    """
+    monkeypatch.setattr(store, "INLINE", 0)
+    settings.API_PER_MINUTE = 1_000_000
+    factories.pool()
+    study = factories.open_study()
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    factories.open_study(name="Open study", slug="open-study")
+    Study.objects.update(created_by=ada)
+    factories.unblinded(study, ada)
+    return {
+        "items": {"slug": study.slug, "other": "open-study", "code": str(study.items.first().code)},
+        "episodes": {"slug": study.slug, "other": "open-study", "code": str(Episode.objects.first().code)},
+    }
+
+
+def operations() -> Iterator[Any]:
+    schema = schemathesis.openapi.from_dict(Client().get(DESCRIPTION).json())
+    schema.config.update(base_url="http://localhost")
+    for found in schema.get_all_operations():
+        yield found.ok()
+
+
+def answered(case: Any, headers: dict[str, str]) -> Response:
+    """By the site in this process and this transaction, as a server would hand it over."""
+    sent = Request(**case.as_transport_kwargs(headers=headers)).prepare()
+    path, _, query = sent.path_url.partition("?")
+    found = Client(raise_request_exception=False).generic(
+        sent.method, unquote(path), QUERY_STRING=query, headers=dict(sent.headers)
+    )
+    told = {name.lower(): [value] for name, value in found.items()}
+    return Response(found.status_code, told, found.content, sent, elapsed=0.0, verify=False)
+
+
+def fuzz(operation: Any, there: dict[str, str], headers: dict[str, str], examples: int) -> set[int]:
+    """Which answers there were. Real names half of the time; parameters as described, and as they are not."""
+    seen = set()
+    kinds = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE] if operation.query else [GenerationMode.POSITIVE]
+    named = {one.name: there[one.name] for one in operation.path_parameters}
+    cases = [operation.as_strategy(generation_mode=kind) for kind in kinds]
+    if named:
+        cases += [operation.as_strategy(generation_mode=kind, path_parameters=named) for kind in kinds]
+
+    @seed(7)
+    @effort(
+        max_examples=examples, deadline=None, database=None, derandomize=False, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case=st.one_of(cases))
+    def ask(case: Any) -> None:
+        found = answered(case, headers)
+        seen.add(found.status_code)
+        case.validate_response(found, checks=CHECKS)
+
+    ask()
+    return seen
+
+
+@pytest.mark.thorough
+def test_no_answer_to_many_questions_is_a_fault_or_not_described(
+    laboratory: dict[str, dict[str, str]], ada: Any
+) -> None:
+    for operation in operations():
+        there = laboratory["episodes" if "episodes" in operation.path else "items"]
+        assert fuzz(operation, there, program(ada).headers, LONG) <= ANSWERS
+
+
+def test_no_answer_is_a_fault_or_anything_that_is_not_described(
+    laboratory: dict[str, dict[str, str]], ada: Any
+) -> None:
+    headers = program(ada).headers
+    assert set(token().scopes) == set(SCOPES)
+    seen = {
+        operation.path: fuzz(
+            operation, laboratory["episodes" if "episodes" in operation.path else "items"], headers, QUICK
+        )
+        for operation in operations()
+    }
+    assert len(seen) == 10
+    for path, answers in seen.items():
+        assert answers <= ANSWERS, (path, answers)
+    assert {200, 202, 404, 422} <= set[int]().union(*seen.values())  # more examples see each of them everywhere

@@ -1,0 +1,42 @@
+"""Nothing that the laboratory's own rules say names a source: items of all experiments pass without being held."""
+
+import pytest
+from django.conf import settings
+
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool, quarantine
+from simulation.casts import fixtures
+from simulation.models import Experiment, Transition
+from simulation.runs import queueing
+from tests.support.steps import play_out
+
+pytestmark = pytest.mark.django_db
+
+
+def test_two_hundred_items_of_all_experiments_pass_without_being_held() -> None:
+    fixtures.load_lab(settings.FIXTURES_DIR)
+    experiments = list(Experiment.objects.all())
+    play_out(queueing.queue_episodes(experiments, "offline", 1, seed=5))
+    some = Transition.objects.filter(accepted=True, number__lt=5)
+    play_out(queueing.queue_twins(some, ["obvious", "subtle"], seed=6))
+    sources = [{"cast": "offline", "perturbation": kind, "count": 1} for kind in ("none", "obvious", "subtle")]
+    display = {"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]}
+    document = {
+        "name": "All",
+        "kind": "transition_plausibility",
+        "sources": sources,
+        "display": display,
+        "seed": 1,
+        "ratings_per_item": 1,
+    }
+    protocol = lifecycle.read_protocol(document)
+    look = pool.look(protocol, lifecycle.create_study(protocol))
+    # A twin may repeat six words of its own explanation: that is held for another reason, and it is not clean.
+    assert [one.reasons for one in look.held if one.found.candidate.source[1] == "none"] == []
+    assert [why for one in look.held for _, why in one.reasons if "explanation" not in why] == []
+    assert (
+        len(look.usable) >= 200 and len({found.candidate.experiment for found in look.usable}) == len(experiments) == 18
+    )
+    lexicon = quarantine.lexicon(None)
+    evidence = [goal for goal in Experiment.objects.values_list("goal", flat=True) if lexicon.find(goal)]
+    assert evidence == []

@@ -1,0 +1,416 @@
+import copy
+import json
+
+import pytest
+
+from ratings.blinding.allow_list import (
+    blind_context,
+    blind_evidence,
+    blind_transition,
+    difference,
+    lanes,
+    mark_keys,
+    payload_digest,
+    targets,
+)
+from simulation.lab.bench import step_to_json
+from tests.support import factories
+
+STEP = step_to_json(factories.step(5, "here"))
+ALLOWED = {"kind", "lineage", "action", "before", "after", "observations", "rejected"}
+MATERIAL = {"ref", "name", "properties", "condition", "availability"}
+
+
+def planted(value: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every path to a text or to an empty place of the record, dictionary keys only."""
+    if isinstance(value, dict):
+        return [found for key, inner in value.items() for found in planted(inner, (*path, key))]
+    if isinstance(value, list):
+        return [found for index, inner in enumerate(value) for found in planted(inner, (*path, index))]
+    return [path]
+
+
+def replaced(record: dict, path: tuple, value: object) -> dict:
+    changed = copy.deepcopy(record)
+    inner = changed
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return changed
+
+
+# The only places whose text a rater may read; `*` stands for any key or index.
+SHOWN = [
+    ("action", "name"),
+    ("action", "parameters", "*"),
+    ("inputs", "*", "name"),
+    ("inputs", "*", "properties", "*"),
+    ("outcome", "new_materials", "*", "name"),
+    ("outcome", "new_materials", "*", "properties", "*"),
+    ("outcome", "new_observations", "*", "description"),
+    ("outcome", "new_observations", "*", "measurement_type"),
+    ("outcome", "new_observations", "*", "value"),
+    ("outcome", "failure_reason"),
+]
+
+
+def shown(path: tuple) -> bool:
+    return any(len(p) == len(path) and all(a in ("*", b) for a, b in zip(p, path, strict=True)) for p in SHOWN)
+
+
+# Times and the truth of success steer the payload by their value and are no text.
+UNWRITABLE = {("number",), ("started_at",), ("ended_at",), ("outcome", "success")}
+HIDDEN = [path for path in planted(STEP) if not shown(path) and path not in UNWRITABLE]
+
+
+def test_the_search_for_hidden_places_finds_the_known_ones() -> None:
+    assert ("outcome", "reasoning") in HIDDEN
+    assert ("outcome", "fidelity") in HIDDEN
+    assert ("inputs", 0, "ledger", "key") in HIDDEN
+    assert ("inputs", 0, "barcode") in HIDDEN
+
+
+@pytest.mark.parametrize("path", HIDDEN, ids=str)
+def test_nothing_written_in_a_hidden_place_reaches_the_payload(path: tuple) -> None:
+    record = replaced(STEP, path, "SECRET: LEAK")
+    for payload in (blind_transition(record), blind_evidence("goal", [record]), blind_context("goal", [record])):
+        assert "LEAK" not in json.dumps(payload)
+
+
+@pytest.mark.parametrize("field", ["cast", "model", "perturbation", "SECRET", "why"])
+def test_fields_nobody_has_thought_of_are_left_out(field: str) -> None:
+    record = copy.deepcopy(STEP)
+    for place in (
+        record,
+        record["action"],
+        record["outcome"],
+        record["inputs"][0],
+        record["outcome"]["new_materials"][0],
+    ):
+        place[field] = "LEAK"
+    for observation in record["outcome"]["new_observations"]:
+        observation[field] = "LEAK"
+    assert "LEAK" not in json.dumps(blind_transition(record)) + json.dumps(blind_evidence("goal", [record]))
+
+
+def test_a_payload_has_the_allowed_keys_and_no_others() -> None:
+    payload = blind_transition(STEP)
+    assert set(payload) == ALLOWED
+    assert set(payload["action"]) == {"name", "parameters"}
+    assert {frozenset(m) for m in payload["before"]} == {frozenset(MATERIAL)}
+    assert {frozenset(m) for m in payload["after"]} == {frozenset(MATERIAL | {"continues"})}
+
+
+def test_a_twin_differs_from_its_original_only_where_its_outcome_does() -> None:
+    outcome = copy.deepcopy(STEP["outcome"])
+    outcome["new_materials"][0]["properties"]["volume"] = "3 kL"
+    outcome |= {"reasoning": "SECRET: LEAK", "fidelity": "none"}
+    outcome["new_materials"].reverse()
+    plain, twin = blind_transition(STEP), blind_transition(STEP, outcome)
+    assert {key for key in plain if plain[key] != twin[key]} == {"after"}
+    assert [m["ref"] for m in plain["after"]] == [m["ref"] for m in twin["after"]] == ["A", "C"]
+    assert twin["after"][0]["properties"] == [["Volume", "3 kL"]]
+    assert twin["after"][1] == plain["after"][1]
+
+
+def test_barcodes_become_names_wherever_they_stand() -> None:
+    record = copy.deepcopy(STEP)
+    sample = record["inputs"][0]["barcode"]
+    record["outcome"]["new_materials"][1]["properties"]["from"] = f"Sample ({sample}) and MAT-ZZZZZZZZ"
+    text = json.dumps(blind_transition(record))
+    assert "MAT-" not in text
+    payload = blind_transition(record)
+    assert payload["action"]["parameters"] == [["Destination", "Sample"], ["Volume", "10 mL"]]
+    assert payload["observations"][0]["description"] == "Sample looks clear"
+    assert ["From", "Sample and a material"] in payload["after"][1]["properties"]
+
+
+def test_two_materials_of_one_name_are_told_apart_by_their_letter() -> None:
+    record = replaced(STEP, ("inputs", 1, "name"), "Sample")
+    assert blind_transition(record)["action"]["parameters"][0] == ["Destination", "Sample (A)"]
+
+
+def test_an_endless_supply_is_shown_before_only() -> None:
+    record = copy.deepcopy(STEP)
+    buffer = record["inputs"][1]
+    record["outcome"]["new_materials"].append(
+        {**copy.deepcopy(record["outcome"]["new_materials"][0]), "name": "PBS", "replaces": buffer["barcode"]}
+    )
+    payload = blind_transition(record)
+    assert [m["name"] for m in payload["before"]] == ["Sample", "PBS"]
+    assert [m["name"] for m in payload["after"]] == ["Sample", "Tube"]
+    assert payload["before"][1]["availability"] == "unlimited supply"
+
+
+def test_lanes_put_each_material_beside_what_it_became() -> None:
+    sample, buffer, tube = lanes(blind_transition(STEP))
+    # 105 mL before, 115 mL after: +10 mL.
+    assert sample.rows[0] == ("Volume", "105 mL", "115 mL", True, "+10 mL", ":Volume")
+    assert [row.changed for row in sample.rows] == [True, False, False, False]
+    assert (buffer.after, buffer.gone, [row.changed for row in buffer.rows]) == (None, False, [False] * 4)
+    assert (tube.before, tube.ref) == (None, "C")
+
+
+def test_a_material_that_is_not_handed_back_is_gone_unless_the_action_was_rejected() -> None:
+    record = copy.deepcopy(STEP)
+    record["outcome"]["new_materials"] = []
+    assert [lane.gone for lane in lanes(blind_transition(record))] == [True, False]
+    record["outcome"] |= {"success": False, "failure_reason": "no"}
+    assert [lane.gone for lane in lanes(blind_transition(record))] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("885.75 mL", "795.95 mL", "−89.8 mL"),
+        ("500 mL", "490 mL", "−10 mL"),
+        ("0.1 mL", "0.3 mL", "+0.2 mL"),
+        ("7.4", "7.0", "−0.4"),
+        ("85 %", "83 %", "−2 points"),
+        ("7.6 × 10⁶", "7.4 × 10⁶", "−0.2 × 10⁶"),
+        ("7.6e6 cells", "7.4e6 cells", "−0.2e6 cells"),
+        ("7.6 × 10⁶", "7.4 × 10⁵", ""),
+        ("500 mL", "0.49 L", ""),
+        ("clear", "cloudy", ""),
+        ("12 of 96 wells", "13 of 96 wells", ""),
+        ("", "5 mL", ""),
+        ("1e400 g", "2e400 g", ""),
+    ],
+)
+def test_a_difference_is_given_only_between_plain_numbers_of_one_unit(before: str, after: str, said: str) -> None:
+    assert difference(before, after) == said
+
+
+def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
+    payload = blind_transition(STEP)
+    assert payload_digest(payload) == payload_digest(dict(reversed(payload.items())))
+
+
+def test_evidence_tells_time_from_the_start_and_follows_materials_by_letter() -> None:
+    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    payload = blind_evidence("Find out.", steps)
+    assert [step["time"] for step in payload["steps"]] == ["after 50 min", "after 1 h 00 min"]
+    first = payload["steps"][0]
+    assert [m["ref"] for m in first["materials"]] == ["A", "B"]
+    assert [(m["ref"], m["continues"]) for m in first["made"]] == [("A", "A"), ("C", "")]
+    assert payload["goal"] == "Find out."
+
+
+def test_new_materials_stand_in_the_order_of_their_numbers_however_they_were_listed() -> None:
+    record = copy.deepcopy(STEP)
+    tube = record["outcome"]["new_materials"][1]
+    names = ["Well 10", "Well 2", "Well 1"]
+    record["outcome"]["new_materials"] = [{**tube, "name": name} for name in names]
+    assert [m["name"] for m in blind_transition(record)["after"]] == ["Well 1", "Well 2", "Well 10"]
+
+
+def named(name: str, **changes: object) -> dict:
+    """STEP with another name for its first material, before and after, and what else is given of its outcome."""
+    record = copy.deepcopy(STEP)
+    record["inputs"][0]["name"] = record["outcome"]["new_materials"][0]["name"] = name
+    record["outcome"].update(changes)
+    return record
+
+
+def test_a_barcode_in_a_name_comes_back_neither_by_the_name_nor_by_a_mention_of_its_material() -> None:
+    sample = STEP["inputs"][0]["barcode"]
+    record = named(
+        f"Tube of {sample}", new_observations=[{**STEP["outcome"]["new_observations"][0], "description": sample}]
+    )
+    assert "MAT-" not in json.dumps(blind_transition(record))
+
+
+def test_a_barcode_as_a_key_of_a_nested_value_is_replaced_as_well() -> None:
+    record = replaced(STEP, ("action", "parameters", "volume"), {STEP["inputs"][0]["barcode"]: "1 mL"})
+    assert blind_transition(record)["action"]["parameters"][1] == ["Volume", "Sample: 1 mL"]
+
+
+@pytest.mark.parametrize("hidden", ["\0", "\x07", "\x9b", "\ud800", "\u202e", "\u200b", "\u2066", "\ufeff"])
+def test_what_cannot_be_seen_or_stored_shows_as_a_mark(hidden: str) -> None:
+    payload = blind_transition(named(f"Sam{hidden}ple"))
+    assert payload["before"][0]["name"] == payload["after"][0]["name"] == "Sam\ufffdple"
+    assert payload_digest(payload)
+
+
+HOSTILE = ["{{ 7|add:7 }}{% now 'Y' %}", "a\r\nSet-Cookie: x", "../../etc/passwd", "<script>alert(1)</script>", "=1+1",
+           "9" * 4000, "٣" * 5000, "²" * 20, "1e999999", "x" * 4000, "naïve µ 漢字 👩‍🔬"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_but_visible_text_comes_through_unchanged_wherever_it_stands(text: str) -> None:
+    made = {**STEP["outcome"]["new_materials"][1], "name": text, "properties": {"volume": text}}
+    payload = blind_transition(named(text, new_materials=[STEP["outcome"]["new_materials"][0] | {"name": text}, made]))
+    assert {material["name"] for material in payload["after"]} == {text}
+    assert lanes(payload)[-1].rows[0].after == text
+    assert payload_digest(payload)
+
+
+def test_a_place_that_an_action_names_is_said_in_words() -> None:
+    step = step_to_json(factories.step(1))
+    step["action"]["parameters"] = {"condition": "room_temp", "label": "room_temperature"}
+    shown = dict(map(tuple, blind_transition(step)["action"]["parameters"]))
+    assert shown == {"Condition": "room temperature", "Label": "room_temperature"}
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("container_capacity", "Container capacity"),
+        ("pH", "pH"),
+        ("target_ph", "Target pH"),
+        ("dNTP concentration", "dNTP concentration"),
+        ("L-glutamate concentration", "L-glutamate concentration"),
+    ],
+)
+def test_a_heading_begins_with_a_capital_but_a_symbol_stays_as_it_is_written(written: str, shown: str) -> None:
+    step = replaced(STEP, ("inputs", 0, "properties"), {written: "7"})
+    assert [label for label, _ in blind_transition(step)["before"][0]["properties"]] == [shown]
+
+
+# ---------------------------------------------------------------- lineage
+
+
+def test_where_lineage_is_not_known_no_output_goes_on_from_an_input() -> None:
+    payload = blind_transition(STEP, lineage=False)
+    assert (payload["lineage"], [m["continues"] for m in payload["after"]]) == (False, ["", ""])
+    # A and B are the inputs; the outputs have letters of their own.
+    assert [m["ref"] for m in payload["after"]] == ["C", "D"]
+    assert set(payload) == set(blind_transition(STEP))
+
+
+def test_however_a_model_lists_what_came_out_it_stands_in_the_order_of_what_went_in() -> None:
+    record = copy.deepcopy(STEP)
+    outputs = record["outcome"]["new_materials"]
+    for material, draft in zip(record["inputs"], outputs, strict=True):
+        material["available_for_use"], draft["replaces"] = "yes", material["barcode"]
+    turned = copy.deepcopy(record)
+    turned["outcome"]["new_materials"].reverse()
+    assert [m["continues"] for m in blind_transition(turned)["after"]] == ["A", "B"]
+    assert blind_transition(turned) == blind_transition(record)
+
+
+def test_two_outputs_that_claim_one_input_make_the_lineage_unknown() -> None:
+    record = copy.deepcopy(STEP)
+    record["outcome"]["new_materials"][1]["replaces"] = record["inputs"][0]["barcode"]
+    payload = blind_transition(record)
+    assert (payload["lineage"], len(payload["after"])) == (False, 2)
+
+
+def test_two_properties_that_read_alike_are_both_shown() -> None:
+    record = replaced(STEP, ("inputs", 1, "properties"), {"flow_rate": "1", "flow rate": "2"})
+    _, buffer, _ = lanes(blind_transition(record))
+    assert [(row.before, row.key) for row in buffer.rows[:2]] == [("2", ":Flow rate"), ("1", ":Flow rate (2)")]
+
+
+# ---------------------------------------------------------------- context
+
+
+def test_the_context_tells_what_was_done_before_and_nothing_that_came_of_it() -> None:
+    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    context = blind_context("Find out.", steps)
+    # The second step ends after 6 x 600 + 60 s = 3660 s = 1 h 01 min.
+    assert (context["goal"], context["time"]) == ("Find out.", "after 1 h 01 min")
+    assert context["steps"][0] == {
+        "number": 5,
+        "time": "after 50 min",
+        "action": "Transfer",
+        "materials": ["Sample", "PBS"],
+        "parameters": [["Destination", "Sample"], ["Volume", "10 mL"]],
+        "rejected": "",
+    }
+    assert "clear" not in json.dumps(context)
+    assert "MAT-" not in json.dumps(context)
+
+
+def test_the_context_of_a_first_step_is_its_goal() -> None:
+    assert blind_context("Find out.", []) == {"goal": "Find out.", "time": "after 0 min", "steps": []}
+
+
+# ---------------------------------------------------------------- marks and targets
+
+
+def test_every_row_that_can_be_marked_has_a_key_that_the_payload_alone_decides() -> None:
+    keys = mark_keys(blind_transition(STEP))
+    assert keys[:4] == ["A:Volume", "A/name", "A/place", "A/availability"]
+    # A goes on, B is an endless buffer, C is new; one observation.
+    assert {key[0] for key in keys if "/" in key and key[0].isupper()} == {"A", "B", "C"}
+    assert keys[-2:] == ["seen/1", "missing"]
+    assert len(keys) == len(set(keys))
+    assert mark_keys(json.loads(json.dumps(blind_transition(STEP)))) == keys
+
+
+def test_a_rejection_and_what_is_gone_can_be_marked() -> None:
+    record = replaced(STEP, ("outcome", "new_materials"), [])
+    assert "A/gone" in mark_keys(blind_transition(record))
+    record["outcome"] |= {"success": False, "failure_reason": "no"}
+    assert mark_keys(blind_transition(record))[0] == "rejected"
+
+
+def test_an_evidence_record_is_marked_by_its_steps() -> None:
+    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    assert mark_keys(blind_evidence("Find out.", steps)) == ["step/5", "step/6", "missing"]
+
+
+@pytest.mark.parametrize(
+    ("path", "hit"),
+    [
+        ("new_materials[0].properties.volume", ["A:Volume"]),
+        ("new_materials[1].properties.made in", ["C:Made in"]),
+        ("new_materials[1].name", ["C/name"]),
+        ("new_materials[0].environmental_condition", ["A/place"]),
+        ("new_materials[0].available_for_use", ["A/availability"]),
+        ("new_materials[0].material_type", []),
+        ("new_observations[0].value", ["seen/1"]),
+        ("new_observations[1]", ["missing"]),
+        ("new_materials[2]", ["missing"]),
+        ("new_materials[0].properties.colour", ["missing"]),
+        ("success", []),
+        ("reasoning", []),
+        ("new_materials[99999999].name", []),
+    ],
+)
+def test_a_place_of_the_outcome_is_the_row_that_shows_it(path: str, hit: list[str]) -> None:
+    assert targets(STEP, STEP["outcome"], [path]) == hit
+
+
+def test_a_target_is_found_by_what_a_material_is_and_not_by_where_the_outcome_lists_it() -> None:
+    outcome = copy.deepcopy(STEP["outcome"])
+    outcome["new_materials"].reverse()
+    assert targets(STEP, outcome, ["new_materials[1].properties.volume"]) == ["A:Volume"]
+
+
+def test_a_material_that_was_left_out_is_missing_and_its_input_gone() -> None:
+    outcome = {**STEP["outcome"], "new_materials": STEP["outcome"]["new_materials"][1:]}
+    assert targets(STEP, outcome, ["new_materials[0]"]) == ["missing", "A/gone"]
+
+
+def test_a_material_too_many_is_hit_by_any_of_its_rows() -> None:
+    extra = {**STEP["outcome"]["new_materials"][1], "name": "Zwilling"}
+    outcome = {**STEP["outcome"], "new_materials": [*STEP["outcome"]["new_materials"], extra]}
+    assert targets(STEP, outcome, ["new_materials[2]"]) == ["D:Made in", "D:Volume", "D/name", "D/place", "D/availability"]  # fmt: skip
+
+
+def test_a_property_that_was_left_out_is_its_row_or_something_missing() -> None:
+    record = replaced(STEP, ("outcome", "new_materials", 0, "properties"), {})
+    assert targets(record, record["outcome"], ["new_materials[0].properties.volume"]) == ["A:Volume", "missing"]
+
+
+def test_a_row_that_stands_in_a_table_of_like_materials_is_hit_there_as_well() -> None:
+    record = copy.deepcopy(STEP)
+    tube = record["outcome"]["new_materials"][1]
+    record["outcome"]["new_materials"] = [{**tube, "name": f"Tube {n}", "properties": {"volume": f"{n} mL", "made in": "x"}} for n in (1, 2, 3)]  # fmt: skip
+    # Tubes are C, D and E; they differ in volume and are made in one place.
+    hit = targets(record, record["outcome"], ["new_materials[1].properties.volume"])
+    assert hit == ["D:Volume", "D/row"]
+    shared = targets(record, record["outcome"], ["new_materials[1].properties.made in"])
+    assert shared == ["D:Made in", "C+:Made in"]
+    assert {*hit, *shared} <= set(mark_keys(blind_transition(record)))
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_property_has_a_key_that_survives_a_form(text: str) -> None:
+    record = replaced(STEP, ("outcome", "new_materials", 1, "properties"), {text: "1"})
+    for key in mark_keys(blind_transition(record)):
+        assert len(key) < 80 and "\n" not in key and key == " ".join(key.split())
+    [hit] = targets(record, record["outcome"], [f"new_materials[1].properties.{text}"])
+    assert hit.startswith("C:")

@@ -1,0 +1,176 @@
+"""Right for the right reason, from the planted place to the results: twins of language models, and raters who mark."""
+
+import re
+import uuid
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from ratings.blinding.marking import mark_keys
+from ratings.models import ItemSource, Rating, Study
+from ratings.paper import making
+from ratings.paper.plan import read_plan
+from ratings.raters import simulated
+from ratings.rating import answering, serving
+from ratings.results import empty_cells
+from ratings.results.analyses import document
+from ratings.results.analyses.filters import Filters
+from ratings.studies import lifecycle
+from ratings.studies.pool import opening
+from simulation.models import Run, Twin
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+PLACE = "new_materials[0].properties.volume"
+DIFF = [{"path": PLACE, "before": "111 mL", "after": "1 kL"}]
+MARKED = {"marks": ["if_not_plausible"]}
+
+
+@pytest.fixture
+def boss() -> User:
+    return User.objects.create_superuser("boss")
+
+
+def plant(cast: str, perturbation: str, diff: list[dict[str, str]] = DIFF, field: str = PLACE) -> Run:
+    """Plant four errors as a language model does: no rule vouches for them, and nobody has looked at them."""
+    episode = factories.episode(perturbation)
+    first = {"obvious": 1, "subtle": 11}[perturbation]
+    for number in range(first, first + 4):
+        step = factories.transition(episode, number)
+        factories.twin(step, perturbation, cast=cast, rule="", kind="", field=field, diff=diff, vetting="")
+    return factories.run("twins", cast)
+
+
+def read_form(page: str) -> dict[str, str]:
+    """Return what the vetting form would send of what it has checked already."""
+    boxes = re.findall(r"<input[^>]*type=\"radio\"[^>]*>", page)
+    checked = [box for box in boxes if " checked" in box]
+    return {re.search('name="([^"]*)"', box)[1]: re.search('value="([^"]*)"', box)[1] for box in checked}  # type: ignore[index]
+
+
+def accept_by_hand(client: Client, run: Run) -> None:
+    """Answer the questions of the page for each twin and leave the place as the page has it."""
+    said = {"wrong": "yes", "only_change": "yes", "tell": "no", "decision": "accepted"}
+    for twin in run.twins.all():
+        address = reverse("ratings:vet", args=[twin.code])
+        client.post(address, {**read_form(client.get(address).content.decode()), **said})
+
+
+def rate_rightly(study: Study) -> None:
+    """Call every error of the study and mark the row it stands in."""
+    for rater in study.raters.all():
+        while place := serving.next_assignment(rater):
+            serving.mark_opened(place)
+            source = ItemSource.objects.get(item=place.item)
+            wrong = source.perturbation != "none"
+            marks = tuple(source.target[:1]) if wrong else ()
+            answering.rate(place, not wrong, 4, uuid.uuid4(), marks=marks)
+
+
+def find_located(study: Study) -> dict[str, Any]:
+    """Return the share of located errors of each source."""
+    results = document.make(study, Filters(), "mark", resamples=0)["results"]
+    return {
+        row["args"]["source"]: row["value"]
+        for row in results
+        if row["stat"] == "localisation" and list(row["args"]) == ["source"]
+    }
+
+
+def test_errors_of_language_models_are_located_whether_accepted_unread_or_by_hand(client: Client, boss: User) -> None:
+    unread, read = plant("offline", "obvious"), plant("offline-lapses", "subtle")
+    making.Maker(read_plan(), True, print, lambda _: lambda _: None, 1, None)._accept(unread)
+    client.force_login(boss)
+    accept_by_hand(client, read)
+    assert set(Twin.objects.values_list("vetting", "field")) == {("accepted", PLACE)}
+    sources = [
+        {"cast": "offline", "perturbation": "obvious", "count": 4},
+        {"cast": "offline-lapses", "perturbation": "subtle", "count": 4},
+    ]
+    study = factories.open_study(3, sources=sources, practice=0, ratings_per_item=3, display=MARKED)
+    rate_rightly(study)
+    found = find_located(factories.unblinded(study, boss))
+    assert found == {"offline, obvious error": 1.0, "offline-lapses, subtle error": 1.0}
+
+
+def located_pool() -> None:
+    """Steps and twins whose planted place is known."""
+    factories.pool(30)
+    Twin.objects.update(field=PLACE)
+
+
+def test_simulated_raters_locate_the_stated_share_of_the_errors_they_call(boss: User) -> None:
+    located_pool()
+    sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
+    shares = {}
+    for located in (0.999, 0.5, 0.001):
+        wanted = {"sources": sources, "practice": 0, "ratings_per_item": 4, "display": MARKED, "allow_unblinded": True}
+        study = factories.open_study(4, slug=f"located-{1000 * located:.0f}", **wanted)
+        simulated.simulate_raters(study, 4, 0.9, 0.6, located=located, seed=3)
+        given = Rating.objects.filter(assignment__item__study=study)
+        assert {len(one.marks) for one in given.filter(verdict=False)} == {1}
+        assert {len(one.marks) for one in given.filter(verdict=True)} == {0}
+        for one in given:
+            assert set(one.marks) <= set(mark_keys(one.assignment.item.payload))
+        results = document.make(factories.unblinded(study, boss), Filters(), "mark", resamples=0)["results"]
+        row = next(row for row in results if row["stat"] == "localisation" and not row["args"])
+        assert row["n"]["ratings"] == given.filter(verdict=False).exclude(assignment__item__source__target=[]).count()
+        shares[located] = row["value"]
+    assert (shares[0.999], shares[0.001]) == (1.0, 0.0)
+    assert shares[0.5] == pytest.approx(0.5, abs=0.2)  # some 60 called errors: three times sqrt(0.25 / 60)
+
+
+def test_where_no_row_can_be_marked_the_answers_are_the_same_without_marks(boss: User) -> None:
+    located_pool()
+    answers = []
+    for marks in ("off", "if_not_plausible"):
+        study = factories.open_study(
+            4, slug=marks.replace("_", "-"), ratings_per_item=4, practice=0, display={"marks": [marks]}
+        )
+        simulated.simulate_raters(study, 4, 0.9, 0.6, seed=3)
+        given = Rating.objects.filter(assignment__item__study=study)
+        order = given.order_by("assignment__rater__label", "assignment__item__payload_sha256")
+        answers.append([(one.verdict, one.confidence) for one in order])
+        assert any(one.marks for one in given) == (marks != "off")
+    assert answers[0] == answers[1]
+
+
+def test_the_forecast_expects_a_share_and_no_zero() -> None:
+    located_pool()
+    sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
+    asked = factories.protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
+    study = lifecycle.create_study(lifecycle.read_protocol(asked))
+    plan = opening.preview(lifecycle.read_protocol(study.protocol), study)
+    rows = list(empty_cells._rows(lifecycle.read_protocol(study.protocol), plan, plan.places, 1))
+    located = [row.localised for row in rows if row.localised is not None and not row.verdict]
+    assert 0.6 < sum(located) / len(located) < 1
+
+
+def test_the_form_names_no_place_where_several_differ(client: Client, boss: User) -> None:
+    two = [*DIFF, {"path": "new_observations[0].value", "before": "1", "after": "2"}]
+    run = plant("offline", "subtle", two, field="")
+    client.force_login(boss)
+    shown = client.get(reverse("ratings:vet", args=[run.twins.all()[0].code])).content.decode()
+    assert read_form(shown) == {"perturbation": "subtle", "field": ""}
+
+
+def test_the_form_takes_the_only_place_that_differs_and_keeps_what_a_person_has_said(
+    client: Client, boss: User
+) -> None:
+    run = plant("offline", "subtle", field="")
+    client.force_login(boss)
+    address = reverse("ratings:vet", args=[run.twins.all()[0].code])
+    assert read_form(client.get(address).content.decode()) == {"perturbation": "subtle", "field": PLACE}
+    said = {
+        "wrong": "yes",
+        "only_change": "yes",
+        "tell": "no",
+        "decision": "accepted",
+        "perturbation": "subtle",
+        "field": "",
+    }
+    assert client.post(address, said).status_code == 302
+    assert read_form(client.get(address).content.decode()) == {"perturbation": "subtle", "field": ""}

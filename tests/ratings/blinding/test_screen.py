@@ -1,0 +1,294 @@
+"""What is drawn of an item: in each layout every value, every mark once, and nothing else."""
+
+import copy
+import gzip
+import html
+import json
+import re
+from typing import Any
+
+import pytest
+from django.template.loader import render_to_string
+
+from ratings.blinding import allow_list, screen
+from ratings.blinding.observing import observed
+from simulation.lab.bench import step_to_json
+from tests.support import factories
+from tests.support.rating_room import aliquots, change_of_medium, dilution, evidence_payloads, refusal, used_up
+
+LAYOUTS = ["plain", "aligned", "balance", "confirm"]
+STEPS = {
+    "two lanes": dilution(100),
+    "a table and many observations": aliquots(),
+    "wells": change_of_medium(),
+    "a rejection": refusal(),
+    "something used up": used_up(),
+    "an endless buffer": step_to_json(factories.step(5, "here")),
+}
+
+
+def drawn(payload: dict[str, Any], context: dict[str, Any] | None = None, **arm: Any) -> str:
+    return render_to_string("ratings/_item.html", screen.view(payload, context, **arm))
+
+
+def words(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def boxes(page: str) -> list[str]:
+    return [html.unescape(key) for key in re.findall(r'name="marks" form="verdict" value="([^"]*)"', page)]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_every_value_is_shown_in_every_layout(step: dict[str, Any], layout: str) -> None:
+    payload = allow_list.blind_transition(step)
+
+    text = words(drawn(payload, layout=layout))
+
+    for material in (*payload["before"], *payload["after"]):
+        for _, value in material["properties"]:
+            assert " ".join(value.split()) in text
+    assert all(o["value"] in text for o in payload["observations"])
+    assert payload["rejected"] in text
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+def test_every_box_is_a_valid_mark_and_stands_once(step: dict[str, Any], layout: str) -> None:
+    payload = allow_list.blind_transition(step)
+
+    found = boxes(drawn(payload, layout=layout, marks="always"))
+
+    assert len(found) == len(set(found))
+    assert set(found) <= set(allow_list.mark_keys(payload))
+    assert "missing" in found
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_whatever_an_error_touches_can_be_marked_in_every_layout(step: dict[str, Any], layout: str) -> None:
+    payload = allow_list.blind_transition(step)
+    found = set(boxes(drawn(payload, layout=layout, marks="always")))
+
+    for at, draft in enumerate(step["outcome"]["new_materials"]):
+        for inside in [*(f"properties.{name}" for name in draft["properties"]), "environmental_condition"]:
+            hit = allow_list.targets(step, step["outcome"], [f"new_materials[{at}].{inside}"])
+            assert set(hit) & found
+    for at, _ in enumerate(step["outcome"]["new_observations"]):
+        assert set(allow_list.targets(step, step["outcome"], [f"new_observations[{at}].value"])) & found
+
+
+def test_no_boxes_where_the_study_asks_for_no_marks() -> None:
+    payload = allow_list.blind_transition(dilution(100))
+    assert boxes(drawn(payload)) == []
+    assert "shown--if-not" not in drawn(payload, marks="always")
+    assert "shown--if-not" in drawn(payload, marks="if_not_plausible")
+
+
+def test_what_was_ticked_comes_back_ticked() -> None:
+    payload = allow_list.blind_transition(dilution(100))
+    page = drawn(payload, marks="always", marked=["A:Volume", "no such row"])
+    [ticked] = re.findall(r'value="([^"]*)"[^>]* checked', page)
+    assert ticked == "A:Volume"
+
+
+def test_the_balance_is_shown_where_the_layout_says_so_and_in_the_confirm_arm_only_at_the_end() -> None:
+    payload = allow_list.blind_transition(dilution(100))
+    has = {layout: "Balance sheet" in drawn(payload, layout=layout) for layout in LAYOUTS}
+    assert has == {"plain": False, "aligned": False, "balance": True, "confirm": True}
+    assert "Balance sheet" not in drawn(payload, layout="confirm", stage="first")
+    assert [screen.view(payload, layout=layout)["two_stage"] for layout in LAYOUTS] == [False, False, False, True]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_is_plain_where_the_lineage_is_not_known(layout: str) -> None:
+    payload = allow_list.blind_transition(dilution(100), lineage=False)
+    shown = screen.view(payload, layout=layout, marks="always")
+    assert (shown["layout_shown"], shown["two_stage"]) == ("plain", False)
+    page = render_to_string("ratings/_item.html", shown)
+    assert "Before the action" in page and "Balance sheet" not in page
+    assert set(boxes(page)) <= set(allow_list.mark_keys(payload))
+
+
+def test_an_item_frozen_before_lineage_was_asked_is_drawn_in_lanes() -> None:
+    payload = allow_list.blind_transition(dilution(100))
+    del payload["lineage"]
+    assert screen.view(payload)["layout_shown"] == "aligned"
+
+
+def test_a_value_that_stays_is_printed_once_in_lanes_and_twice_in_lists() -> None:
+    payload = allow_list.blind_transition(dilution(100))
+    assert words(drawn(payload, layout="aligned")).count("dark brown, slightly cloudy") == 1
+    assert words(drawn(payload, layout="plain")).count("dark brown, slightly cloudy") == 2
+
+
+def test_the_context_is_shown_only_to_those_whose_arm_has_it() -> None:
+    payload = allow_list.blind_transition(dilution(100))
+    context = allow_list.blind_context("Find the caffeine", [refusal(), *(dilution(n * 50) for n in range(1, 6))])
+    assert "Find the caffeine" not in drawn(payload, context)
+    page = words(drawn(payload, context, with_context=True))
+    assert "Find the caffeine" in page and "rejected: The vial is empty" in page and "4 steps before these" in page
+    assert "Find the caffeine" not in words(drawn(payload, {}, with_context=True))
+
+
+def test_a_record_says_each_step_and_a_mark_belongs_to_a_step() -> None:
+    payload = evidence_payloads(4)[3]
+    page = drawn(payload, layout="aligned", marks="always")
+    assert boxes(page) == ["step/1", "step/2", "step/3", "missing"] == allow_list.mark_keys(payload)
+    assert screen.view(payload, layout="balance")["layout_shown"] == "aligned"
+    for step in payload["steps"]:
+        assert step["time"] in words(page)
+
+
+HOSTILE = '<script>alert(1)</script>"\' onfocus=x {{ 7|add:7 }} {% now "Y" %} \u202e\x00'
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_hostile_text_is_shown_as_text_in_every_place_of_a_transition(layout: str) -> None:
+    step = copy.deepcopy(STEPS["wells"] | {"outcome": STEPS["a table and many observations"]["outcome"]})
+    step["action"] |= {"name": HOSTILE, "parameters": {HOSTILE: HOSTILE}}
+    for material in (*step["inputs"], *step["outcome"]["new_materials"]):
+        material |= {
+            "name": HOSTILE,
+            "properties": {HOSTILE: HOSTILE, "volume": HOSTILE, f"{HOSTILE} concentration": "x"},
+        }
+    for seen in step["outcome"]["new_observations"]:
+        seen |= {"description": HOSTILE, "value": HOSTILE}
+    context = allow_list.blind_context(HOSTILE, [step])
+
+    page = drawn(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
+
+    assert "<script" not in page and "14" not in re.findall(r"add:7 }}|(14) ", page)
+    assert "&lt;script&gt;" in page and "{{ 7|add:7 }}" in html.unescape(page)
+    assert "\u202e" not in page and "\x00" not in page
+
+
+def test_hostile_text_is_shown_as_text_in_a_record() -> None:
+    steps = [step_to_json(factories.step(number, "here")) for number in (1, 2)]
+    steps[0]["action"] |= {"name": HOSTILE, "parameters": {HOSTILE: HOSTILE}}
+    steps[0]["inputs"][0]["name"] = HOSTILE
+    steps[0]["outcome"]["new_materials"][0] |= {"name": HOSTILE, "properties": {HOSTILE: HOSTILE}}
+    page = drawn(allow_list.blind_evidence(HOSTILE, steps), marks="always")
+    assert "<script" not in page and "&lt;script&gt;" in page and "\u202e" not in page
+
+
+def test_a_name_of_four_thousand_letters_is_drawn() -> None:
+    step = copy.deepcopy(dilution(100))
+    step["inputs"][0]["name"] = step["outcome"]["new_materials"][0]["name"] = "x" * 4000
+    assert "x" * 4000 in drawn(allow_list.blind_transition(step), marks="always")
+
+
+def test_the_page_of_an_original_and_of_its_twin_differ_in_nothing_but_the_outcome() -> None:
+    """No class, attribute or order tells that an error was planted: same tags, same attributes."""
+    step = dilution(100)
+    twin = copy.deepcopy(step["outcome"])
+    twin["new_materials"][0]["properties"]["volume"] = "48.9 mL"
+    twin |= {"reasoning": "SECRET", "fidelity": "none"}
+    tags = [
+        re.findall(r"<[^>]+>", drawn(allow_list.blind_transition(step, outcome), layout="balance", marks="always"))
+        for outcome in (None, twin)
+    ]
+    assert tags[0] == tags[1]
+
+
+# ---------------------------------------------------------------- how much is sent
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_an_item_is_sent_in_ten_kilobytes(layout: str) -> None:
+    """The largest steps of our experiments: twenty wells with eight properties, forty observations, marks, context."""
+    step = wells(20)
+    context = allow_list.blind_context("Find out. " * 20, [wells(20) for _ in range(20)])
+    page = drawn(allow_list.blind_transition(step), context, layout=layout, marks="always", with_context=True)
+    assert len(gzip.compress(page.encode())) < 7_000  # the rest of the fragment has the other 3,000
+
+
+def test_a_record_of_thirty_steps_is_sent_in_ten_kilobytes() -> None:
+    steps = [wells(20) | {"number": n, "started_at": n * 600} for n in range(1, 31)]
+    page = drawn(allow_list.blind_evidence("Find out.", steps), marks="always")
+    assert len(gzip.compress(page.encode())) < 7_000
+
+
+def wells(count: int) -> dict[str, Any]:
+    """A step on so many wells that differ in volume, each seen twice."""
+    common = {"phase": "suspension", "medium": "DMEM with 10 % FBS", "cell type": "HEK293T", "container": "24-well plate",
+              "container_capacity": "3.4 mL", "temperature": "37 °C", "polybrene concentration": "8 µg/mL"}  # fmt: skip
+    barcodes = [f"MAT-WELL{n:04}" for n in range(count)]
+    drafts = [
+        {"name": f"HEK293T well {n + 1}", "properties": {**common, "volume": f"{300 + n} µL"}, "replaces": code,
+         "environmental_condition": "cell_culture_conditions", "available_for_use": "available_for_further_use"}
+        for n, code in enumerate(barcodes)
+    ]  # fmt: skip
+    seen = [
+        {"measurement_type": "quantitative", "value": f"{n * 1.37:.2f} {unit}",
+         "description": f"FlowCytometry of HEK293T well {n + 1}, laser 488 nm: {measure}"}
+        for n in range(count)
+        for measure, unit in (("cells with green fluorescence", "%"), ("mean green fluorescence", "a.u."))
+    ]  # fmt: skip
+    inputs = [{**draft, "barcode": draft["replaces"], "properties": {**common, "volume": "500 µL"}} for draft in drafts]
+    return {
+        "number": 1, "started_at": 600, "ended_at": 660, "inputs": inputs, "barcodes": barcodes,
+        "action": {"name": "FlowCytometry", "parameters": {"laser": "488 nm"}},
+        "outcome": {"success": True, "failure_reason": "", "new_materials": drafts, "new_observations": seen},
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- observations as a table
+
+
+def test_observations_that_say_the_same_of_many_things_are_a_table() -> None:
+    payload = allow_list.blind_transition(wells(20))
+    [table], alone = observed(payload["observations"])
+    assert alone == ()
+    assert (table.before, table.after, len(table.rows), table.size) == (
+        "FlowCytometry of HEK293T", ", laser 488 nm", 20, 40,
+    )  # fmt: skip
+    assert table.measures == ("cells with green fluorescence", "mean green fluorescence")
+    thing, cells = table.rows[2]
+    assert (thing, [cell and cell.value for cell in cells]) == ("well 3", ["2.74 %", "2.74 a.u."])
+
+
+def test_every_sentence_can_be_read_back_from_the_table_word_for_word() -> None:
+    payload = allow_list.blind_transition(wells(12))
+    [table], _ = observed(payload["observations"])
+    read = {
+        f"{table.before} {thing}{table.after}: {measure}": cell.value
+        for thing, cells in table.rows
+        for measure, cell in zip(table.measures, cells, strict=True)
+        if cell
+    }
+    assert read == {o["description"]: o["value"] for o in payload["observations"]}
+
+
+def seen(*descriptions: str, type: str = "visual") -> list[dict[str, Any]]:
+    return [{"type": type, "description": text, "value": ""} for text in descriptions]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["The mixture is clear", "Foam on top", "A layer forms"],
+        ["Well 1 is clear", "Well 2 is clear"],
+        ["Well 1 is clear", "Well 1 is clear", "Well 1 is clear"],
+        ["Clear", "Clear", "Clouded"],
+        ["", "", ""],
+    ],
+)
+def test_what_is_few_or_different_or_said_twice_stays_in_sentences(sentences: list[str]) -> None:
+    found = observed(seen(*sentences))
+    assert found.tables == ()
+    assert [one.description for one in found.alone] == sentences
+    assert [one.key for one in found.alone] == [f"seen/{n}" for n, _ in enumerate(sentences, 1)]
+
+
+def test_a_sentence_that_fits_no_table_stays_beside_it() -> None:
+    found = observed(seen(*(f"Well {n} is clear and still" for n in range(1, 5)), "Foam on top"))
+    assert [len(table.rows) for table in found.tables] == [4]
+    assert [one.description for one in found.alone] == ["Foam on top"]
+
+
+def test_the_plain_layout_folds_nothing() -> None:
+    payload = allow_list.blind_transition(wells(3))
+    assert len(observed(payload["observations"], fold=False).alone) == 6
+    assert json.dumps(payload)

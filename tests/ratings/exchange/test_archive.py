@@ -1,0 +1,373 @@
+"""The archive of a study: what is in it, that it describes itself truly, and that it is the same each time."""
+
+import csv
+import hashlib
+import io
+import json
+import re
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from ratings.exchange.archive import imrmc, judged, latex, methods
+from ratings.exchange.archive.design import Spread
+from ratings.exchange.codebook import MEANINGS
+from ratings.exchange.exports import COLUMNS
+from ratings.models import Study
+from ratings.results.analyses.tables import FORMS
+from tests.support import exported
+from tests.support.exported import Exported
+
+pytestmark = pytest.mark.django_db
+
+BLINDED = [
+    "README.md", "SHA256SUMS", "certificate.json", "codebook.csv", "datapackage.json", "events.csv", "items.csv",
+    "made_with.json", "methods.txt", "protocol.json", "raters.csv", "ratings.csv", "ratings_wide.csv", "versions.csv",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def whole(django_db_setup: None, django_db_blocker: Any) -> Iterator[Exported]:
+    """Both archives of one study, made once for all tests here."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield exported.export()
+        transaction.set_rollback(True)
+
+
+# What is in it
+
+
+def test_both_archives_hold_what_the_issue_asks_for(whole: Exported) -> None:
+    assert sorted(whole.blinded) == BLINDED
+    figures = sorted({name.split("/")[1].rpartition(".")[0] for name in whole.files if name.endswith(".svg")})
+    assert {"rates", "confidence", "violins", "roc", "agreement", "misses", "matrix", "precision"} <= set(figures)
+    drawn = {f"figures/{name}.{ending}" for name in figures for ending in ("svg", "pdf", "png", "csv")}
+    besides = {"figures/violins_confidence.csv", "figures/roc_detection.csv"}
+    own = {"results.json", "items.jsonl", "machine_raters.csv", "machine_ratings.csv"}
+    tables = {f"tables/{name}.csv" for name in FORMS}
+    written = {f"latex/{name}.tex" for name in ("rates", "agreement", "detection", "table1")}
+    slug = "gpt-5-50-x-b"  # of "=gpt_5 & 50%\{x}../<b>": nothing a path could be steered with
+    studies = {f"imrmc/01-{slug}-obvious-error.imrmc", f"imrmc/02-{slug}-subtle-error.imrmc"}
+    assert set(whole.files) == {*BLINDED, *drawn, *besides, *own, *tables, *written, *studies}
+
+
+def test_results_ratings_and_tables_are_those_of_the_page(whole: Exported) -> None:
+    assert whole.files["results.json"] == whole.results
+    assert whole.files["ratings.csv"].decode() == whole.ratings_csv
+    for name in FORMS:
+        table, found = whole.made["tables"][name], whole.rows(f"tables/{name}.csv")
+        assert len(found) == len(table["rows"])
+        for row, cells in zip(table["rows"], found, strict=True):
+            for column, cell in zip(table["columns"], row, strict=True):
+                if isinstance(cell, float):
+                    assert float(cells[column["name"]]) == cell  # to the last digit
+
+
+def test_each_form_of_a_figure_is_what_its_name_says(whole: Exported) -> None:
+    for name, file in whole.files.items():
+        if name.startswith("figures/"):
+            begins = {"svg": b"<?xml", "pdf": b"%PDF-", "png": b"\x89PNG\r\n", "csv": b""}[name.rpartition(".")[2]]
+            assert file.startswith(begins) and len(file) > 20
+    assert whole.files["figures/rates.csv"] == whole.files["tables/rates.csv"]
+
+
+def test_the_wide_table_says_what_the_long_one_says(whole: Exported) -> None:
+    long, wide = whole.rows("ratings.csv"), whole.rows("ratings_wide.csv")
+    counting = [row for row in long if row["counts"] == "1"]
+    assert len(long) == 20 and len(counting) == 18  # one surplus, one second showing
+    by_item = {row["item"]: row for row in wide}
+    for row in counting:
+        cells = by_item[row["item"]]
+        label = row["rater"]
+        assert (cells[f"{label}_verdict"], cells[f"{label}_confidence"]) == (row["verdict"], row["confidence"])
+        assert (cells["source"], cells["truth"]) == (row["source"], row["truth"])
+    filled = sum(cells[name] != "" for cells in wide for name in cells if name.endswith("_verdict"))
+    assert filled == 17 and sum(int(row["ratings"]) for row in wide) == 18  # one could not be judged
+    assert sum(int(row["could_not_judge"]) for row in wide) == 1
+
+
+def test_every_version_of_every_rating_is_there_and_the_last_one_stands(whole: Exported) -> None:
+    last: dict[tuple[str, str, str], dict[str, str]] = {}
+    for row in whole.rows("versions.csv"):
+        last[row["item"], row["rater"], row["occasion"]] = row
+    standing = {(row["item"], row["rater"], row["occasion"]): row for row in whole.rows("ratings.csv")}
+    assert last.keys() == standing.keys()
+    for key, row in last.items():
+        for name in ("revision", "verdict", "confidence", "cannot_judge", "marked", "note"):
+            assert row[name] == standing[key][name]
+    # 20 answers, eleven corrected by a note, one to "cannot judge".
+    assert len(whole.rows("versions.csv")) == 20 + len(exported.NOTES) + 1
+
+
+def test_events_are_in_order_of_time_and_an_export_is_none(whole: Exported) -> None:
+    events = whole.rows("events.csv")
+    assert [row["at"] for row in events] == sorted(row["at"] for row in events)
+    kinds = [row["kind"] for row in events if row["event"] == "study"]
+    assert kinds[:2] == ["created", "opened"] and kinds[-1] == "unblinded" and "exported" not in kinds
+    assert sum(row["event"] == "answer" for row in events) == 20
+    (member,) = [row for row in events if row["kind"] == "member"]
+    assert member["detail"] == ""  # it would name an account
+
+
+def test_items_and_machines_are_told_with_what_they_are(whole: Exported) -> None:
+    items = {row["item"]: row for row in whole.rows("items.csv")}
+    assert sorted(items) == sorted(whole.facts["items"])
+    payloads = [json.loads(line) for line in whole.files["items.jsonl"].decode().splitlines()]
+    assert [one["item"] for one in payloads] == sorted(items)
+    assert all(one["payload"]["kind"] == "transition" for one in payloads)
+    ratings = whole.rows("machine_ratings.csv")
+    assert len(ratings) == 10 and {row["reasoning"] for row in ratings} == {"'=1+1\nno, really"}
+    (machine,) = whole.rows("machine_raters.csv")
+    assert (machine["rater"], machine["name"], machine["kind"], machine["ratings"]) == (
+        "M1",
+        "rules <1>",
+        "checker",
+        "10",
+    )
+
+
+def test_reader_studies_are_read_back_by_our_own_reader(whole: Exported) -> None:
+    for place, source in enumerate(whole.table.error_sources, 1):
+        (name,) = [name for name in whole.files if name.startswith(f"imrmc/{place:02}-")]
+        read = imrmc.read(whole.files[name].decode())
+        own = whole.table.against_unperturbed(source)
+        expected = {
+            (own.raters[r], own.items[i]): (-s, 1 - t)
+            for r, i, s, t in zip(own.rater, own.item, own.signed, own.reference, strict=True)
+        }
+        assert {(one.reader, one.case): (one.score, read.truth[one.case]) for one in read.readings} == expected
+
+
+# That it describes itself
+
+
+def test_every_file_has_its_digest(whole: Exported) -> None:
+    for files in (whole.files, whole.blinded):
+        sums = dict(line.split("  ")[::-1] for line in files["SHA256SUMS"].decode().splitlines())
+        assert sorted(sums) == sorted(set(files) - {"SHA256SUMS"})
+        assert all(hashlib.sha256(files[name]).hexdigest() == digest for name, digest in sums.items())
+
+
+# Rules of the Data Package standard 2.0, read in frictionlessdata/datapackage, profiles/target/2.0/datapackage.json and
+# profiles/source/dictionary/{resource,schema}.yaml: which properties must be there, their patterns, the types of fields.
+PATH = re.compile(r"^((?=[^./~])(?!file:)((?!\/\.\.\/)(?!\\)(?!:\/\/).)*|(http|ftp)s?:\/\/.*)$")
+HASH = re.compile(r"^([^:]+:[a-fA-F0-9]+|[a-fA-F0-9]{32}|)$")
+MEDIATYPE = re.compile(r"^(.+)/(.+)$")
+FIELDS = {
+    "string": {"default", "email", "uri", "binary", "uuid"}, "number": {"default"}, "integer": {"default"},
+    "boolean": {"default"}, "array": {"default"}, "datetime": None,
+}  # fmt: skip
+
+
+def test_the_descriptor_keeps_the_rules_of_the_data_package_standard(whole: Exported) -> None:
+    for files in (whole.files, whole.blinded):
+        package = json.loads(files["datapackage.json"])
+        assert all(isinstance(package[name], str) for name in ("$schema", "name", "id", "title", "description"))
+        resources = package["resources"]
+        assert isinstance(resources, list) and resources
+        assert sorted(one["path"] for one in resources) == sorted(set(files) - {"datapackage.json", "SHA256SUMS"})
+        assert len({one["name"] for one in resources}) == len(resources)
+        for one in resources:
+            assert "data" not in one and isinstance(one["name"], str) and PATH.fullmatch(one["path"])
+            assert MEDIATYPE.fullmatch(one["mediatype"]) and HASH.fullmatch(one["hash"])
+            assert isinstance(one["bytes"], int) and one["bytes"] == len(files[one["path"]])
+            assert one["hash"] == f"sha256:{hashlib.sha256(files[one['path']]).hexdigest()}"
+            assert one.get("type", "table") == "table" and ("schema" in one) == one["path"].endswith(".csv")
+            for field in one.get("schema", {"fields": []})["fields"]:
+                formats = FIELDS[field["type"]]
+                assert field["name"] and (formats is None or field.get("format", "default") in formats)
+
+
+def test_every_cell_is_of_the_type_that_its_schema_says(whole: Exported) -> None:
+    readers = {
+        "string": str, "integer": int, "number": float, "boolean": {"0": False, "1": True}.__getitem__,
+        "datetime": datetime.fromisoformat, "array": lambda cell: list(json.loads(cell)),
+    }  # fmt: skip
+    for files in (whole.files, whole.blinded):
+        for one in json.loads(files["datapackage.json"])["resources"]:
+            if "schema" in one:
+                fields = one["schema"]["fields"]
+                lines = files[one["path"]].decode().splitlines()
+                assert next(csv.reader(lines)) == [field["name"] for field in fields]
+                types = {field["name"]: readers[field["type"]] for field in fields}
+                for row in exported.rows(files[one["path"]]):
+                    for name, cell in row.items():
+                        assert cell == "" or types[name](cell) is not None
+
+
+def test_a_key_tells_the_rows_of_its_table_apart(whole: Exported) -> None:
+    for files, keyed in ((whole.files, {"items", "raters", "machine_raters", "machine_ratings", "codebook"}),
+                         (whole.blinded, {"items", "raters", "codebook"})):  # fmt: skip
+        found = {
+            one["path"]: one["schema"]["primaryKey"]
+            for one in json.loads(files["datapackage.json"])["resources"]
+            if "primaryKey" in one.get("schema", {})
+        }
+        assert set(found) == {f"{name}.csv" for name in keyed}
+        for name, key in found.items():
+            keys = [tuple(row[column] for column in key) for row in exported.rows(files[name])]
+            assert keys and len(set(keys)) == len(keys) and all(map(all, keys))
+
+
+def test_the_codebook_has_every_column_of_every_table(whole: Exported) -> None:
+    for files in (whole.files, whole.blinded):
+        told = defaultdict(list)
+        for row in exported.rows(files["codebook.csv"]):
+            assert row["meaning"] and row["type"] in ("text", "count", "number", "flag", "moment", "list")
+            told[row["file"]].append(row["column"])
+        assert sorted(told) == sorted(name for name in files if name.endswith(".csv"))
+        for name, columns in told.items():
+            assert next(csv.reader(files[name].decode().splitlines())) == columns
+        assert told["ratings.csv"] == list(COLUMNS) == list(MEANINGS)
+
+
+def test_the_readme_names_every_file_and_says_what_was_not_run(whole: Exported) -> None:
+    readme = whole.files["README.md"].decode()
+    assert all(f"- `{name}`: " in readme for name in set(whole.files) - {"README.md"})
+    assert "they were not run in that program" in " ".join(readme.split())
+    assert exported.SOURCE not in readme  # its signs are escaped
+
+
+def test_versions_and_seeds_are_named(whole: Exported) -> None:
+    made = json.loads(whole.files["made_with.json"])
+    assert re.fullmatch("[0-9a-f]{64}", made["wetbench"]["source_sha256"])
+    assert {"Django", "numpy", "scipy", "altair"} <= made["libraries"].keys() and made["study"]["seed"] == 7
+    assert made["analysis"]["sha256"] == hashlib.sha256(whole.results).hexdigest()
+    assert (made["analysis"]["seed"], made["analysis"]["resamples"]) == (0, 2000)
+
+
+# That it is the same each time, and tells nobody's name
+
+
+def test_the_same_study_gives_the_same_bytes_though_it_was_exported_in_between(whole: Exported) -> None:
+    assert whole.blinded_zips[0] == whole.blinded_zips[1]
+    first = {name: hashlib.sha256(file).hexdigest() for name, file in whole.files.items()}
+    # PDF and PNG are made of the SVG; that they are the same each time tests/ratings/results/figures asks.
+    left_out = {name for name in first if exported.is_print(name)} | {"SHA256SUMS", "datapackage.json"}
+    assert whole.again == {name: digest for name, digest in first.items() if name not in left_out}
+
+
+def test_no_file_has_a_time_of_its_own_and_names_are_in_order(whole: Exported) -> None:
+    with zipfile.ZipFile(io.BytesIO(whole.zip)) as archive:
+        infos = archive.infolist()
+    assert {info.date_time for info in infos} == {(1980, 1, 1, 0, 0, 0)}
+    names = [info.filename for info in infos]
+    assert (names[0], names[-2:]) == ("README.md", ["datapackage.json", "SHA256SUMS"])
+    assert names[1:-2] == sorted(names[1:-2])
+
+
+def test_no_file_names_a_person_an_address_or_an_account(whole: Exported) -> None:
+    for files in (whole.files, whole.blinded):
+        for name, file in files.items():
+            if not exported.is_print(name):
+                text = file.decode()
+                assert [told for told in exported.NAMES if told in text] == [], name
+
+
+def test_the_blinded_archive_tells_no_source_no_truth_and_no_note(whole: Exported) -> None:
+    text = "".join(file.decode() for file in whole.blinded.values())
+    for secret in ("gpt_5", *(note.strip() for note in exported.NOTES if len(note) > 4), whole.facts["salt"]):
+        assert secret not in text
+    sealed = {row["column"] for row in whole.rows("codebook.csv") if "(sealed)" in row["meaning"]}
+    for name in ("ratings.csv", "ratings_wide.csv", "items.csv"):
+        for row in exported.rows(whole.blinded[name]):
+            assert {row[column] for column in sealed & row.keys()} == {""}
+    assert whole.facts["salt"] in whole.files["methods.txt"].decode()
+
+
+# Text for papers
+
+
+def test_the_methods_say_the_studys_real_numbers(whole: Exported) -> None:
+    said = " ".join(whole.files["methods.txt"].decode().split())
+    for part in (
+        "There were 10 items; the protocol asks for 4 items by offline, 3 obvious items by offline and 3 subtle items by "
+        "offline. An error was planted in 60.0% of the items that were rated.",
+        "18 ratings that count came from 4 people.",
+        "Machines rated the same frozen items and are in no number of the raters: M1, rules <1>.",
+        "2 ratings of each item were wanted; items had 1 to 2 (median 2).",
+        f"drawn from the seed 7 and the salt {whole.facts['salt']}.",
+        "Layout: aligned throughout.",
+        "Left out of every number: 1 answered after the place had gone to another rater.",
+        "In 1 rating the rater could not judge;",
+        f"and passed (SHA-256 of the report {'5' * 64}).",
+        "No interim look was taken. The study was unblinded on",
+        "was not met: every number is interim. 2 ratings to go.",
+        "use 2,000 resamples and the seed 0.",
+        "Wilson with the effective n of items and raters, t quantile, new raters, new items",
+    ):
+        assert part in said, part
+    blinded = " ".join(whole.blinded["methods.txt"].decode().split())
+    assert "By the protocol an error is planted in 60.0% of the items from the pool." in blinded
+    assert "resamples" not in blinded and "a salt that is kept until unblinding" in blinded
+
+
+def test_a_table_for_latex_sets_hostile_names_as_they_are(whole: Exported) -> None:
+    written = whole.files["latex/rates.tex"].decode()
+    assert r"=gpt\_5 \& 50\%\textbackslash{}\{x\}../\textless{}b\textgreater{}" in written
+    for name in ("rates", "agreement", "detection", "table1"):
+        text = whole.files[f"latex/{name}.tex"].decode()
+        body = re.sub(r"\\[{}%&_#$]", "", text)
+        assert body.count("{") == body.count("}") and text.isascii()
+        rows = text.partition("\\midrule\n")[2].partition("\\bottomrule")[0].splitlines()
+        columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text)
+        assert columns and rows
+        assert {len(re.split(r"(?<!\\)&", row)) for row in rows} == {len(columns[1])}
+
+
+@pytest.mark.parametrize(
+    ("text", "set_as"),
+    [
+        ("a_b", r"a\_b"), ("100 %", r"100 \%"), ("\\input{x}", r"\textbackslash{}input\{x\}"), ("x^2~", r"x\textasciicircum{}2\textasciitilde{}"),
+        ("é ü", "é ü"), ("水", "?"), ("a\nb", "a b"), ("\u202e", "?"), ("[1]", "{[}1{]}"), ("“so”", "``so''"),
+        ("*x", "{*}x"),
+    ],
+)  # fmt: skip
+def test_text_for_latex_is_escaped(text: str, set_as: str) -> None:
+    assert latex.escape(text) == set_as
+
+
+def test_of_latin_letters_those_with_one_accent_stay_and_no_other_sign_is_an_error() -> None:
+    signs = [chr(code) for code in range(0xA0, 0x250)]
+    assert "".join(sign for sign in signs if latex.escape(sign) == sign) == (
+        "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿ"
+        "ĀāĂăĆćĈĉĊċČčĎďĒēĔĕĖėĚěĜĝĞğĠġĢģĤĥĨĩĪīĬĭİĴĵĶķĹĺĻļĽľŃńŅņŇňŌōŎŏŐőŔŕŖŗŘřŚśŜŝŞşŠšŢţŤťŨũŪūŬŭŮůŰűŴŵŶŷŸŹźŻżŽž"
+    )
+    assert latex.escape("Ĳĳ Ŀŀ ŉ ſ") == "?? ?? ? ?"  # two letters in one, or another form of one
+
+
+def test_a_spread_is_the_least_the_middle_and_the_most() -> None:
+    # 0, 1, 1, 4: the middle is 1; 0, 1, 4, 4: between 1 and 4.
+    assert Spread.of({0: 1, 1: 2, 4: 1}) == (0, 1, 4)
+    assert Spread.of({4: 2, 0: 1, 1: 1}) == (0, 2.5, 4)
+    assert Spread.of({}) == (0, 0, 0)
+
+
+def test_names_are_listed_as_people_do() -> None:
+    assert [methods._listed(parts) for parts in ([], ["a"], ["a", "b"], ["a", "b", "c"])] == [
+        "", "a", "a and b", "a, b and c",
+    ]  # fmt: skip
+
+
+def test_reader_studies_are_made_of_the_table_that_the_analysis_is_made_of(whole: Exported) -> None:
+    found = judged.table(Study.objects.get(slug="export-study"))
+    for name in ("items", "raters", "sources", "pairs"):
+        assert getattr(found, name) == getattr(whole.table, name)
+    for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
+        assert getattr(found, name).tolist() == getattr(whole.table, name).tolist()
+    # Four raters of ten items, two each: every pair of raters has what its rows have in common.
+    both = {(a, b): 0 for a in range(4) for b in range(a + 1, 4)}
+    of_item = defaultdict(list)
+    for item, rater in zip(found.item.tolist(), found.rater.tolist(), strict=True):
+        of_item[item].append(rater)
+    for raters in of_item.values():
+        for a in raters:
+            for b in raters:
+                if a < b:
+                    both[a, b] += 1
+    assert judged.common_items(found).tolist() == list(both.values())

@@ -1,0 +1,526 @@
+"""Who gets an archive and when: sealed, logged, of one state; by command, by job and page; and back through the import."""
+
+import csv
+import hashlib
+import io
+import json
+import os
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from ratings.blinding.naming import visible
+from ratings.exchange import exports
+from ratings.exchange.archive import contents, making, orders, study_files, writing
+from ratings.exchange.imports import rating_imports
+from ratings.exchange.imports.item_imports import ImportRefused
+from ratings.models import Assignment, ItemSource, Rating, Study
+from ratings.models.study_events import ItemsImported, Reminded
+from ratings.rating import answering
+from ratings.results.study_log import describe_events
+from ratings.studies import lifecycle
+from ratings.studies.blinding_audit import auditing
+from ratings.studies.blinding_audit.findings import Check, Leak
+from ratings.studies.errors import SealedError
+from simulation.jobs import job_files, jobs
+from simulation.models import Job
+from tests.support import exported, factories, logged
+from tests.support.embedded import play_all
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    return exported.rated_study()
+
+
+@pytest.fixture
+def boss(client: Client) -> User:
+    user = User.objects.create_superuser("root")
+    client.force_login(user)
+    return user
+
+
+def command(*args: str) -> str:
+    out = io.StringIO()
+    call_command("export_study", *args, stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def exports_of(study: Study) -> list[tuple[str, str]]:
+    found = study.events.filter(kind="exported").order_by("pk")
+    return [(line.by.username if line.by else "", line.words.split(", SHA")[0]) for line in describe_events(found)]
+
+
+def page(study: Study) -> str:
+    return reverse("ratings:export", args=[study.slug])
+
+
+# Sealed
+
+
+def test_before_unblinding_only_the_blinded_archive_is_made(study: Study, boss: User, tmp_path: Path) -> None:
+    with pytest.raises(SealedError):
+        exported.zipped(study, blinded=False)
+    with pytest.raises(SealedError):
+        orders.ask(study, False, boss)
+    with pytest.raises(CommandError, match="until then use --blinded") as refused:
+        command(study.slug, str(tmp_path / "out.zip"))
+    assert refused.value.returncode == 2 and list(tmp_path.iterdir()) == []
+    assert exports_of(study) == []
+
+
+def test_a_job_that_was_asked_for_in_some_other_way_is_refused_as_well(study: Study, boss: User) -> None:
+    job = jobs.request(
+        "export", {"study": str(study.code), "variant": "with sources"}, subject=f"study/{study.slug}", by=boss
+    )
+    play_all()
+    job.refresh_from_db()
+    assert job.status == "failed" and "Ask for the blinded archive." in job.error
+    assert not job_files.whole(job) and exports_of(study) == []
+
+
+@pytest.mark.both_databases
+def test_the_blinded_archive_does_not_even_read_the_sources(study: Study) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        exported.zipped(study, blinded=True)
+    read = [query["sql"] for query in asked.captured_queries]
+    assert [sql for sql in read if ItemSource._meta.db_table in sql] == []
+    assert [sql for sql in read if '"payload"' in sql] == []  # whoever made an item could know it by what it shows
+
+
+def test_the_blinded_archive_joins_no_imported_rating_to_an_item(study: Study) -> None:
+    codes = sorted(str(code) for code in study.items.values_list("code", flat=True))
+    before = exported.unzipped(exported.zipped(study, blinded=True))
+    file = io.BytesIO(
+        "\n".join(["item,rater,verdict,confidence,note", *(f"{c},Dr Who,1,5,it is {c}" for c in codes[:4])]).encode()
+    )
+    rating_imports.take(study, file)
+    after = exported.unzipped(exported.zipped(study, blinded=True))
+    # Neither which items they are of, nor that some items have more ratings now: the importer knows what each row is of.
+    assert after["items.csv"] == before["items.csv"] and after["ratings_wide.csv"] == before["ratings_wide.csv"]
+    label = study.raters.get(imported_as="Dr Who").label
+    for name in ("ratings.csv", "versions.csv", "events.csv"):
+        own = [row for row in exported.rows(after[name]) if row["rater"] == label]
+        assert len(own) == 4 and {row["item"] for row in own} == {""}
+        assert {row.get("note", "") for row in own} == {""}
+    told = {row["rater"]: row["who"] for row in exported.rows(after["raters.csv"])}
+    assert told[label] == "imported" and b"Dr Who" not in b"".join(after.values())
+
+
+def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_the_truth(
+    study: Study, boss: User
+) -> None:
+    said = "the item's code and planted errors go together: AUC 0.98, Holm p = 0.0012"
+    contrast = {"name": "the item's code and planted errors", "auc": 0.98, "n": 10}
+    order = Check("order", "Does a code go with it?", 10, [Leak("order", said)], {"contrasts": [contrast]})
+    form = Check("form", "Does the form?", 24, [], {"known_tells": ["a and b: characters, AUC 0.91"]})
+    report = auditing.report(study, [order, form])
+    audit = auditing.store(study, report)
+    files = exported.unzipped(exported.zipped(study, blinded=True))
+    told = json.loads(files["certificate.json"])
+    text = files["certificate.json"] + files["methods.txt"]
+    assert [
+        sign for sign in (b"AUC", b"0.98", b"Holm", b"0.91", b"characters", audit.sha256.encode()) if sign in text
+    ] == []
+    leak = {"where": "order", "what": "it is named when the study is unblinded"}
+    assert told["report"]["leaks"] == told["report"]["checks"][0]["leaks"] == [leak]
+    assert (told["report"]["checks"][0]["leaks_in_all"], told["report"]["checks"][0]["outcome"]) == (1, "leaks")
+    assert (told["report"]["known_tells"], told["report"]["checks"][1]["measured"]) == ([], {})
+    assert not told["passed"] and "unblinded" in told["withheld"]
+    # Of the report as it stands in the certificate: sorted, without spaces.
+    shown = json.dumps(told["report"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert (
+        told["sha256"] == hashlib.sha256(shown.encode()).hexdigest() and told["sha256"].encode() in files["methods.txt"]
+    )
+    study = factories.unblinded(study, boss)
+    files = exported.unzipped(exported.zipped(study, blinded=False))
+    whole = json.loads(files["certificate.json"])
+    assert (whole["report"], whole["sha256"]) == (report, audit.sha256) and audit.sha256.encode() in files[
+        "methods.txt"
+    ]
+    assert b"0.98" not in exported.unzipped(exported.zipped(study, blinded=True))["certificate.json"]
+
+
+def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_where(study: Study, boss: User) -> None:
+    lifecycle.log(study, ItemsImported(items=3, sources=("gpt-9", "Author")), boss)
+
+    def said(blinded: bool) -> list[str]:
+        rows = exported.rows(exported.unzipped(exported.zipped(study, blinded=blinded))["events.csv"])
+        return [row["detail"] for row in rows if row["kind"] == "items imported"][-1:]
+
+    assert said(True) == ["3 items"]
+    study = factories.unblinded(study, boss)
+    assert said(False) == ["3 items: gpt-9, Author"] and said(True) == ["3 items"]
+
+
+def test_a_folder_called_zip_is_refused_and_nothing_is_logged(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "there.zip").mkdir()
+    with pytest.raises(CommandError, match="is a folder: name a file") as refused:
+        command(study.slug, str(tmp_path / "there.zip"), "--blinded")
+    assert refused.value.returncode == 2 and exports_of(study) == []
+
+
+def test_of_a_rater_whose_ratings_are_dropped_nothing_is_told_but_that(study: Study) -> None:
+    seat = study.raters.get(label="R02")
+    study.raters.filter(pk=seat.pk).update(withdrawn_at=seat.consented_at, dropped=True)
+    files = exported.unzipped(exported.zipped(study, blinded=True))
+    (row,) = [row for row in exported.rows(files["raters.csv"]) if row["rater"] == "R02"]
+    assert {name for name, cell in row.items() if cell} == {"rater", "who", "withdrawn_at", "dropped"}
+    for name in ("ratings.csv", "versions.csv", "events.csv"):
+        assert "R02" not in {row["rater"] for row in exported.rows(files[name])}
+    assert b"R02" not in files["ratings_wide.csv"]
+    assert b"of raters who withdrew and whose ratings the protocol drops" in files["methods.txt"]
+
+
+def test_a_draft_has_nothing_to_export(client: Client, boss: User, tmp_path: Path) -> None:
+    factories.pool()
+    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft-one")))
+    with pytest.raises(CommandError, match="nothing to export before it is opened"):
+        command("draft-one", str(tmp_path / "out"), "--blinded")
+    assert b"nothing to export" in client.get(page(draft)).content
+    client.post(page(draft), {"variant": "blinded"})
+    assert not Job.objects.filter(kind="export").exists()
+
+
+# The command
+
+
+def test_the_command_writes_the_same_files_into_a_folder_and_into_a_zip(study: Study, tmp_path: Path) -> None:
+    folder, file = tmp_path / "new" / "folder", tmp_path / "study.ZIP"
+    assert command(study.slug, str(folder), "--blinded").startswith("14 files in ")
+    said = command(str(study.code), str(file), "--blinded")
+    in_folder = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert in_folder == exported.unzipped(file.read_bytes())
+    assert hashlib.sha256(file.read_bytes()).hexdigest() in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "study.ZIP"]  # nothing half-written stays
+    assert exports_of(study) == [("", "archive, blinded")] * 2
+
+
+def test_a_folder_that_holds_something_is_left_alone_and_a_zip_is_replaced_whole(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(CommandError, match="not an empty folder") as refused:
+        command(study.slug, str(tmp_path), "--blinded")
+    assert refused.value.returncode == 2 and [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+    file = tmp_path / "study.zip"
+    file.write_bytes(b"an earlier one")
+    command(study.slug, str(file), "--blinded")
+    assert zipfile.ZipFile(file).testzip() is None
+    with pytest.raises(CommandError, match="There is no study"):
+        command("nowhere", str(file))
+    with pytest.raises(CommandError, match=r"mine\.txt"):
+        command(study.slug, str(tmp_path / "mine.txt" / "below.zip"), "--blinded")
+
+
+@pytest.mark.parametrize(("umask", "rights"), [(0o077, 0o600), (0o027, 0o640), (0o022, 0o644)])
+def test_a_zip_can_be_read_by_whom_the_umask_allows(study: Study, tmp_path: Path, umask: int, rights: int) -> None:
+    before = os.umask(umask)
+    try:
+        command(study.slug, str(tmp_path / "study.zip"), "--blinded")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "study.zip").stat().st_mode) == rights
+
+
+# Of one state
+
+
+@pytest.mark.both_databases
+def test_what_changes_while_it_is_written_is_written_again(study: Study) -> None:
+    changes = [lambda: lifecycle.log(study, Reminded(raters=1)), lambda: None]
+
+    def tell(step: int, of: int, said: str) -> None:
+        if said == "Writing events.csv" and changes:
+            changes.pop(0)()
+
+    files = exported.unzipped(exported.zipped(study, blinded=True, tell=tell))
+    assert [row["detail"] for row in exported.rows(files["events.csv"]) if row["kind"] == "reminded"] == ["1 rater"]
+    assert changes == []
+
+
+def test_a_study_that_never_keeps_still_is_not_exported(study: Study) -> None:
+    def tell(step: int, of: int, said: str) -> None:
+        if said == "Writing items.csv":
+            lifecycle.log(study, Reminded(raters=1))
+
+    with pytest.raises(making.ExportError, match="Pause the study, or try again at a quieter time"):
+        exported.zipped(study, blinded=True, tell=tell)
+
+
+def test_an_analysis_that_cannot_be_computed_is_told_in_words(study: Study, boss: User, tmp_path: Path) -> None:
+    study = factories.unblinded(study, boss)
+    places = Assignment.objects.filter(item__study=study, surplus=False)
+
+    def moves(step: int, of: int, said: str) -> None:
+        Assignment.objects.filter(pk=places.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
+
+    with pytest.raises(making.ExportError, match=r"could not be computed.*come .*Try again; the blinded archive"):
+        exported.zipped(study, blinded=False, tell=moves)
+
+
+# By a worker
+
+
+def test_a_job_makes_the_bytes_of_the_command_and_logs_who_asked(
+    study: Study, boss: User, client: Client, tmp_path: Path
+) -> None:
+    assert client.post(page(study), {"variant": "blinded"}).status_code == 302
+    job = Job.objects.get(kind="export")
+    assert exports_of(study) == []  # nothing was handed out yet
+    play_all()
+    job.refresh_from_db()
+    (file,) = job_files.whole(job)
+    assert (job.status, file.name, job.result["said"]) == (
+        "done",
+        "export-study-blinded.zip",
+        "14 files in one archive, blinded.",
+    )
+    command(study.slug, str(tmp_path / "a.zip"), "--blinded")
+    made = (tmp_path / "a.zip").read_bytes()
+    assert b"".join(job_files.read(file)) == made and file.sha256 == hashlib.sha256(made).hexdigest()
+    assert exports_of(study) == [("root", "archive, blinded"), ("", "archive, blinded")]
+    shown = client.get(page(study)).content.decode()
+    assert file.sha256 in shown and "export-study-blinded.zip" in shown and "has changed since" not in shown
+    assert b"".join(client.get(reverse("ratings:job_file", args=[job.code, file.pk]))) == made  # type: ignore[arg-type]
+
+
+@pytest.mark.both_databases
+def test_whoever_asks_for_the_same_state_is_given_the_same_file_and_is_logged(study: Study, boss: User) -> None:
+    first = orders.ask(study, True, boss)
+    assert orders.ask(study, True, boss) == first  # under way: shared
+    play_all()
+    other = User.objects.create_user("other")
+    assert orders.ask(study, True, other) == first
+    assert exports_of(study) == [("root", "archive, blinded"), ("other", "archive, blinded")]
+    lifecycle.log(study, Reminded(raters=1))
+    assert orders.ask(study, True, boss) != first
+
+
+@pytest.mark.both_databases
+def test_whoever_takes_the_file_of_another_is_logged_once_and_who_only_looks_is_not(study: Study, boss: User) -> None:
+    job = orders.ask(study, True, boss)
+    waiting, later = (User.objects.create_user(name) for name in ("waiting", "later"))
+    for user in (waiting, later):
+        study.members.create(user=user, role="analyst")
+    assert orders.ask(study, True, waiting) == job  # under way: nothing is handed out yet
+    play_all()
+    (file,) = job_files.whole(job)
+    address = reverse("ratings:job_file", args=[job.code, file.pk])
+    assert exports_of(study) == [("root", "archive, blinded")]
+    for user in (boss, waiting, waiting, later):
+        _as(user).head(address)
+        _as(user).get(reverse("ratings:job", args=[job.code]))
+    assert exports_of(study) == [("root", "archive, blinded")]
+    for user in (boss, waiting, waiting, later):
+        assert _as(user).get(address).status_code == 200
+    assert exports_of(study) == [(name, "archive, blinded") for name in ("root", "waiting", "later")]
+    assert set(logged.words(study, "exported")) == {f"archive, blinded, SHA-256 {file.sha256}"}
+    assert _as(User.objects.create_user("stranger")).get(address).status_code == 404
+    assert len(exports_of(study)) == 3
+
+
+def test_the_page_offers_the_archive_with_sources_once_the_study_is_unblinded(
+    study: Study, boss: User, client: Client
+) -> None:
+    sealed = client.get(page(study)).content.decode()
+    assert 'value="blinded"' in sealed and 'value="full"' not in sealed and "The study is sealed" in sealed
+    client.post(page(study), {"variant": "full"})
+    assert not Job.objects.filter(kind="export").exists()
+    orders.ask(study, True, boss)
+    play_all()
+    study = factories.unblinded(study, boss)
+    shown = client.get(page(study)).content.decode()
+    assert 'value="blinded"' in shown and 'value="full"' in shown
+    assert "The study has changed since this archive was made" in shown  # of before unblinding
+    asked = Job.objects.count()
+    assert b"Choose one of the archives below." in client.post(page(study), {"variant": "other"}, follow=True).content
+    assert Job.objects.count() == asked
+
+
+def test_an_archive_is_as_new_as_when_it_was_made_not_as_when_it_was_asked_for(
+    study: Study, boss: User, client: Client
+) -> None:
+    stale = "The study has changed since this archive was made"
+    job = orders.ask(study, True, boss)
+    lifecycle.log(study, Reminded(raters=2), boss)  # between asking and making
+    play_all()
+    assert stale not in client.get(page(study)).content.decode()
+    job.refresh_from_db()
+    Job.objects.filter(pk=job.pk).update(result={"said": job.result["said"]})  # as before results told their state
+    assert stale in client.get(page(study)).content.decode()
+    Job.objects.filter(pk=job.pk).update(result=job.result)
+    lifecycle.log(study, Reminded(raters=1), boss)
+    assert stale in client.get(page(study)).content.decode()
+
+
+def test_an_analyst_may_export_and_a_rater_may_not(study: Study) -> None:
+    analyst, rater = User.objects.create_user("analyst"), study.raters.get(label="R01").user
+    study.members.create(user=analyst, role="analyst")
+    for user, status in ((analyst, 200), (rater, 404)):
+        client = Client()
+        client.force_login(user)
+        assert client.get(page(study)).status_code == status
+    assert f'href="{page(study)}"'.encode() in _as(analyst).get(f"/studies/{study.slug}/").content
+
+
+def _as(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+# And back
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("blinded", [True, False])
+def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blinded: bool) -> None:
+    # A duplicate has codes of its own, so another copy is one of the database, made when the study was opened: what a
+    # backup is restored to. Here it is what the transaction goes back to once the file is written.
+    factories.pool()
+    study = factories.open_study()
+    copy = transaction.savepoint()
+    file = _collected(study, blinded, boss)
+    transaction.savepoint_rollback(copy)
+    assert not Rating.objects.exists()
+    study = Study.objects.get(pk=study.pk)
+    checked = rating_imports.take(study, io.BytesIO(file.encode()))
+    # 20 ratings and an imported one; one is surplus. Blinded, nobody can tell of which item the imported one is.
+    assert (len(checked.rows), checked.left_out, checked.nameless) == ((19, 1, 1) if blinded else (20, 1, 0))
+    study = factories.unblinded(study, boss)
+    again = list(csv.DictReader(io.StringIO("".join(exports.csv_lines(study, blinded=False)), newline="")))
+    names = {seat.label: seat.imported_as for seat in study.raters.all()}
+    columns = ["item", "verdict", "confidence", "cannot_judge", "submitted_at", "seconds", "simulated", "note"]
+
+    def told(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:
+        """Who answers here within half a millisecond took 0.000 s, which in imported rows says that nobody measured."""
+        return sorted((one["rater"], *(one[name].replace("0.000", "") for name in columns)) for one in rows)
+
+    sent = [one for one in csv.DictReader(io.StringIO(file, newline="")) if one["counts"] == "1" and one["item"]]
+    assert told([{**one, "rater": names[one["rater"]]} for one in again]) == told(sent)
+    assert {one["rater"] for one in sent if one["simulated"] == "1"} == {"R02"}
+    assert {one["imported"] for one in again} == {"1"} and len([one for one in sent if one["cannot_judge"] == "1"]) == 1
+    stored = Rating.objects.exclude(note="").values_list("note", flat=True)
+    assert sorted(stored) == ([] if blinded else sorted(visible(note) for note in exported.NOTES))
+
+
+def _collected(study: Study, blinded: bool, boss: User) -> str:
+    """What a study exports when people, a simulated rater and another laboratory have rated: one unsure, one too late."""
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    study.raters.filter(label="R02").update(simulated=True, invited_at=None)
+    first, second, *others = Rating.objects.order_by("pk")
+    Assignment.objects.filter(pk=first.assignment_id).update(slot=None, surplus=True)
+    Rating.objects.filter(pk=second.pk).update(verdict=None, confidence=None, cannot_judge=True)
+    for rating, note in zip(others, exported.NOTES, strict=False):
+        Rating.objects.filter(pk=rating.pk).update(note=visible(note))
+    item = study.items.order_by("code").values_list("code", flat=True)[0]
+    rating_imports.take(study, io.BytesIO(f"item,rater,verdict,confidence\n{item},Dr A,0,2\n".encode()))
+    if not blinded:
+        lifecycle.close_and_unblind(study, boss)
+    return "".join(exports.csv_lines(Study.objects.get(pk=study.pk), blinded))
+
+
+@pytest.mark.both_databases
+def test_a_study_does_not_take_its_own_ratings_a_second_time(study: Study) -> None:
+    file = "".join(exports.csv_lines(study, blinded=True)).encode()
+    with pytest.raises(ImportRefused) as refused:
+        rating_imports.take(study, io.BytesIO(file))
+    rows = list(csv.DictReader(io.StringIO(file.decode(), newline="")))
+    # Line 1 names the columns; each of the 18 that count is told, and the two that do not are left out.
+    lines = [line for line, row in enumerate(rows, 2) if row["counts"] == "1"]
+    assert [(problem.line, problem.field) for problem in refused.value.problems] == [(n, "submitted_at") for n in lines]
+    assert len(lines) == 18 and Rating.objects.count() == 20
+    assert "only ratings that are not can be imported" in refused.value.problems[0].said
+
+
+def test_the_archive_says_of_a_rater_that_another_installation_simulated_both(study: Study) -> None:
+    code = study.items.values_list("code", flat=True)[0]
+    file = f"item,rater,verdict,confidence,simulated\n{code},R77,1,5,1\n{code},Dr A,1,5,\n"
+    rating_imports.take(study, io.BytesIO(file.encode()))
+    files = exported.unzipped(exported.zipped(study, blinded=True))
+    who = [row["who"] for row in exported.rows(files["raters.csv"])][-2:]
+    assert who == ["simulated, imported", "imported"]
+    said = files["methods.txt"].decode()
+    assert "1 simulated rater whose ratings were made elsewhere and imported (they say nothing of people)" in said
+    assert "How imported ratings were dealt out and shown is not known." in said
+
+
+def test_names_of_raters_in_a_file_come_back_as_they_were_written(study: Study) -> None:
+    first = str(study.items.values_list("code", flat=True)[0])
+    names = ["=cmd|' /C calc'!A0", "'single", "+49 30", "@ada", "|x", 'Dr. Ü, "Q"']
+    lines = exports.table_lines(("item", "rater", "verdict", "confidence"), [(first, name, True, 5) for name in names])
+    rating_imports.take(study, io.BytesIO("".join(lines).encode()))
+    assert list(study.raters.exclude(imported_as="").order_by("number").values_list("imported_as", flat=True)) == names
+
+
+def test_a_file_from_elsewhere_with_a_column_counts_is_read_whole(study: Study) -> None:
+    first, second, *_ = (str(code) for code in study.items.values_list("code", flat=True))
+    file = f"item,rater,verdict,confidence,counts\n{first},A,1,5,0\n{second},A,,,1\n"
+    checked = rating_imports.check(study, io.BytesIO(file.encode()))
+    assert [row.item for row in checked.rows] == [first] and checked.left_out == 0
+    assert [(problem.line, problem.field) for problem in checked.problems] == [
+        (3, "verdict")
+    ]  # nobody said "cannot judge"
+
+
+# As large as it may get
+
+
+@pytest.mark.both_databases
+def test_the_number_of_questions_to_the_database_does_not_grow_with_the_study(db: None) -> None:
+    factories.pool(16)
+    counts = []
+    for items in (4, 12):
+        study = factories.open_study(
+            slug=f"of-{items}", sources=[{"cast": "offline", "perturbation": "none", "count": items}], raters=2
+        )
+        for rater in factories.seat_all(study):
+            factories.rate_all(rater)
+        with CaptureQueriesContext(connection) as asked:
+            exported.zipped(study, blinded=True)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.both_databases
+def test_a_table_is_written_while_it_is_read(study: Study) -> None:
+    (wide,) = [entry for entry in study_files.entries(study, True) if entry.name == "ratings_wide.csv"]
+    with CaptureQueriesContext(connection) as asked:
+        lines = iter(wide.pieces())
+        head = next(lines)
+        assert len(asked) == 0  # nothing is read before it is wanted
+        assert str(head).startswith('"item","pair","source"')
+        assert len(list(lines)) == 10 and len(asked) == 1
+
+
+def test_the_file_of_a_job_is_read_from_its_disk_in_pieces(study: Study, tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    class Counting(io.BytesIO):
+        def write(self, data: Any, /) -> int:
+            seen.append(len(data))
+            return super().write(data)
+
+    file = Counting()
+    archive, opened = writing.into_zip(file)
+    with archive:
+        writing.write(study, True, contents.blinded(study), opened, lambda step, of, said: None)
+    assert max(seen) <= 1 << 17 and json.loads(zipfile.ZipFile(file).read("datapackage.json"))["name"] == study.slug
+
+
+def test_a_correction_after_an_archive_gives_another_one(study: Study) -> None:
+    before, state = exported.zipped(study, blinded=True), orders.state(study)
+    rating = Rating.objects.filter(verdict=True).order_by("pk")[0]
+    answering.rate(rating.assignment, False, 1, rating.submission_id.__class__(int=7), revision=rating.revision)
+    assert orders.state(study) != state and exported.zipped(study, blinded=True) != before

@@ -1,0 +1,217 @@
+import csv
+import io
+import json
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from ratings.exchange import exports
+from ratings.exchange.codebook import MEANINGS
+from ratings.exchange.exports import COLUMNS, SEALED, csv_lines
+from ratings.exchange.tables.cells import plain
+from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
+from ratings.studies.errors import SealedError
+from tests.support import factories
+
+
+@pytest.fixture
+def study(db) -> Study:
+    factories.pool()
+    study = factories.open_study()
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    return study
+
+
+def table(study: Study, blinded: bool) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO("".join(csv_lines(study, blinded)), newline="")))
+
+
+@pytest.mark.both_databases
+def test_one_row_per_rating_under_the_columns_of_the_issue(study, admin_user) -> None:
+    found = table(factories.unblinded(study, admin_user), blinded=False)
+    assert tuple(found[0]) == COLUMNS
+    assert len(found) == 20
+    sources = {str(s.item.code): s for s in ItemSource.objects.select_related("item")}
+    for row in found:
+        source = sources[row["item"]]
+        assert (row["perturbation"], row["source"]) == (source.perturbation, "offline")
+        assert row["truth"] == ("1" if source.perturbation == "none" else "0")
+        assert row["pair"] == str(source.pair)
+        assert (row["study"], row["simulated"]) == ("small-study", "0")
+        assert float(row["seconds"]) >= 0
+        assert row["verdict"] in ("0", "1")
+
+
+@pytest.mark.both_databases
+def test_an_original_and_its_twins_share_their_pair_and_no_rater_meets_it_twice(study, admin_user) -> None:
+    found = table(factories.unblinded(study, admin_user), blinded=False)
+    items = {row["item"]: row["pair"] for row in found}
+    assert len(items) == 10
+    assert len(set(items.values())) < 10
+    met = [(row["rater"], row["pair"]) for row in found]
+    assert len(met) == len(set(met))
+
+
+def test_before_unblinding_only_the_blinded_file_is_given_and_its_sealed_columns_are_empty(study) -> None:
+    with pytest.raises(SealedError):
+        csv_lines(study, blinded=False)
+    found = table(study, blinded=True)
+    assert tuple(found[0]) == COLUMNS
+    assert {row[name] for row in found for name in SEALED} == {""}
+    assert [row["item"] for row in found] == sorted(row["item"] for row in found)
+
+
+@pytest.mark.both_databases
+def test_the_blinded_file_does_not_even_read_the_sources(study) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        table(study, blinded=True)
+    assert not any(ItemSource._meta.db_table in query["sql"] for query in asked.captured_queries)
+
+
+@pytest.mark.both_databases
+def test_file_and_report_come_from_the_same_rows_in_one_query(study, admin_user, django_assert_num_queries) -> None:
+    factories.unblinded(study, admin_user)
+    with django_assert_num_queries(1):
+        assert len(list(exports.rows(study, blinded=False))) == 20
+
+
+@pytest.mark.parametrize("blinded", [True, False])
+def test_a_file_takes_as_many_queries_for_twenty_ratings_as_for_ten(db, client, admin_user, blinded) -> None:
+    factories.pool(20)
+    client.force_login(admin_user)
+    asked = []
+    for count in (10, 20):
+        source = [{"cast": "offline", "perturbation": "none", "count": count}]
+        study = factories.open_study(
+            raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}", allow_unblinded=True
+        )
+        for rater in study.raters.all():
+            factories.rate_all(rater)
+        if not blinded:
+            factories.unblinded(study, admin_user)
+        with CaptureQueriesContext(connection) as queries:
+            file = b"".join(client.get(f"/studies/{study.slug}/ratings.csv").streaming_content)
+        assert file.count(b"\n") == 1 + count
+        asked.append(len(queries))
+    assert asked[0] == asked[1]
+
+
+def test_an_export_is_logged_and_a_refused_one_is_not(study, admin_user) -> None:
+    with pytest.raises(SealedError):
+        csv_lines(study, False, admin_user)
+    assert not study.events.filter(kind="exported").exists()
+    csv_lines(study, True, admin_user)
+    event = study.events.get(kind="exported")
+    assert (event.by, event.data) == (admin_user, {"blinded": True, "filters": {}, "filters_text": ""})
+
+
+def test_no_cell_of_text_can_become_a_formula(study, admin_user) -> None:
+    ItemSource.objects.update(label="=HYPERLINK(1)", action='@SUM(1,"2")')
+    found = table(factories.unblinded(study, admin_user), blinded=False)
+    assert {row["source"] for row in found} == {"'=HYPERLINK(1)"}
+    assert {row["action"] for row in found} == {'\'@SUM(1,"2")'}
+
+
+@pytest.mark.parametrize(
+    "text", ["=1", "+1", "-1", "@x", "\tx", "\rx", "\nx", "'x", "  =1", "＝1", "|x", "\0x", "\u00a0=1"]
+)
+def test_a_risky_text_gets_one_apostrophe(text: str) -> None:
+    assert plain(text) == "'" + text
+
+
+@pytest.mark.parametrize("text", ["", "offline", "1", "a=b", " x", "–1"])
+def test_a_harmless_text_stays_as_it_is(text: str) -> None:
+    assert plain(text) == text
+
+
+def test_the_codebook_says_which_columns_are_sealed() -> None:
+    assert tuple(name for name, meaning in MEANINGS.items() if "(sealed)" in meaning) == SEALED
+
+
+def test_old_columns_keep_their_names_and_places() -> None:
+    assert COLUMNS[:16] == (
+        "study", "item", "pair", "rater", "verdict", "confidence", "source", "perturbation", "truth", "experiment",
+        "action", "opened_at", "submitted_at", "seconds", "position", "simulated",
+    )  # fmt: skip
+
+
+@pytest.mark.both_databases
+def test_what_counts_nowhere_is_in_the_file_and_says_so(study) -> None:
+    surplus, again, unsure, dropped = Rating.objects.order_by("pk")[:4]
+    Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
+    Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
+    Rating.objects.filter(pk=unsure.pk).update(verdict=None, confidence=None, cannot_judge=True)
+    found = {row["item"] + row["rater"]: row for row in table(study, blinded=True)}
+
+    def cells(rating: Rating, *names: str) -> list[str]:
+        place = rating.assignment
+        return [found[str(place.item.code) + place.rater.label][name] for name in names]
+
+    assert cells(surplus, "counts", "surplus", "occasion") == ["0", "1", "1"]
+    assert cells(again, "counts", "surplus", "occasion") == ["0", "0", "2"]
+    assert cells(unsure, "counts", "cannot_judge", "verdict", "confidence") == ["1", "1", "", ""]
+    rater = dropped.assignment.rater
+    Rater.objects.filter(pk=rater.pk).update(withdrawn_at=rater.study.opened_at, dropped=True)
+    assert rater.label not in {row["rater"] for row in table(study, blinded=True)}
+
+
+@pytest.mark.both_databases
+def test_raters_are_in_the_order_of_their_numbers(db) -> None:
+    factories.pool(20)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 12}]
+    study = factories.open_study(raters=12, sources=sources, ratings_per_item=12, design="crossed")
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    labels = [row["rater"] for row in table(study, blinded=True)][:12]
+    assert labels == [f"R{number:02}" for number in range(1, 13)]
+
+
+@pytest.mark.both_databases
+def test_notes_marks_and_times_are_as_they_were_given(study, admin_user) -> None:
+    rating = Rating.objects.first()
+    Rating.objects.filter(pk=rating.pk).update(
+        note="+1, said: “=2”\nand more", marks=["A:Volume", "missing"], active_seconds=1.5, hand="keys"
+    )
+    assert {row["note"] for row in table(study, blinded=True)} == {""}
+    (row,) = [row for row in table(factories.unblinded(study, admin_user), blinded=False) if row["note"]]
+    assert row["note"] == "'+1, said: “=2”\nand more"
+    assert json.loads(row["marked"]) == ["A:Volume", "missing"]
+    assert (row["active_seconds"], row["first_verdict_seconds"], row["hand"]) == ("1.500", "", "keys")
+
+
+def test_a_ticked_row_is_scored_where_the_place_of_the_error_is_known(study, admin_user) -> None:
+    ItemSource.objects.update(target=["A:Volume", "A/row"])
+    one, other, third, fourth = Rating.objects.order_by("pk")[:4]
+    Assignment.objects.filter(rating__in=[one, other, third]).update(marks="always")
+    Rating.objects.filter(pk=one.pk).update(marks=["A/row", "missing"], verdict=False)
+    Rating.objects.filter(pk=other.pk).update(marks=["B:Volume"], verdict=False)
+    Rating.objects.filter(pk=third.pk).update(marks=["A/row"], verdict=True)
+    before = table(study, blinded=True)
+    assert {row["localised"] for row in before} == {""}
+    found = {
+        row["item"] + row["rater"]: row["localised"]
+        for row in table(factories.unblinded(study, admin_user), blinded=False)
+    }
+
+    def localised(rating: Rating) -> str:
+        return found[str(rating.assignment.item.code) + rating.assignment.rater.label]
+
+    assert [localised(rating) for rating in (one, other, third, fourth)] == ["1", "0", "0", ""]
+
+
+def test_a_certificate_exists_once_there_was_an_audit(study, admin_client) -> None:
+    address = f"/studies/{study.slug}/certificate.json"
+    assert admin_client.get(address).status_code == 404
+    leak = {"where": "order", "what": "positions and planted errors go together: AUC 0.98"}
+    BlindingAudit.objects.create(study=study, passed=False, report={"leaks": [leak], "more": "0.98"}, sha256="5" * 64)
+    found = json.loads(admin_client.get(address).content)
+    told = {"leaks": [{"where": "order", "what": "it is named when the study is unblinded"}]}
+    assert (found["study"], found["passed"]) == (study.slug, False)
+    assert found["report"] == {**told, "known_tells": [], "checks": []}
+
+
+def test_asking_for_the_head_of_an_export_is_no_export(study, admin_client) -> None:
+    assert admin_client.head(f"/studies/{study.slug}/ratings.csv").status_code == 200
+    assert not study.events.filter(kind="exported").exists()

@@ -1,0 +1,583 @@
+import copy
+import io
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from ratings.blinding.allow_list import payload_digest
+from ratings.exchange.imports import import_items, item_imports, uploads
+from ratings.exchange.imports.item_imports import ImportRefused, check, take
+from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import imported
+from tests.support import factories, logged
+from tests.support.steps import Meanwhile
+
+pytestmark = pytest.mark.django_db
+
+SAMPLE = {
+    "barcode": "MAT-AAAAAAAA",
+    "name": "Cells",
+    "properties": {"volume": "10 mL", "density": 1.50},
+    "available_for_use": "available_for_further_use",
+    "environmental_condition": "room_temp",
+}
+BUFFER = {**SAMPLE, "barcode": "MAT-BBBBBBBB", "name": "PBS", "properties": {}, "available_for_use": "unlimited"}
+
+
+def line(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A transfer in the contract of check_transitions; what it leaves in the flask tells the lines apart."""
+    after = {**SAMPLE, "replaces": SAMPLE["barcode"], "properties": {"volume": f"{number} mL"}}
+    tube = {**SAMPLE, "replaces": "", "name": "Tube", "properties": {"volume": "1 mL"}}
+    del after["barcode"], tube["barcode"]
+    plain = {
+        "id": f"item-{number}",
+        "source": "elsewhere",
+        "input_materials": [SAMPLE, BUFFER],
+        "action": {"name": "Transfer", "parameters": {"volume": "1 mL", "source": "MAT-AAAAAAAA"}},
+        "outcome": {
+            "new_materials": [after, tube],
+            "new_observations": [
+                {"description": "MAT-AAAAAAAA is cloudy", "measurement_type": "visual", "value": 1.50}
+            ],
+            "reasoning": "SECRET: LEAK",
+            "success": True,
+            "failure_reason": "",
+        },
+        "truth": "correct",
+    }
+    return {**plain, **changes}
+
+
+def evidence(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """Two steps, the second on what the first made."""
+    first, second = line(number), line(number)
+    first["outcome"]["new_materials"][1]["barcode"] = "tube-0001"
+    second["input_materials"] = [{**SAMPLE, "barcode": "tube-0001", "name": "Tube"}]
+    second["action"] = {"name": "Mix", "parameters": {"what": "tube-0001"}}
+    second["outcome"]["new_materials"] = []
+    plain = {"id": f"e{number}", "source": "elsewhere", "goal": "Count cells", "record": [first, second]}
+    return {**plain, "truth": True, "verdicts": {"panel": False}, **changes}
+
+
+def file(*lines: Any) -> io.BytesIO:
+    return io.BytesIO(b"\n".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in lines))
+
+
+def draft(**changes: Any) -> Study:
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[], **changes)))
+
+
+def problems(study: Study, *lines: Any) -> list[tuple[int, str, str]]:
+    return [tuple(problem) for problem in check(study, file(*lines)).problems]
+
+
+def test_a_file_becomes_the_items_of_a_draft_and_raters_see_the_blinded_payload_alone() -> None:
+    study = draft()
+    take(study, file(line(9, truth="correct"), line(8, truth="type2", field="new_materials[0].properties.volume")))
+    right, wrong = study.imported_items.all()
+    assert (right.key, right.label, right.perturbation, right.truth) == ("item-9", "elsewhere", "none", True)
+    assert (wrong.perturbation, wrong.truth) == ("subtle", False)
+    assert right.target == []
+    assert "A:Volume" in wrong.target
+    assert "LEAK" not in json.dumps(right.payload)
+    assert "MAT-" not in json.dumps(right.payload)
+    assert right.payload["observations"][0]["description"] == "Cells is cloudy"
+    assert logged.word(study, "items imported") == "2 items: elsewhere"
+
+
+def test_numbers_are_shown_as_they_were_written() -> None:
+    study = draft()
+    text = json.dumps(line()).replace('"density": 1.5', '"density": 1.50').replace('"value": 1.5', '"value": 1e-7')
+    take(study, file(text.encode()))
+    payload = study.imported_items.get().payload
+    assert ["Density", "1.50"] in payload["before"][0]["properties"]
+    assert payload["observations"][0]["value"] == "1e-7"
+
+
+def test_one_bad_line_among_good_ones_keeps_all_of_them_out() -> None:
+    study = draft()
+    with pytest.raises(ImportRefused) as refused:
+        take(study, file(line(1), b"{", line(2, source="")))
+    assert [problem.line for problem in refused.value.problems] == [2, 3]
+    assert not study.imported_items.exists()
+    assert not study.events.filter(kind="items imported").exists()
+
+
+def test_a_dry_run_writes_nothing_and_counts_what_there_is() -> None:
+    study = draft()
+    checked = check(study, file(line(1), line(2, truth="type1"), line(3, truth="type1"), line(4, truth=None)))
+    assert not checked.problems
+    assert checked.sources == [
+        ("elsewhere", "none", "", None, 1),
+        ("elsewhere", "none", "unperturbed", True, 1),
+        ("elsewhere", "obvious", "planted", False, 2),
+    ]
+    assert not ImportedItem.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "file is empty"),
+        (b"\n\n  \n", "no line holds anything"),
+        (b'{"id": "\xff"}', "not UTF-8 at byte 9"),
+        (b"PK\x03\x04rest", "packed"),
+        (b"\x1f\x8b\x08", "packed"),
+        (b"[]", "one JSON object"),
+        (b"null", "one JSON object"),
+        (b'{"a": NaN}', "NaN is no number"),
+        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b'{"a": 1e999}', "too large"),
+        (b'{"a": 1' + b"0" * 5000 + b"}", "more than 18 digits"),
+        (b'{"id": 1, "id": 2}', "stands twice"),
+        (b'{"a": "\\u0000"}', "NUL"),
+        (b'{"\\u0000": 1}', "NUL"),
+        (b'{"a": "\\ud800"}', "surrogate"),
+        (b'{"a": ' + b"[" * 30 + b"]" * 30 + b"}", "nested deeper than"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
+        (b'{"a": "' + b"x" * 30_000 + b'"}', "longer than 20,000"),
+        (b'{"a": "' + b"x" * 300_000 + b'"}', "longer than 256 KiB"),
+        (b'{"a": 1} {"b": 2}', "not JSON"),
+    ],
+)  # fmt: skip
+def test_a_line_no_item_can_be_made_of_is_refused_by_name(raw: bytes, said: str) -> None:
+    (problem,) = check(draft(), io.BytesIO(raw)).problems
+    assert said in problem.said
+
+
+def test_too_many_lines_and_too_many_bytes_end_the_file() -> None:
+    many = check(draft(), io.BytesIO(b"\n" * 10_001 + json.dumps(line()).encode())).problems
+    assert [problem.said for problem in many] == ["more than 10,000 lines"]
+    large = check(draft(slug="large"), io.BytesIO((b" " * 200_000 + b"\n") * 110)).problems
+    assert [problem.said for problem in large] == ["larger than 20 MiB"]
+    endless = check(draft(slug="endless"), io.BytesIO(b"x" * (21 * 1024**2))).problems
+    assert [problem.said for problem in endless] == ["larger than 20 MiB", "longer than 256 KiB"]
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The usual line with another value at this place."""
+    found = copy.deepcopy(line())
+    inner: Any = found
+    *parts, last = path.split("/")
+    for part in parts:
+        inner = inner[int(part) if part.isdigit() else part]
+    inner[int(last) if last.isdigit() else last] = value
+    return found
+
+
+@pytest.mark.parametrize("field", ["id", "source", "pair", "experiment"])
+@pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x1b", "\n", "\t", "\u2028"])
+def test_names_hide_and_turn_nothing(field: str, sign: str) -> None:
+    assert [name for _, name, _ in problems(draft(), line(1, **{field: f"a{sign}b"}))] == [field]
+
+
+@pytest.mark.parametrize("value", [None, 7, True, [], {}, "", " ", "x" * 5000])
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("id", "id"),
+        ("source", "source"),
+        ("action/name", "action.name"),
+        ("input_materials/0/barcode", "input_materials[0].barcode"),
+        ("input_materials/0/name", "input_materials[0].name"),
+        ("outcome/new_materials/0/name", "outcome.new_materials[0].name"),
+        ("outcome/new_observations/0/description", "outcome.new_observations[0].description"),
+    ],
+)
+def test_text_that_is_needed_must_be_text(path: str, field: str, value: Any) -> None:
+    assert field in [problem[1] for problem in problems(draft(), changed(path, value))]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "field"),
+    [
+        ("truth", "maybe", "truth"),
+        ("truth", ["correct"], "truth"),
+        ("truth", 3, "truth"),
+        ("input_materials", "MAT", "input_materials"),
+        ("input_materials", [1], "input_materials"),
+        ("input_materials", [SAMPLE] * 101, "input_materials"),
+        ("input_materials", [SAMPLE, SAMPLE], "input_materials"),
+        ("input_materials/0/properties", [], "input_materials[0].properties"),
+        ("input_materials/0/properties", {str(n): n for n in range(61)}, "input_materials[0].properties"),
+        ("input_materials/0/environmental_condition", "window sill", "input_materials[0].environmental_condition"),
+        ("outcome", None, "outcome"),
+        ("outcome", "fine", "outcome"),
+        ("action", None, "action"),
+        ("outcome/success", "yes", "outcome.success"),
+        ("outcome/new_materials/0/replaces", "MAT-ZZZZZZZZ", "outcome.new_materials[0].replaces"),
+        ("outcome/new_materials/1/replaces", "MAT-AAAAAAAA", "outcome.new_materials[1].replaces"),
+        ("outcome/new_materials/0/replaces", "MAT-BBBBBBBB", "outcome.new_materials[0].replaces"),
+        ("field", "new_materials[0].properties.volume", "field"),
+        ("steps_before", 5, "steps_before"),
+        ("pair", 5, "pair"),
+        ("goal", {}, "goal"),
+    ],
+)
+def test_whatever_else_does_not_fit_is_named_with_its_line_and_field(path: str, value: Any, field: str) -> None:
+    found = problems(draft(), line(5), changed(path, value))
+    assert [(at, name) for at, name, _ in found] == [(2, field)]
+
+
+@pytest.mark.parametrize("path", ["new_materials[7].properties.volume", "new_materials[x]", "reasoning", "a.b", "\n"])
+def test_a_field_that_names_nothing_raters_see_is_refused(path: str) -> None:
+    found = problems(draft(), line(1, truth="type1", field=path))
+    assert [name for _, name, _ in found] == ["field"]
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("outcome.new_materials[0].properties.volume", "A:Volume"),
+        ("new_materials[0]", "A:Volume"),
+        ("new_materials[0].environmental_condition", "A/place"),
+        ("new_observations[0]", "seen/1"),
+        ("new_materials[5]", "missing"),
+        ("new_materials[0].properties.colour", "missing"),
+    ],
+)
+def test_the_place_of_an_error_becomes_the_rows_that_raters_can_tick(path: str, key: str) -> None:
+    study = draft()
+    take(study, file(line(1, truth="type1", field=[path])))
+    assert key in study.imported_items.get().target
+
+
+def test_ids_and_looks_must_be_the_only_ones_in_the_file_and_in_the_study() -> None:
+    study = draft()
+    twice = problems(study, line(1), line(1), line(1, id="other"))
+    assert twice == [
+        (2, "id", "'item-1' is the id of line 1 as well"),
+        (3, "", "raters could not tell it from line 1: both would look the same"),
+    ]
+    take(study, file(line(1)))
+    again = problems(study, line(2, id="item-1"), line(1, id="other"))
+    assert [(at, field) for at, field, _ in again] == [(1, "id"), (2, "")]
+
+
+@pytest.mark.parametrize(
+    "ways", [("correct", "0", 0, "none", " Correct "), (True, "true", " TRUE"), ("type2", "2", 2, "subtle")]
+)
+def test_both_vocabularies_of_truth_are_read(ways: tuple[Any, ...]) -> None:
+    checked = check(draft(), file(*(line(n, truth=truth) for n, truth in enumerate(ways))))
+    assert not checked.problems
+    assert len(checked.sources) == 1
+
+
+def test_barcodes_of_another_laboratory_are_hidden_like_ours() -> None:
+    text = json.dumps(line()).replace("MAT-AAAAAAAA", "TUBE-00017").replace("MAT-BBBBBBBB", "7")
+    study = draft()
+    take(study, file(text.encode()))
+    shown = json.dumps(study.imported_items.get().payload)
+    assert "TUBE-00017" not in shown
+    assert "Cells is cloudy" in shown
+    # A bare number is no barcode where it stands in a text: the volumes are as they were.
+    assert '["Volume", "1 mL"]' in shown
+
+
+def test_lineage_is_certain_only_where_the_file_says_it_or_a_name_fits_nothing_else() -> None:
+    study = draft()
+    unsaid = line(2)
+    for made in unsaid["outcome"]["new_materials"]:
+        del made["replaces"]
+    unclear = line(3)
+    for made, name in zip(unclear["outcome"]["new_materials"], ("Cells, rest", "Cells, new"), strict=True):
+        del made["replaces"]
+        made["name"] = name
+    checked = check(study, file(line(1), unsaid, unclear))
+    assert [item.payload["lineage"] for item in checked.items] == [True, True, False]
+    assert checked.plain == 1
+
+
+def test_versions_of_one_thing_share_their_pair_by_content_or_by_name() -> None:
+    study = draft()
+    elsewhere = line(3, pair="p")
+    elsewhere["action"] = {"name": "Wash", "parameters": {}}
+    take(study, file(line(1), line(2, truth="type1"), elsewhere, line(4, pair="p")))
+    first, second, third, fourth = (found.candidate.pair for found in imported.found(study))
+    assert first == second != third
+    assert third == fourth
+
+
+def test_an_imported_item_is_a_candidate_with_its_origin() -> None:
+    study = draft()
+    take(study, file(line(1, truth="type2", experiment="caffeine", field="new_materials[0].properties.volume")))
+    (found,) = imported.found(study)
+    assert found.candidate.source == ("elsewhere", "subtle")
+    assert (found.candidate.experiment, found.candidate.action) == ("caffeine", "Transfer")
+    assert found.candidate.content == payload_digest(found.payload)
+    row = study.imported_items.get()
+    assert found.origin == {
+        "imported_id": row.pk, "truth": False, "reference": "planted", "target": row.target, "verdicts": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({"perturbation": "none", "truth": None}, ("none", None, "unperturbed")),
+        ({"perturbation": "obvious", "truth": None}, ("obvious", False, "planted")),
+        ({"perturbation": "Subtle", "truth": None}, ("subtle", False, "planted")),
+        ({"perturbation": "subtle", "truth": "type2"}, ("subtle", False, "planted")),
+        ({"perturbation": "none", "truth": True}, ("none", True, "unperturbed")),
+        ({"perturbation": "none", "truth": False}, ("none", False, "unperturbed")),
+        ({"truth": True}, ("none", True, "declared right")),
+        ({"truth": False}, ("none", False, "declared wrong")),
+        ({"truth": None}, ("none", None, "")),
+    ],
+)
+def test_a_stated_perturbation_is_the_reference_and_a_truth_alone_is_a_declaration(
+    stated: dict[str, Any], expected: tuple[str, bool | None, str]
+) -> None:
+    study = draft()
+    take(study, file(line(1, **stated)))
+    row = study.imported_items.get()
+    assert (row.perturbation, row.truth, row.reference) == expected
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"perturbation": "none", "truth": "type1"},
+        {"perturbation": "obvious", "truth": "type2"},
+        {"perturbation": "subtle", "truth": True},
+        {"perturbation": "frozen", "truth": None},
+        {"perturbation": 1, "truth": None},
+    ],
+)
+def test_a_perturbation_that_contradicts_the_truth_or_is_unknown_is_a_problem(stated: dict[str, Any]) -> None:
+    assert [(at, field) for at, field, _ in problems(draft(), line(1, **stated))] == [(1, "perturbation")]
+
+
+def test_a_study_that_shows_the_goal_takes_no_item_without_one() -> None:
+    study = draft(display={"layouts": ["aligned"], "context": [True], "marks": ["off"], "by": "rater"})
+    assert [field for _, field, _ in problems(study, line(1))] == ["goal"]
+    take(study, file(line(1, goal="Count cells", steps_before=[line(7)])))
+    context = study.imported_items.get().context
+    assert context["goal"] == "Count cells"
+    assert [step["action"] for step in context["steps"]] == ["Transfer"]
+
+
+def test_an_evidence_record_is_read_in_order_with_what_each_step_made() -> None:
+    study = draft(kind=EVIDENCE)
+    take(study, file(evidence(1), evidence(2, truth=False, verdicts={})))
+    first, second = study.imported_items.all()
+    assert (first.truth, second.truth, first.verdicts) == (True, False, {"panel": False})
+    assert [step["action"]["name"] for step in first.payload["steps"]] == ["Transfer", "Mix"]
+    made = first.payload["steps"][0]["made"][1]["ref"]
+    assert [material["ref"] for material in first.payload["steps"][1]["materials"]] == [made]
+    assert "tube-0001" not in json.dumps(first.payload)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"goal": ""}, "goal"),
+        ({"record": []}, "record"),
+        ({"record": None}, "record"),
+        ({"record": [{**line(1), "started_at": 100}, {**line(2), "started_at": 50}]}, "record[1].started_at"),
+        ({"record": [{**line(1), "started_at": -5}]}, "record[0].started_at"),
+        ({"truth": "type1"}, "truth"),
+        ({"verdicts": {"panel": "yes"}}, "verdicts.panel"),
+        ({"verdicts": []}, "verdicts"),
+    ],
+)
+def test_an_evidence_record_that_cannot_be_is_refused(changes: dict[str, Any], field: str) -> None:
+    assert [name for _, name, _ in problems(draft(kind=EVIDENCE), evidence(1, **changes))] == [field]
+
+
+def test_an_open_study_gets_the_items_behind_what_it_has(admin_user: User) -> None:
+    factories.pool()
+    study = factories.open_study(raters=4)
+    before = study.items.count()
+    take(study, file(line(1), line(2)), admin_user)
+    assert study.items.count() == before + 2
+    made = ItemSource.objects.filter(item__study=study, imported__isnull=False)
+    assert {source.label for source in made} == {"elsewhere"}
+    assert Item.objects.get(source=made[0]).assignments.filter(slot__isnull=False).count() == study.ratings_per_item
+
+
+def test_an_open_study_takes_nothing_that_might_give_itself_away() -> None:
+    factories.pool()
+    study = factories.open_study(raters=4)
+    telling = changed("outcome/new_observations/0/description", "a perturbed reading")
+    (problem,) = check(study, file(telling)).problems
+    assert "might give it away" in problem.said
+    assert check(draft(slug="draft"), file(telling)).held == 1
+
+
+def test_a_closed_study_takes_nothing() -> None:
+    factories.pool()
+    study = factories.open_study()
+    lifecycle.close(study)
+    study.refresh_from_db()
+    with pytest.raises(StudyError, match="closed"):
+        take(study, file(line(1)))
+
+
+def test_what_was_imported_into_a_draft_can_be_taken_out_again(admin_user: User) -> None:
+    study = draft()
+    take(study, file(line(1), line(2)))
+    assert item_imports.remove_all(study, admin_user) == 2
+    assert not study.imported_items.exists()
+
+
+def test_the_command_says_what_it_does_and_its_exit_tells(tmp_path, capsys) -> None:
+    study = draft()
+    path = tmp_path / "items.jsonl"
+    path.write_bytes(file(line(1), line(2, truth="type1")).getvalue())
+    call_command("import_items", study.slug, str(path), "--dry-run")
+    assert "2 items would be imported." in capsys.readouterr().out
+    assert not study.imported_items.exists()
+    call_command("import_items", study.slug, str(path))
+    assert study.imported_items.count() == 2
+    with pytest.raises(CommandError, match="nothing was imported") as refused:
+        call_command("import_items", study.slug, str(path))
+    assert refused.value.returncode == 1
+    assert "line 1: id: 'item-1' has been imported" in capsys.readouterr().err
+    for arguments in ((study.slug, str(tmp_path / "none")), ("nothing", str(path)), (study.slug, "a\0b")):
+        with pytest.raises(CommandError) as refused:
+            call_command("import_items", *arguments)
+        assert refused.value.returncode == 2
+
+
+def test_no_problem_can_steer_a_terminal(tmp_path, capsys) -> None:
+    path = tmp_path / "items.jsonl"
+    path.write_bytes(json.dumps({**line(1), "id": 1, "source": "\x1b[31m" + "x" * 90}).encode())
+    with pytest.raises(CommandError):
+        call_command("import_items", draft().slug, str(path))
+    assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def owner(client: Client, django_user_model) -> User:
+    user = django_user_model.objects.create_user("owner", is_staff=True)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def own_draft(owner: User) -> Study:
+    study = draft()
+    study.created_by = owner
+    study.save()
+    return study
+
+
+def sent(client: Client, study: Study, data: io.BytesIO, name: str = "items.jsonl") -> Any:
+    data.name = name
+    return client.post(reverse("ratings:import_items", args=[study.slug]), {"file": data, "do": "check"})
+
+
+def test_in_the_browser_a_file_is_checked_first_and_imported_by_a_second_press(
+    client, own_draft, settings, tmp_path
+) -> None:
+    settings.VAR_DIR = tmp_path
+    page = sent(client, own_draft, file(line(1), line(2)))
+    assert page.status_code == 200
+    assert not own_draft.imported_items.exists()
+    token = page.context["token"]
+    done = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": token})
+    assert done.status_code == 302
+    assert own_draft.imported_items.count() == 2
+    assert own_draft.imported_items.first().by == own_draft.created_by
+    again = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": token})
+    assert again.status_code == 422
+    assert "Choose it again" in again.content.decode()
+    removed = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"do": "remove"})
+    assert removed.status_code == 302
+    assert not own_draft.imported_items.exists()
+
+
+def test_a_checked_file_is_of_use_to_its_sender_and_study_alone(client, own_draft, settings, tmp_path) -> None:
+    settings.VAR_DIR = tmp_path
+    token = uploads.keep(file(line(1)), "somebody else")
+    page = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": token})
+    assert page.status_code == 422
+    forged = client.post(reverse("ratings:import_items", args=[own_draft.slug]), {"token": "../../secret_key"})
+    assert forged.status_code == 422
+
+
+def test_problems_are_shown_as_text_with_line_and_field(client, own_draft) -> None:
+    bad = line(1, source="<script>alert(1)</script>" * 4)
+    page = sent(client, own_draft, file(bad, b"{"), name="<b>.jsonl")
+    assert page.status_code == 422
+    text = page.content.decode()
+    assert "2 problems: nothing was imported" in text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_no_file_and_an_empty_file_are_a_422(client, own_draft) -> None:
+    address = reverse("ratings:import_items", args=[own_draft.slug])
+    assert client.post(address, {"do": "check"}).status_code == 422
+    assert sent(client, own_draft, io.BytesIO(b"")).status_code == 422
+
+
+def test_the_import_page_of_another_persons_study_does_not_exist(client, owner) -> None:
+    assert client.get(reverse("ratings:import_items", args=[draft().slug])).status_code == 404
+
+
+def test_the_import_page_asks_as_many_questions_for_twenty_items_as_for_ten(
+    client, own_draft, django_assert_max_num_queries
+) -> None:
+    from django.db import connection
+    from django.test.utils import CaptureQueriesContext
+
+    asked = []
+    for first in (0, 10):
+        take(own_draft, file(*(line(n, source=f"s{n}") for n in range(first, first + 10))))
+        with CaptureQueriesContext(connection) as queries:
+            client.get(reverse("ratings:import_items", args=[own_draft.slug]))
+        asked.append(len(queries))
+    assert asked[0] == asked[1] <= 12
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_answer_waits_while_a_file_is_read_and_blinded(monkeypatch: pytest.MonkeyPatch) -> None:
+    study, held, read = draft(), [], import_items.read
+
+    def watched(*args: Any) -> ImportedItem | None:
+        held.append(connection.in_atomic_block)
+        return read(*args)
+
+    monkeypatch.setattr(import_items, "read", watched)
+    take(study, Meanwhile(file(line(1), line(2)), lambda: held.append(connection.in_atomic_block)))
+    assert held == [False, False, False]
+    assert study.imported_items.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [(line(1), "has been imported into this study before"), (line(1, id="x"), "looks exactly the same")],
+)
+def test_what_another_file_brought_while_this_one_was_read_is_seen(other: dict[str, Any], said: str) -> None:
+    study = draft()
+    with pytest.raises(ImportRefused, match=said):
+        take(study, Meanwhile(file(line(1), line(2)), lambda: take(study, file(other))))
+    assert study.imported_items.count() == 1
+
+
+def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_itself_away() -> None:
+    study = draft()
+    take(study, file(*(line(n) for n in range(10, 20))))
+    outcome = copy.deepcopy(line(1)["outcome"])
+    outcome["new_observations"][0]["description"] = "deliberately wrong"
+    with pytest.raises(ImportRefused, match="might give it away"):
+        take(study, Meanwhile(file(line(1, outcome=outcome)), lambda: lifecycle.open_study(study)))
+    assert study.imported_items.count() == 10
+
+
+def test_a_file_read_while_the_document_was_changed_has_to_be_read_again() -> None:
+    study = draft()
+    other = lifecycle.read_protocol(factories.protocol(sources=[], display={"context": [True]}))
+    with pytest.raises(StudyError, match="was changed while the file was read"):
+        take(study, Meanwhile(file(line(1)), lambda: lifecycle.edit_draft(study, other)))
+    assert not study.imported_items.exists()

@@ -1,0 +1,408 @@
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.urls import reverse
+
+from ratings.exchange import exports
+from ratings.exchange.archive import study_files
+from ratings.exchange.imports.item_imports import ImportRefused
+from ratings.exchange.imports.rating_imports import check, take
+from ratings.exchange.tables import long_csv
+from ratings.exchange.tables.cells import plain
+from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.progress import reports
+from tests.support import exported, factories, logged
+from tests.support.steps import Meanwhile
+
+pytestmark = pytest.mark.django_db
+
+HEAD = "item,rater,verdict,confidence"
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    factories.pool()
+    return factories.open_study()
+
+
+def table(*rows: str, head: str = HEAD) -> io.BytesIO:
+    return io.BytesIO("\r\n".join((head, *rows)).encode())
+
+
+def codes(study: Study) -> list[str]:
+    return [str(code) for code in study.items.order_by("pk").values_list("code", flat=True)]
+
+
+def said(study: Study, *rows: str, head: str = HEAD) -> list[tuple[int, str]]:
+    return [(problem.line, problem.field) for problem in check(study, table(*rows, head=head)).problems]
+
+
+@pytest.mark.both_databases
+def test_a_table_becomes_ratings_of_new_raters_under_the_next_labels(study: Study, admin_user: Any) -> None:
+    seats, (first, second, *_) = study.raters.count(), codes(study)
+    head = f"{HEAD},submitted_at,seconds,note"
+    take(
+        study,
+        table(
+            f"{first},Dr A,plausible,4,2026-03-01T14:05:00+01:00,32.5,=odd\u202e",
+            f"{second},Dr A,cannot judge,,,,",
+            f"{first},Dr B,0,1,2026-03-01 14:05,,",
+            head=head,
+        ),
+        admin_user,
+    )
+    a, b = study.raters.exclude(imported_as="").order_by("number")
+    assert [(seat.label, seat.imported_as, seat.user) for seat in (a, b)] == [
+        (f"R{seats + 1:02}", "Dr A", None),
+        (f"R{seats + 2:02}", "Dr B", None),
+    ]
+    rating = Rating.objects.get(assignment__rater=a, assignment__item__code=first)
+    assert (rating.verdict, rating.confidence, rating.seconds, rating.note) == (True, 4, 32.5, "=odd\ufffd")
+    assert rating.submitted_at.isoformat() == "2026-03-01T13:05:00+00:00"
+    assert (rating.imported, rating.assignment.slot, rating.assignment.occasion) == (True, None, 1)
+    assert Rating.objects.get(assignment__rater=a, assignment__item__code=second).cannot_judge
+    events = RatingEvent.objects.filter(assignment__rater__in=[a, b])
+    assert {event.kind for event in events} == {"imported"}
+    assert events.count() == 3
+    assert logged.word(study, "ratings imported") == "3 ratings by 2 raters"
+
+
+@pytest.mark.both_databases
+def test_imported_ratings_count_and_are_called_imported(study: Study) -> None:
+    first, second, *_ = codes(study)
+    take(study, table(f"{first},A,1,5", f"{second},A,cannot judge,", f"{first},B,0,5"))
+    report = reports.study_report(study)
+    assert report.cannot_judge == 1
+    assert report.imported == "3 of 3 ratings were collected elsewhere and imported."
+    # Ten items with two ratings each are wanted; what came from elsewhere is on top of no slot, but it is there.
+    assert (report.progress.done, report.progress.total) == (3, 20)
+    rows = list(exports.rows(study, blinded=True))
+    assert {row["imported"] for row in rows} == {1}
+    assert {row["layout"] for row in rows} == {""}
+    assert {row["seconds"] for row in rows} == {""}
+
+
+def versions(study: Study) -> list[dict[str, str]]:
+    of = {entry.name: entry for entry in study_files.entries(study, blinded=not study.is_unblinded)}["versions.csv"]
+    return list(csv.DictReader(io.StringIO("".join(map(str, of.pieces())), newline="")))
+
+
+@pytest.mark.both_databases
+def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study: Study, admin_user: Any) -> None:
+    factories.rate_all(study.raters.order_by("number")[0])
+    Rating.objects.update(note="I was told this is item-7")
+    every = codes(study)
+    # The importer knows what each row is of, by its note, its rater or its place in the file.
+    take(study, table(*(f"{code},A,1,5,,,item {n}" for n, code in enumerate(every)), head=f"{HEAD},submitted_at,seconds,note"))  # fmt: skip
+    label = study.raters.get(imported_as="A").label
+    for rows in (list(exports.rows(study, blinded=True)), versions(study)):
+        own = [row for row in rows if row["rater"] == label]
+        assert len(own) == len(every) and rows[-len(own) :] == own  # apart from the others, not beside their items
+        assert {(row["item"], row["note"]) for row in own} == {("", "")}
+        assert all(row["item"] for row in rows[: -len(own)])
+        assert {row["note"] for row in rows} == {""}
+    lifecycle.close_and_unblind(study, admin_user)
+    study.refresh_from_db()
+    for rows in (list(exports.rows(study, blinded=False)), versions(study)):
+        own = [row for row in rows if row["rater"] == label]
+        assert {(str(row["item"]), row["note"]) for row in own} == {(c, f"item {n}") for n, c in enumerate(every)}
+
+
+def answers(study: Study, *files: tuple[str, ...], head: str = HEAD) -> set[tuple[tuple[int, str, str], ...]]:
+    """What is said of these files, each with its codes and ids blotted out."""
+    found = set()
+    for rows in files:
+        names = {row.split(",")[0] for row in rows}
+        problems = check(study, table(*rows, head=head)).problems
+        found.add(tuple((p.line, p.field, re.sub("|".join(names), "it", p.said)) for p in problems))
+    return found
+
+
+def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
+    for item, key in zip(study.items.order_by("pk")[:2], ("K1", "K2"), strict=True):
+        row = ImportedItem.objects.create(
+            study=study, key=key, record={}, label="elsewhere", perturbation="none", payload={}, payload_sha256=key
+        )
+        ItemSource.objects.filter(item=item).update(imported=row, transition=None, twin=None)
+    # "has rated this item on line 2" would tell that this code is K1; no code is taken, be it an imported item's or not.
+    tries = [f"{code},A,1,5" for code in codes(study)]
+    assert said(study, "K1,A,1,5", *tries) == [(line, "item") for line in range(3, 3 + len(tries))]
+    assert said(study, "K1,A,1,5", "K2,A,1,5") == []
+    assert said(study, "K1,A,1,5", "K1,A,1,5") == [(3, "rater")]
+
+
+def test_no_moment_of_a_rating_tells_which_code_an_imported_item_has(study: Study) -> None:
+    rater = study.raters.order_by("number")[0]
+    factories.rate_all(rater)
+    exported.imported_items(study, 10)
+    moments = [str(at) for at in Rating.objects.values_list("submitted_at", flat=True)]
+    files = [(f"K0,{rater.label},1,5,{moment}",) for moment in moments]  # of whichever item that moment is
+    ((refused,),) = answers(study, *files, head=f"{HEAD},submitted_at")
+    assert refused[:2] == (2, "submitted_at")
+
+
+@pytest.mark.both_databases
+def test_a_rating_that_is_here_already_is_refused_and_another_of_that_rater_or_moment_is_not(study: Study) -> None:
+    rater = study.raters.order_by("number")[0]
+    factories.rate_all(rater)
+    rating = Rating.objects.order_by("pk")[0]
+    own = str(rating.assignment.item.code)
+    other = next(code for code in codes(study) if code != own)
+    at, head = rating.submitted_at.isoformat(), f"{HEAD},submitted_at"
+    assert said(study, f"{own},{rater.label},1,5,{at}", head=head) == [(2, "submitted_at")]
+    assert said(study, f"{own},{rater.label},1,5,2026-01-01", head=head) == []
+    assert said(study, f"{other},{rater.label},1,5,{at}", f"{own},A,1,5,{at}", head=head) == [(2, "submitted_at")]
+
+
+@pytest.mark.both_databases
+def test_a_simulated_rater_stays_simulated(study: Study, admin_client: Any) -> None:
+    first, second, *_ = codes(study)
+    head = f"{HEAD},simulated"
+    take(study, table(f"{first},A,1,5,", f"{second},A,1,5,1", f"{first},B,1,5,0", f"{second},C,1,5,", head=head))
+    seats = study.raters.exclude(imported_as="").order_by("number")
+    assert [(seat.imported_as, seat.simulated) for seat in seats] == [("A", True), ("B", False), ("C", False)]
+    rows = exports.rows(study, blinded=True)
+    assert sorted((row["rater"], row["simulated"], row["imported"]) for row in rows) == sorted(
+        [(seats[0].label, 1, 1)] * 2 + [(seats[1].label, 0, 1), (seats[2].label, 0, 1)]
+    )
+    assert reports.study_report(study).by_simulated == 2
+    page = admin_client.get(reverse("ratings:import_ratings", args=[study.slug])).content.decode()
+    assert page.count('<span class="pill pill--warn">simulated</span>') == 1
+
+
+def test_what_cannot_be_said_of_who_is_simulated_is_told_with_its_lines(study: Study) -> None:
+    first, second, *_ = codes(study)
+    head = f"{HEAD},simulated"
+    (problem,) = check(study, table(f"{first},A,1,5,1", f"{first},B,1,5,0", f"{second},A,1,5,0", head=head)).problems
+    assert str(problem) == (
+        "line 4: simulated: is 0 of 'A' and 1 on line 2; it must be the same in all rows of a rater"
+    )
+    (problem,) = check(study, table(f"{first},A,1,5,yes", head=head)).problems
+    assert str(problem) == "line 2: simulated: is 'yes'; it must be 1 for a simulated rater, 0 for others, or empty"
+    take(study, table(f"{first},A,1,5,1", head=head))
+    assert said(study, f"{second},A,1,5,0", head=head) == [(2, "simulated")]
+    assert said(study, f"{second},A,1,5,", head=head) == []
+
+
+@pytest.mark.both_databases
+def test_of_a_blinded_export_what_was_imported_stays_out_and_is_counted(
+    study: Study, admin_client: Any, tmp_path: Any, capsys: Any
+) -> None:
+    first, second, *_ = codes(study)
+    head = f"{HEAD},occasion,surplus,counts,imported"
+    path = tmp_path / "blinded.csv"
+    path.write_bytes(
+        table(f"{first},R01,1,5,1,0,1,0", ",R05,1,5,1,0,1,1", f"{second},R01,1,5,2,0,0,0", head=head).getvalue()
+    )
+    call_command("import_ratings", study.slug, str(path), "--dry-run")
+    assert capsys.readouterr().out.strip() == (
+        "1 rating of 1 item by 1 rater would be imported. 1 row left out: counted nowhere where they are from. "
+        "1 row left out: imported ones, whose items a blinded export does not name."
+    )
+    with path.open("rb") as sent:
+        page = admin_client.post(reverse("ratings:import_ratings", args=[study.slug]), {"file": sent}).content.decode()
+    assert "1 row left out: imported ones, whose items a blinded file does not name." in page
+    # Only of an export: elsewhere a row without an item is one that somebody forgot to fill in.
+    assert said(study, f"{first},A,1,5,1", ",A,1,5,1", head=f"{HEAD},imported") == [(3, "item")]
+    assert said(study, ",R05,1,5,1,0,1,1", head=head) == [(0, "")]
+
+
+@pytest.mark.both_databases
+def test_a_second_file_goes_on_with_the_raters_of_the_first(study: Study) -> None:
+    first, second, *_ = codes(study)
+    take(study, table(f"{first},A,1,5"))
+    checked = check(study, table(f"{second},A,1,5", f"{second},B,1,5"))
+    assert (checked.known_raters, checked.new_raters) == (("A",), ("B",))
+    take(study, table(f"{second},A,1,5", f"{second},B,1,5"))
+    seat = study.raters.get(imported_as="A")
+    assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2]
+    assert said(study, f"{first},A,0,1") == [(2, "rater")]
+
+
+@pytest.mark.both_databases
+def test_one_who_met_two_versions_of_one_thing_elsewhere_keeps_both_ratings(study: Study) -> None:
+    by_pair: dict[Any, list[str]] = {}
+    for source in ItemSource.objects.filter(item__study=study).select_related("item"):
+        by_pair.setdefault(source.pair, []).append(str(source.item.code))
+    two = next(versions for versions in by_pair.values() if len(versions) > 1)[:2]
+    take(study, table(*(f"{code},A,1,5" for code in two)))
+    assert study.raters.get(imported_as="A").assignments.count() == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "field"),
+    [
+        ("nothing,A,1,5", "item"),
+        (",A,1,5", "item"),
+        ("{item},,1,5", "rater"),
+        ("{item}," + "x" * 121 + ",1,5", "rater"),
+        ("{item},a\u202eb,1,5", "rater"),
+        ("{item},A,perhaps,5", "verdict"),
+        ("{item},A,,5", "verdict"),
+        ("{item},A,1,6", "confidence"),
+        ("{item},A,1,", "confidence"),
+        ("{item},A,1,3.5", "confidence"),
+        ("{item},A,1,NaN", "confidence"),
+        ("{item},A,1,٣", "confidence"),
+        ("{item},A,cannot judge,3", "confidence"),
+        ("{item},A,1,5,yesterday", "submitted_at"),
+        ("{item},A,1,5,1999-01-01", "submitted_at"),
+        ("{item},A,1,5,2999-01-01", "submitted_at"),
+        ("{item},A,1,5,0001-01-01T00:00:00+14:00", "submitted_at"),
+        ("{item},A,1,5,,-1", "seconds"),
+        ("{item},A,1,5,,inf", "seconds"),
+        ("{item},A,1,5,,NaN", "seconds"),
+        ("{item},A,1,5,,1e99", "seconds"),
+        ("{item},A,1,5,,1_000", "seconds"),
+        ("{item},A,1,5,,," + "n" * 4001, "note"),
+        ("{item},A,1,5,,,a\0b", "note"),
+        ("{item},A,1,5,,,,more", ""),
+    ],
+)
+def test_a_row_that_cannot_be_is_named_with_its_line_and_column(study: Study, row: str, field: str) -> None:
+    good, item, *_ = codes(study)
+    found = said(study, f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note")
+    assert found == [(3, field)]
+    with pytest.raises(ImportRefused):
+        take(study, table(f"{good},A,1,5", row.replace("{item}", item), head=f"{HEAD},submitted_at,seconds,note"))
+    assert not Rating.objects.exists()
+    assert not study.raters.exclude(imported_as="").exists()
+
+
+@pytest.mark.parametrize(
+    ("raw", "words"),
+    [
+        (b"", "empty"),
+        (b"\n\n", "empty"),
+        (HEAD.encode(), "no rows"),
+        (b"item,rater,verdict\n", "missing: confidence"),
+        (b"item,item,rater,verdict,confidence\n", "stands there twice"),
+        (b"\xff\xfe" + HEAD.encode(), "not UTF-8"),
+        (b"PK\x03\x04\xff", "a packed file"),
+        (HEAD.encode() + b'\nx,"A,1,5', "not a table"),
+        (HEAD.encode() + b"\n" + b"x" * 200_000, "line 2: a cell is longer than 131,072 characters"),
+        (HEAD.encode() + b'\nx,A,1,5\ny,"B' + b"\n" * 200_000, "line 3: a cell is longer"),
+        (HEAD.encode() + b"," * 300_000 + b"\nx,A,1,5", "line 1: a row is longer than 256 KiB"),
+        (HEAD.encode() + b"\nx,A,1,5\n" + b'"\n",' * 90_000, "line 3: a row is longer than 256 KiB"),
+        (HEAD.encode() + b"\n" + b"x,y,1,1\n" * 10_001, "more than 10,000 rows"),
+        (HEAD.encode() + b"\n" * (20 * 1024**2), "larger than 20 MiB"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_no_table_is_refused_by_name(study: Study, raw: bytes, words: str) -> None:
+    assert any(words in str(problem) for problem in check(study, io.BytesIO(raw)).problems)
+
+
+def test_what_spreadsheets_do_to_a_table_is_undone(study: Study) -> None:
+    first, second, *_ = codes(study)
+    text = f'Item;Rater;Verdict;Confidence;Note\r\n{first};"\'=A";Not  Plausible;3;"two\nlines"\r\n;;;;\r\n{second};\'=A;1;3;\r\n'
+    take(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
+    seat = study.raters.get(imported_as="=A")
+    assert Rating.objects.get(assignment__rater=seat, assignment__item__code=first).note == "two\nlines"
+    # The export puts one apostrophe before what a spreadsheet would take for a formula, and the importer takes one off.
+    assert plain(seat.imported_as) == "'=A"
+
+
+@pytest.mark.both_databases
+def test_an_item_is_known_by_its_code_in_either_case_and_twice_is_once_too_often(study: Study) -> None:
+    first, *_ = codes(study)
+    assert said(study, f"{first},A,1,5", f"{first.upper()},A,1,5") == [(3, "rater")]
+
+
+@pytest.mark.both_databases
+def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_user: Any) -> None:
+    first, *_ = codes(study)
+    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft")))
+    with pytest.raises(StudyError, match="is draft"):
+        take(draft, table(f"{first},A,1,5"))
+    lifecycle.close_and_unblind(study, admin_user)
+    with pytest.raises(StudyError, match="is unblinded"):
+        take(study, table(f"{first},A,1,5"))
+
+
+def test_another_studys_items_are_no_items_here(study: Study) -> None:
+    other = factories.open_study(slug="other")
+    foreign = str(Item.objects.filter(study=other)[0].code)
+    assert said(study, f"{foreign},A,1,5") == [(2, "item")]
+
+
+def test_the_command_imports_or_says_why_not(study: Study, tmp_path: Any, capsys: Any) -> None:
+    first, *_ = codes(study)
+    path = tmp_path / "ratings.csv"
+    path.write_bytes(table(f"{first},A,1,5").getvalue())
+    call_command("import_ratings", study.slug, str(path), "--dry-run")
+    assert "1 rating of 1 item by 1 rater would be imported." in capsys.readouterr().out
+    assert not Rating.objects.exists()
+    call_command("import_ratings", study.slug, str(path))
+    with pytest.raises(CommandError, match="nothing was imported") as refused:
+        call_command("import_ratings", study.slug, str(path))
+    assert (str(refused.value), refused.value.returncode) == ("1 problem; nothing was imported", 1)
+    assert Rating.objects.count() == 1
+
+
+def test_in_the_browser_a_table_is_checked_first(study: Study, admin_client: Any, settings: Any, tmp_path: Any) -> None:
+    settings.VAR_DIR = tmp_path
+    first, *_ = codes(study)
+    address = reverse("ratings:import_ratings", args=[study.slug])
+    data = table(f"{first},<b>A</b>,1,5")
+    data.name = "ratings.csv"
+    page = admin_client.post(address, {"file": data})
+    assert page.status_code == 200
+    assert b"<b>A</b>" not in page.content
+    assert not Rating.objects.exists()
+    assert admin_client.post(address, {"token": page.context["token"]}).status_code == 302
+    assert Rating.objects.get().imported
+    assert admin_client.get(address).status_code == 200
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+def test_no_answer_waits_while_a_table_is_read(study: Study) -> None:
+    held: list[bool] = []
+    file = Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: held.append(connection.in_atomic_block))
+    take(study, file)
+    assert held == [False]
+    assert Rating.objects.count() == 1
+
+
+@pytest.mark.both_databases
+def test_what_another_table_brought_while_this_one_was_read_is_seen(study: Study) -> None:
+    first, second, *_ = codes(study)
+    row = f"{first},A,1,5"
+    with pytest.raises(ImportRefused, match="has rated this item in an earlier file"):
+        take(study, Meanwhile(table(row), lambda: take(study, table(row))))
+    take(study, Meanwhile(table(f"{first},B,1,5"), lambda: take(study, table(f"{second},B,0,5"))))
+    assert sorted(study.raters.exclude(imported_as="").values_list("imported_as", flat=True)) == ["A", "B"]
+    assert Rating.objects.count() == 3
+
+
+@pytest.mark.both_databases
+def test_a_study_that_was_unblinded_while_a_table_was_read_takes_nothing(study: Study, admin_user: Any) -> None:
+    with pytest.raises(StudyError, match="is unblinded"):
+        take(
+            study, Meanwhile(table(f"{codes(study)[0]},A,1,5"), lambda: lifecycle.close_and_unblind(study, admin_user))
+        )
+    assert not Rating.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("sign", "words", "sure"),
+    [(",", ("1.0", "0.0"), "3.0"), ("\t", ("valid", "invalid"), "3"), (";", ("Plausible", "NOT  plausible"), " 3 ")],
+)
+def test_what_the_agreement_command_reads_is_read_alike(
+    study: Study, sign: str, words: tuple[str, str], sure: str
+) -> None:
+    first, second, *_ = codes(study)
+    rows = [HEAD.split(","), [first, "A", words[0], sure], [second, "A", words[1], sure]]
+    file = "\n".join(sign.join(row) for row in rows).encode()
+    checked = check(study, io.BytesIO(file))
+    assert [(row.verdict, row.confidence) for row in checked.rows] == [(True, 3), (False, 3)]
+    table = long_csv.read(io.BytesIO(file)).table
+    by_item = dict(zip((table.items[place] for place in table.item), table.verdict, strict=True))
+    assert by_item == {first: 1, second: 0} and list(table.confidence) == [3, 3]

@@ -1,0 +1,187 @@
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import AnonymousUser
+from django.core.management import CommandError, call_command
+
+from ratings.models import Rating, Study
+from ratings.raters import joining
+from ratings.studies import access, lifecycle
+from ratings.studies.seats import seating
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+
+
+def call(*arguments: object, **options: object) -> str:
+    out = io.StringIO()
+    call_command(*map(str, arguments), stdout=out, stderr=io.StringIO(), **options)
+    return out.getvalue()
+
+
+def refused(*arguments: object) -> tuple[int, str]:
+    with pytest.raises(CommandError) as caught:
+        call(*arguments)
+    return caught.value.returncode, str(caught.value)
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    factories.pool()
+    path = tmp_path / "protocol.json"
+    path.write_text(json.dumps(factories.protocol()))
+    return path
+
+
+def test_from_protocol_to_csv_by_commands_alone(document, admin_user) -> None:
+    said = call("create_study", document, "--open", "--raters", 6)
+    assert said.count("http://127.0.0.1:8000/r/") == 6
+    said = call("simulate_raters", "small-study", "--raters", 6, "--seed", 3)
+    assert "Links revoked, never opened: R01, R02, R03, R04, R05, R06" in said
+    assert Rating.objects.count() == 20
+    blinded = list(csv.DictReader(io.StringIO(call("export_ratings", "small-study", "--blinded"))))
+    assert {row["source"] for row in blinded} == {""}
+    call("unblind", "small-study", "--by", admin_user.username)
+    rows = list(csv.DictReader(io.StringIO(call("export_ratings", Study.objects.get().code))))
+    assert [row["simulated"] for row in rows] == ["1"] * 20
+    assert {row["perturbation"] for row in rows} == {"none", "obvious", "subtle"}
+
+
+def test_the_links_printed_open_the_door(document) -> None:
+    call("create_study", document, "--open")
+    link = call("rater_link", "small-study", "R01", "--url", "https://lab.example/").strip()
+    assert link.startswith("https://lab.example/r/")
+    found = joining.find(link.split("/")[-2])
+    assert joining.accept(found, AnonymousUser(), joining.Joining()).label == "R01"
+
+
+def test_a_sign_in_link_lets_staff_in(admin_user) -> None:
+    link = call("sign_in_link", admin_user.username).strip()
+    assert link.startswith("http://127.0.0.1:8000/sign-in/")
+    assert access.open_link(link.split("/")[-2], AnonymousUser(), "admin").user == admin_user
+
+
+@pytest.mark.parametrize("more", [(), ("--url", "http://elsewhere.example")])
+def test_links_of_every_command_obey_the_address_of_the_site(document, admin_user, settings, more) -> None:
+    settings.SITE_URL = "https://ratings.example"
+    said = call("create_study", document, "--open", "--raters", 6, *more)
+    said += call("rater_link", "small-study", "R01", *more) + call("sign_in_link", admin_user.username, *more)
+    links = re.findall(r"https?://\S+", said)
+    assert len(links) == 6 + 1 + 1 and all(link.startswith("https://ratings.example/") for link in links)
+
+
+def test_no_command_makes_an_address_of_the_site_by_itself() -> None:
+    """They all ask `mailing.address_of`, which knows WETBENCH_URL."""
+    folders = [Path(django_settings.BASE_DIR) / room / "management" / "commands" for room in ("ratings", "simulation")]
+    commands = [path for folder in folders for path in folder.glob("*.py") if "http://" in path.read_text()]
+    assert {path.stem for path in commands} >= {"create_study", "invite_raters", "rater_link", "sign_in_link"}
+    # `serve` prints that address and, beside it, where it listens.
+    own = [path.stem for path in commands if "mailing.address_of" not in path.read_text()]
+    assert own == ["serve"]
+
+
+def test_a_wrong_document_is_refused_with_all_its_problems_and_nothing_is_made(tmp_path) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(json.dumps(factories.protocol(kind="taste", sources=[{"cast": "gpt", "count": 1}])))
+    code, said = refused("create_study", path)
+    assert code == 2
+    assert "kind: is 'taste'" in said
+    assert "sources[0].cast: 'gpt' is not known; known casts: human, offline" in said
+    assert not Study.objects.exists()
+
+
+@pytest.mark.parametrize("text", ["{", "\xff"])
+def test_a_file_that_is_no_json_is_refused(tmp_path, text) -> None:
+    path = tmp_path / "bad.json"
+    path.write_bytes(text.encode("latin-1"))
+    assert refused("create_study", path)[0] == 2
+    assert refused("create_study", tmp_path / "missing.json") == (
+        2,
+        f"{tmp_path}/missing.json: No such file or directory",
+    )
+
+
+def test_a_study_that_cannot_be_opened_is_not_left_behind(document, tmp_path) -> None:
+    document.write_text(json.dumps(factories.protocol(sources=[{"cast": "offline", "count": 99}])))
+    code, said = refused("create_study", document, "--open")
+    assert (code, said) == (
+        1,
+        "Nothing was made: needs 99 items by offline, the pool holds 10: play more episodes",
+    )
+    assert not Study.objects.exists()
+
+
+def test_names_that_do_not_exist_list_those_that_do(document, admin_user) -> None:
+    call("create_study", document, "--open")
+    unknown = "There is no study 'nope'. Known studies: small-study"
+    assert refused("export_ratings", "nope") == (2, unknown)
+    assert refused("unblind", "nope", "--by", admin_user.username) == (2, unknown)
+    assert refused("rater_link", "nope", "R01") == (2, unknown)
+    assert refused("simulate_raters", "nope", "--raters", 1, "--seed", 1) == (2, unknown)
+    assert "Raters: R01, R02" in refused("rater_link", "small-study", "R99")[1]
+    assert refused("unblind", "small-study", "--by", "nobody") == (2, "There is no staff user 'nobody'. Known: admin")
+    assert refused("sign_in_link", "nobody") == (2, "There is no staff user 'nobody'. Known: admin")
+
+
+def test_a_sealed_study_is_exported_blinded_or_not_at_all(document) -> None:
+    call("create_study", document, "--open")
+    code, said = refused("export_ratings", "small-study")
+    assert code == 2
+    assert said.endswith("until then use --blinded")
+
+
+def test_a_wrong_sensitivity_is_refused_before_any_seat_is_taken(document) -> None:
+    call("create_study", document, "--open")
+    said = refused("simulate_raters", "small-study", "--raters", 2, "--seed", 1, "--sensitivity-subtle", 1.5)
+    assert said == (2, "subtle is 1.5; it must be from 0.001 to 0.999")
+    assert len(seating.free_seats(Study.objects.get())) == 6
+
+
+def test_a_document_nested_without_end_is_no_document(tmp_path: Path) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000)
+    code, said = refused("create_study", path)
+    assert code == 2 and "not JSON" in said
+
+
+@pytest.mark.parametrize("number", [0, 201, 100_000])
+def test_seats_are_one_to_two_hundred(document, number: int) -> None:
+    code, said = refused("create_study", document, "--open", "--raters", number)
+    assert code == 2 and "a number of seats from 1 to 200" in said
+    assert not Study.objects.exists()
+
+
+def test_a_study_without_items_opens_by_no_command(document) -> None:
+    document.write_text(json.dumps(factories.protocol(sources=[])))
+    code, said = refused("create_study", document, "--open")
+    assert (code, said) == (1, "Nothing was made: Small study has no items: name a source, or import items")
+    assert not Study.objects.exists()
+
+
+def test_a_crossed_study_opens_with_its_own_number_of_raters_alone(document) -> None:
+    document.write_text(json.dumps(factories.protocol(design="crossed")))
+    code, said = refused("create_study", document, "--open", "--raters", 3)
+    assert code == 1 and said.endswith("everybody rates everything: 2 raters, not 3")
+    assert call("create_study", document, "--open", "--raters", 2).count("/r/") == 2
+
+
+@pytest.mark.parametrize("status", ["open", "paused", "closed"])
+def test_the_command_closes_what_still_runs_before_it_unblinds(document, admin_user, status) -> None:
+    call("create_study", document, "--open")
+    study = Study.objects.get()
+    if status != "open":
+        {"paused": lifecycle.pause, "closed": lifecycle.close}[status](study)
+    call("unblind", "small-study", "--by", admin_user.username)
+    call("unblind", "small-study", "--by", admin_user.username)
+    assert list(study.events.values_list("kind", flat=True))[-2:] == ["closed", "unblinded"]
+
+
+def test_a_draft_is_unblinded_by_no_command(document, admin_user) -> None:
+    call("create_study", document)
+    said = refused("unblind", "small-study", "--by", admin_user.username)
+    assert said == (2, "Small study is draft; only a study that is closed can be unblinded")

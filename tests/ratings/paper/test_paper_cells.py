@@ -1,0 +1,141 @@
+"""What of ours stands beside the paper's numbers: the same classifiers, the newest result, successors; else a reason."""
+
+from itertools import combinations
+from statistics import mean
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from ratings.models import Benchmark
+from ratings.paper import cells
+from ratings.paper.cells import Line
+from ratings.paper.plan import Names
+from ratings.results.benchmarks import freezing, playing
+from ratings.stats.estimates import CONSENSUS, MAJORITY
+from ratings.templatetags.result_tables import NOTHING, grid
+from simulation.lab.outcomes import Verdict
+from simulation.models import Episode, EvidenceReview, MissingReview, Run
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+FIVE = ("claude-sonnet-4", "gemini-2.5-flash", "gpt-4o", "gpt-5", "qwen3-235b-thinking")
+LEFT_OUT = "deepseek-r1"  # by the paper, from Fig. 4
+NAMES = Names(scripted=False)
+# What each says of six records, 1: sufficient. DeepSeek R1 contradicts them all.
+SAID = {
+    "gpt-5": (1, 1, 0, 0, 0, 0),
+    "claude-sonnet-4": (1, 1, 1, 1, 0, 0),
+    "gpt-4o": (1, 0, 1, 0, 0, 0),
+    "gemini-2.5-flash": (1, 0, 0, 1, 0, 0),
+    "qwen3-235b-thinking": (1, 1, 0, 0, 1, 0),
+    LEFT_OUT: (0, 0, 0, 0, 1, 1),
+}
+
+
+def review(row: Episode, classifier: str, sufficient: int) -> None:
+    EvidenceReview.objects.create(
+        episode=row, classifier=classifier, primary=classifier == "gpt-5", sufficient=bool(sufficient),
+        verdict=Verdict(bool(sufficient), "", 0.9).to_json(),
+    )  # fmt: skip
+
+
+def judge(said: dict[str, tuple[int, ...]], agent: str = "gpt-5", **cast: Any) -> Benchmark:
+    """Freeze a benchmark of six attempts of one agent, as these classifiers judged them, and compute it."""
+    for at in range(6):
+        row = factories.episode("caffeine" if at < 3 else "zebrafish", "paper", at % 3 + 1, "submitted")
+        for classifier, verdicts in said.items():
+            review(row, classifier, verdicts[at])
+    Run.objects.update(setup={"cast": {"agent": {"model": agent}, **cast}})
+    made = freezing.freeze(NAMES.benchmark, list(Run.objects.all()))
+    playing.compute(made)
+    return made
+
+
+def found() -> dict[str, Line]:
+    return {line.cell.cell: line for line in cells.build_lines(cells.find_parts(NAMES))}
+
+
+def test_ensembles_and_extremes_are_over_the_papers_classifiers_alone() -> None:
+    benchmark, lines = judge(SAID), found()
+    agreed = [mean(a == b for a, b in zip(SAID[x], SAID[y], strict=True)) for x, y in combinations(FIVE, 2)]
+    assert lines["fig4-agreement-lowest"].cell.ours == pytest.approx(min(agreed))
+    assert lines["fig4-agreement-highest"].cell.ours == pytest.approx(max(agreed))
+    assert lines["fig4-agreement-highest"].cell.n == 10
+    assert lines["fig4-conditional-gpt5-lowest"].cell.ours == 0.5
+    assert lines["fig4-sufficient-consensus"].cell.ours == pytest.approx(1 / 6)  # none with DeepSeek R1
+    assert lines["fig4-sufficient-majority"].cell.ours == pytest.approx(2 / 6)
+    assert not any(LEFT_OUT in name for name in lines if name.startswith("fig4"))
+    document = playing.compute(benchmark).document
+    of = {row[0]: row for row in document["tables"]["fractions"]["rows"]}
+    told = "the paper's is of other classifiers"
+    assert of[CONSENSUS][2] == 0 and of[CONSENSUS][-2:] == [None, told]
+    assert of["all of the paper's models"][-2:] == [0.111, ""]
+    assert of["majority of the paper's models"][-2:] == [None, "printed only as a figure"] and MAJORITY in of
+    assert of[LEFT_OUT][-2:] == [None, "the paper has no such number"]
+    [note] = document["tables"]["agreement_matrix"]["notes"]
+    assert note.startswith(
+        "Published: 74.6% to 87.5% (n and interval not reported; section 5.2, Fig. 4 left), over gpt-5"
+    )
+
+
+def test_every_cell_of_a_column_published_has_a_value_or_the_reason() -> None:
+    tables = playing.compute(judge(SAID)).document["tables"]
+    for name in ("pass_at_k", "fractions"):
+        shown = grid(tables[name])
+        at = next(i for i, head in enumerate(shown.heads) if head.title == "Published")
+        assert NOTHING not in {row[at].text for row in shown.rows}
+        assert not any(head.title == "Why none is published" for head in shown.heads)
+    texts = [row[-1].text for row in grid(tables["pass_at_k"]).rows]
+    assert "44.4%" in texts and "printed only as a figure" in texts
+
+
+def test_a_classifier_without_verdicts_leaves_a_reason_in_each_cell_that_it_is_in() -> None:
+    judge({name: verdicts for name, verdicts in SAID.items() if name != "gpt-4o"})
+    lines = found()
+    silent = "there are no verdicts of gpt-4o"
+    for name in ("fig4-agreement-lowest", "fig4-sufficient-consensus", "fig4-conditional-gpt5-highest"):
+        assert lines[name].cell.ours is None and silent in lines[name].cell.reason
+        assert lines[name].cell.paper is not None
+    pair = lines["fig4-agreement-gpt-4o-gpt-5"].cell
+    assert pair.ours is None and pair.reason.endswith("ours: no verdicts of gpt-4o")
+    assert lines["fig4-agreement-gpt-5-qwen3-235b-thinking"].cell.ours is not None
+
+
+def test_verdicts_that_were_given_later_leave_the_figures_marked_stale(boss: Client) -> None:
+    benchmark = judge({name: verdicts for name, verdicts in SAID.items() if name != LEFT_OUT})
+    assert not cells.find_parts(NAMES).stale
+    later = Episode.objects.order_by("pk")[:2]
+    for row in later:
+        MissingReview.objects.create(episode=row, classifier=LEFT_OUT, reason="refused", error="policy")
+    parts = cells.find_parts(NAMES)
+    assert parts.stale == "then 0 verdicts of the panel were missing, now 2 are" and parts.n_missing == 2
+    page = boss.get(reverse("ratings:paper")).content.decode()
+    assert "figures are stale" in page and parts.stale in page and "<svg" in page
+    assert f"{LEFT_OUT} 2" in page and reverse("ratings:benchmark", args=[benchmark.code]) in page
+    assert cells.STALE in found()["fig4-sufficient-gpt5"].cell.reason
+    MissingReview.objects.all().delete()
+    assert not cells.find_parts(NAMES).stale
+
+
+def test_a_benchmark_that_was_never_computed_is_no_reason_to_say_it_was_never_made() -> None:
+    freezing.freeze(NAMES.benchmark, [factories.episode("caffeine", "paper", 1, "quit").run])
+    assert found()["fig5-gpt5-1"].cell.reason == f"ours: {cells.BENCHMARK_NOT_COMPUTED}"
+
+
+def test_successors_stand_beside_the_values_of_the_models_they_follow_and_are_labelled(boss: Client) -> None:
+    renamed = {"gpt-5": "gpt-6.1-sol", "claude-sonnet-4": "claude-sonnet-5.5"}
+    said = {renamed.get(name, name): verdicts for name, verdicts in SAID.items() if name not in ("gpt-4o", LEFT_OUT)}
+    judge(said, "gpt-6.1-sol", successor_of={new: old for old, new in renamed.items()})
+    lines = found()
+    line = lines["fig5-gpt5-1-successor-gpt-6.1-sol"]
+    assert line.name == "pass@1, gpt-5 → gpt-6.1-sol, successor" and line.remark == "ours is of a successor"
+    assert line.cell.paper == 0.444 and line.cell.n == 6
+    assert "fig5-gpt5-1" not in lines
+    assert lines["fig5-gpt4o-5"].cell.reason == "ours: no attempts of gpt-4o; no successor of gpt-4o was played either"
+    assert lines["fig4-sufficient-gpt5-successor-gpt-6.1-sol"].cell.ours == pytest.approx(2 / 6)
+    pair = lines["fig4-agreement-successors-claude-sonnet-5.5-gpt-6.1-sol"]
+    assert pair.cell.ours == pytest.approx(4 / 6) and pair.remark == "ours are of successors"
+    assert "no verdicts of gpt-4o" in lines["fig4-agreement-successors-lowest"].cell.reason
+    assert "gpt-5 → gpt-6.1-sol, successor" in boss.get(reverse("ratings:paper")).content.decode()

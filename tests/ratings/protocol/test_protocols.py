@@ -1,0 +1,225 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from ratings.protocol.choices import WORDS
+from ratings.protocol.protocol_problems import DESIGNS, KINDS, LAYOUTS, MARKS, STOPS
+from ratings.protocol.protocols import FIELDS, ProtocolError, read, slug_of
+
+CASTS, EXPERIMENTS = ("offline", "offline-lapses"), ("caffeine", "zebrafish")
+ACTIONS = ("Wash", "Mix")
+GOOD = {
+    "name": "A study",
+    "kind": "transition_plausibility",
+    "sources": [{"cast": "offline", "perturbation": "subtle", "count": 5}],
+    "ratings_per_item": 3,
+    "seed": 1,
+}
+
+
+def problems(**changes: object) -> list[str]:
+    with pytest.raises(ProtocolError) as caught:
+        read({**GOOD, **changes}, CASTS, EXPERIMENTS, ACTIONS)
+    return caught.value.problems
+
+
+def test_what_is_left_out_gets_its_default() -> None:
+    protocol = read(GOOD, CASTS, EXPERIMENTS, ACTIONS)
+    assert (protocol.slug, protocol.experiments, protocol.raters, protocol.guide) == ("a-study", (), None, "")
+    assert protocol.question.endswith("?")
+
+
+EVERYTHING = {
+    "experiments": ["zebrafish"], "actions": ["Mix"], "raters": 6, "design": "balanced", "items_per_rater": 9,
+    "lease_minutes": 45, "practice": 2, "repeats": 0.2, "repeat_distance": 7, "stop": "ratings", "stop_ratings": 12,
+    "deadline": "2027-03-31", "withdrawal": "drop", "feedback": True, "allow_unblinded": True, "vetting": "person", "consent": "I agree.",
+    "contact": "Ada", "guide": "Mind the units.", "slug": "a-2", "question": "Really?",
+    "display": {"layouts": ["plain", "confirm"], "context": [False, True], "marks": ["always"], "by": "item"},
+}  # fmt: skip
+
+
+def test_a_document_written_out_reads_back_the_same() -> None:
+    protocol = read({**GOOD, **EVERYTHING}, CASTS, EXPERIMENTS, ACTIONS)
+    written = protocol.to_json()
+    assert written == {**GOOD, **EVERYTHING}
+    assert set(written) == set(FIELDS) - {"conditions", "washout_days"}, (
+        "those of a crossover stand in a crossover alone"
+    )
+    assert read(json.loads(json.dumps(written)), CASTS, EXPERIMENTS, ACTIONS) == protocol
+    assert protocol.display.context == (False, True)
+    assert protocol.prevalence == 1.0
+
+
+def test_a_study_may_name_no_source_while_its_items_are_imported() -> None:
+    protocol = read({**GOOD, "sources": []}, CASTS, EXPERIMENTS, ACTIONS)
+    assert (protocol.sources, protocol.prevalence) == ((), None)
+
+
+def test_a_rule_between_fields_is_not_asked_of_wrong_ones() -> None:
+    assert problems(raters=2, ratings_per_item=0) == ["ratings_per_item: is 0; it must be a whole number from 1 to 50"]
+    assert problems(deadline=9, stop="deadline") == ["deadline: is 9; it must be a day such as 2027-03-31"]
+    assert len(problems(sources=[{"cast": "offline", "count": "many"}], items_per_rater=1, raters=3)) == 1
+
+
+def test_a_record_of_evidence_is_shown_in_one_way() -> None:
+    evidence = {"kind": "evidence_sufficiency", "sources": [{"cast": "offline", "count": 1}]}
+    assert problems(**evidence, display={"layouts": ["aligned", "plain"], "context": [True]}) == [
+        "display.layouts: a record of evidence is shown in one way; allowed: plain alone or aligned alone",
+        "display.context: a record of evidence shows goal and steps anyway; allowed: false alone",
+    ]
+    assert read({**GOOD, **evidence, "display": {"marks": ["always"]}}, CASTS, EXPERIMENTS).display.marks == ("always",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "  "}, "name: is '  '; it must be text of 1 to 120 characters"),
+        ({"slug": "Not A Slug"}, "slug: is 'Not A Slug'; it must be small letters and digits with single hyphens"),
+        ({"kind": "taste"}, "kind: is 'taste'; allowed: transition_plausibility, evidence_sufficiency"),
+        ({"ratings_per_item": 0}, "ratings_per_item: is 0; it must be a whole number from 1 to 50"),
+        ({"ratings_per_item": True}, "ratings_per_item: is True; it must be a whole number from 1 to 50"),
+        ({"seed": "7"}, "seed: is '7'; it must be a whole number from 0 to 9007199254740992"),
+        ({"raters": 2}, "raters: is 2; 3 ratings per item need at least 3 raters"),
+        ({"raters": 0}, "raters: is 0; it must be a whole number from 1 to 200"),
+        ({"experiments": ["moon"]}, "experiments: 'moon' is not known; known experiments: caffeine, zebrafish"),
+        ({"experiments": []}, 'experiments: is []; it must be "all" or a list of: caffeine, zebrafish'),
+        ({"sources": "all"}, 'sources: must be a list of {"cast", "perturbation", "count"}'),
+        ({"actions": ["Fly"]}, "actions: 'Fly' is not known; known actions: Mix, Wash"),
+        ({"actions": []}, 'actions: is []; it must be "all" or a list of: Mix, Wash'),
+        ({"design": "random"}, "design: is 'random'; allowed: crossed, balanced, pool, crossover"),
+        (
+            {"design": "crossed", "raters": 4},
+            "raters: is 4; in a crossed design everybody rates everything: 3, as ratings_per_item",
+        ),
+        ({"items_per_rater": 0}, "items_per_rater: is 0; it must be a whole number from 1 to 5000"),
+        # 5 items x 3 ratings among 4 raters are 15 / 4, so at least 4 for one of them
+        ({"items_per_rater": 3, "raters": 4}, "items_per_rater: is 3; 5 items among 4 raters need at least 4"),
+        ({"items_per_rater": 4, "design": "crossed"}, "items_per_rater: is 4; 5 items among 3 raters need at least 5"),
+        ({"lease_minutes": 4}, "lease_minutes: is 4; it must be a whole number from 5 to 1440"),
+        ({"practice": 4}, "practice: is 4; it must be a whole number from 0 to 3"),
+        ({"repeats": 0.6}, "repeats: is 0.6; it must be a share from 0 to 0.5"),
+        ({"repeats": True}, "repeats: is True; it must be a share from 0 to 0.5"),
+        ({"repeats": float("nan")}, "repeats: is nan; it must be a share from 0 to 0.5"),
+        ({"repeat_distance": 0}, "repeat_distance: is 0; it must be a whole number from 1 to 1000"),
+        ({"stop": "soon"}, "stop: is 'soon'; allowed: complete, deadline, ratings"),
+        ({"stop": "deadline"}, "deadline: is missing; a study that stops at its deadline needs one"),
+        ({"stop": "ratings"}, "stop_ratings: is missing; a study that stops at a number of ratings needs one"),
+        ({"stop_ratings": 5}, 'stop_ratings: is 5; it goes with stop "ratings" alone'),
+        ({"deadline": "31.3.2027"}, "deadline: is '31.3.2027'; it must be a day such as 2027-03-31"),
+        ({"deadline": "20270331"}, "deadline: is '20270331'; it must be a day such as 2027-03-31"),
+        ({"deadline": 5}, "deadline: is 5; it must be a day such as 2027-03-31"),
+        ({"withdrawal": "ask"}, "withdrawal: is 'ask'; allowed: keep, drop"),
+        ({"vetting": None}, "vetting: is None; allowed: rules, person"),
+        ({"feedback": 1}, "feedback: is 1; allowed: true, false"),
+        ({"contact": "x" * 201}, f"contact: is {('x' * 201)!r:.80}; it must be text of at most 200 characters"),
+        (
+            {"consent": "a\0"},
+            "consent: must not contain control characters or marks that turn the direction of writing round",
+        ),
+        ({"display": "plain"}, "display: is 'plain'; it must be an object with layouts, context, marks, by"),
+        ({"display": {"size": 3}}, "display.size: unknown field; known: layouts, context, marks, by"),
+        (
+            {"display": {"layouts": ["tidy"]}},
+            "display.layouts: is ['tidy']; it must be a list, not empty, of: plain, aligned, balance, confirm",
+        ),
+        ({"display": {"context": [1]}}, "display.context: is [1]; it must be a list, not empty, of: false, true"),
+        (
+            {"display": {"marks": []}},
+            "display.marks: is []; it must be a list, not empty, of: off, if_not_plausible, always",
+        ),
+        ({"display": {"layouts": ["plain", "plain"]}}, "display.layouts: the same stands there twice"),
+        ({"display": {"by": "day"}}, "display.by: is 'day'; allowed: rater, item"),
+        ({"guide": 5}, "guide: is 5; it must be text of at most 5000 characters"),
+        (
+            {"question": "a\0b"},
+            "question: must not contain control characters or marks that turn the direction of writing round",
+        ),
+        (
+            {"guide": "a\ud800"},
+            "guide: must not contain control characters or marks that turn the direction of writing round",
+        ),
+        (
+            {"name": "a\0b"},
+            "name: is 'a\\x00b'; it must not contain control characters or marks that turn the direction of writing round",
+        ),
+        (
+            {"name": "a\udc00"},
+            "name: is 'a\\udc00'; it must not contain control characters or marks that turn the direction of writing round",
+        ),
+        ({"slug": "new"}, "slug: 'new' is taken by a page of this site; give another one"),
+        ({"name": "New"}, "slug: 'new' is taken by a page of this site; give another one"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(changes: dict, said: str) -> None:
+    assert problems(**changes) == [said]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"cast": "gpt", "count": 1}, "sources[0].cast: 'gpt' is not known; known casts: offline, offline-lapses"),
+        (
+            {"cast": ["offline"], "count": 1},
+            "sources[0].cast: ['offline'] is not known; known casts: offline, offline-lapses",
+        ),
+        ({"cast": "offline", "count": -1}, "sources[0].count: is -1; it must be a whole number from 1 to 5000"),
+        (
+            {"cast": "offline", "count": 1, "perturbation": "odd"},
+            "sources[0].perturbation: is 'odd'; allowed: none, obvious, subtle",
+        ),
+        (
+            {"cast": "offline", "count": 1, "color": 1},
+            "sources[0].color: unknown field; known: cast, perturbation, count",
+        ),
+    ],
+)
+def test_a_wrong_source_is_named_by_its_place(source: dict, said: str) -> None:
+    assert problems(sources=[source]) == [said]
+
+
+def test_evidence_has_no_perturbed_sources() -> None:
+    assert problems(kind="evidence_sufficiency") == ["sources[0].perturbation: is 'subtle'; allowed: none"]
+
+
+def test_the_same_source_twice_is_refused() -> None:
+    assert problems(sources=[GOOD["sources"][0]] * 2) == [
+        "sources[1].cast: the same cast and perturbation stand there twice"
+    ]
+
+
+def test_all_problems_are_told_at_once() -> None:
+    assert len(problems(name="", kind="", seed=None, surprise=1)) == 4
+
+
+@pytest.mark.parametrize("document", [None, [], "text", 5])
+def test_what_is_no_object_is_refused(document: object) -> None:
+    with pytest.raises(ProtocolError, match="must be a JSON object"):
+        read(document, CASTS, EXPERIMENTS, ACTIONS)
+
+
+def test_a_name_without_letters_needs_a_slug() -> None:
+    assert problems(name="研究")[0].startswith("slug: the name has no letters")
+    assert slug_of("Small  study, No. 2!") == "small-study-no-2"
+
+
+def test_the_guide_to_planning_names_every_field_and_every_choice() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "studies.md").read_text(encoding="utf-8")
+    words = {*FIELDS, *DESIGNS, *LAYOUTS, *MARKS, *STOPS}
+    assert sorted(word for word in words if f"`{word}`" not in text) == []
+
+
+def test_every_choice_has_its_words() -> None:
+    for key, values in (("kind", KINDS), ("design", DESIGNS), ("stop", STOPS), ("layouts", LAYOUTS), ("marks", MARKS)):
+        assert set(WORDS[key]) == set(values)
+
+
+@pytest.mark.parametrize("character", ["\n", "\x1b", "\x85", "\u202e", "\u2066", "\u200f", "\u2028"])
+def test_one_line_of_text_holds_nothing_that_cannot_be_seen(character: str) -> None:
+    for field in ("name", "question", "contact"):
+        assert "must not contain control characters" in problems(**{field: f"a{character}b"})[0]
+
+
+def test_paragraphs_may_have_line_breaks_and_tabs_and_no_other_control() -> None:
+    assert read({**GOOD, "guide": "a\r\nb\tc\n", "consent": "a\nb"}, CASTS, EXPERIMENTS).guide == "a\r\nb\tc\n"
+    assert problems(consent="a\u202eb")[0].startswith("consent: must not contain")

@@ -1,0 +1,111 @@
+"""The checker as a rater: it reads the blinded payload alone, and finds there what it finds in the record itself."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from ratings.blinding.allow_list import Payload, blind_transition
+from ratings.blinding.marking import mark_keys
+from ratings.models import Item, MachineRater, MachineRating, Study
+from ratings.raters.machines import machine_checker, machines
+from simulation.checker import check
+from tests.simulation.checker.corpus import played, specs
+from tests.support import factories, rating_room
+
+SPECS, TYPES = specs()
+
+
+def blinded(line: dict[str, Any]) -> Payload:
+    return blind_transition({"inputs": line["input_materials"], "action": line["action"], "outcome": line["outcome"]})
+
+
+@pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "minicell-uptake"])
+def test_blinding_costs_the_checker_next_to_nothing(slug: str) -> None:
+    spec = next(spec for spec in SPECS if spec.slug == slug)
+    lines = list(played(spec, TYPES, "protocol", seed=11, twins=True))
+    genuine = [line for line in lines if line["truth"] == "correct"]
+    planted = [line for line in lines if check(line).verdict == "error"]
+    assert not [machine_checker.rate(blinded(line)).reason for line in genuine if _wrong(line)], "a false alarm"
+    assert len(planted) > 20 and sum(map(_wrong, planted)) >= 0.97 * len(planted)
+
+
+def _wrong(line: dict[str, Any]) -> bool:
+    return machine_checker.rate(blinded(line)).verdict is False
+
+
+def test_it_marks_the_row_it_means_and_says_why() -> None:
+    step = rating_room.dilution(100)  # what comes of it, material D, is in a vial of 2 mL
+    assert machine_checker.rate(blind_transition(step)).verdict is True
+    step["outcome"]["new_materials"][1]["properties"]["volume"] = "3 mL"
+    found = machine_checker.rate(blind_transition(step))
+    assert found.verdict is False and "D:Volume" in found.marks and "L05" in found.reason and "3 mL" in found.reason
+    assert set(found.marks) <= set(mark_keys(blind_transition(step)))
+
+
+def test_where_nothing_can_be_compared_it_has_no_verdict() -> None:
+    payload = blind_transition(rating_room.refusal())
+    assert machine_checker.rate(payload) == (None, (), "")
+
+
+def test_its_input_holds_nothing_that_is_not_in_the_payload() -> None:
+    payload = blind_transition(rating_room.dilution(100))
+    texts = _texts(payload) | set(_CODES)
+    assert {text for text in _texts(machine_checker.transition(payload)) if text not in texts} == set()
+
+
+_CODES = ("room_temp", "available_for_further_use", "unlimited", "")
+
+
+def _texts(value: Any) -> set[str]:
+    """Every value, and no key, of nested data."""
+    if isinstance(value, dict):
+        return set().union(*map(_texts, value.values())) if value else set()
+    if isinstance(value, list):
+        return set().union(*map(_texts, value)) if value else set()
+    return {value} if isinstance(value, str) else set()
+
+
+# In a study
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    """Items of known sources: four genuine, three obvious and three subtle errors; two people rate them all."""
+    factories.pool()
+    return factories.open_study(raters=2)
+
+
+def rate(study: Study) -> str:
+    out = StringIO()
+    call_command("rate_with_model", study.slug, "--cast", "checker", stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def unblind(study: Study) -> None:
+    Study.objects.filter(pk=study.pk).update(status="unblinded", unblinded_at=timezone.now())
+    study.refresh_from_db()
+
+
+def test_it_rates_a_study_without_a_call_a_run_or_a_confidence(study: Study) -> None:
+    told = rate(study)
+    rater = MachineRater.objects.get()
+    assert (rater.name, rater.run, rater.cast) == ("WetBench checker", None, "checker")
+    assert "10 items to rate, payload alone" in told and "calls" not in told
+    assert MachineRating.objects.count() == 10
+    assert not MachineRating.objects.exclude(confidence=None).exists()
+    for rating in MachineRating.objects.select_related("item"):
+        found = machine_checker.rate(rating.item.payload)
+        assert (rating.verdict, rating.marks, rating.reasoning) == (found.verdict, list(found.marks), found.reason)
+    unblind(study)
+    assert machines.names(study) == {"M1": machines.Named("WetBench checker", "checker")}
+
+
+def test_items_that_come_later_are_rated_by_asking_again(study: Study) -> None:
+    rate(study)
+    first = study.items.earliest("pk")
+    payload = {**first.payload, "observations": [{"type": "visual", "description": "New", "value": ""}]}
+    Item.objects.create(study=study, payload=payload, payload_sha256="f" * 64, created_at=timezone.now())
+    assert "1 items to rate" in rate(study) and MachineRating.objects.count() == 11

@@ -1,0 +1,500 @@
+"""Inviting, reminding, withdrawing, roles, erasure: what admins of a study do with people, and what others see of it."""
+
+import time
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import User
+from django.contrib.contenttypes.models import ContentType
+from django.core import mail
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
+from ratings.raters import erasing, inviting, people, posting
+from ratings.studies import members
+from ratings.studies.errors import StudyError
+from tests.support import factories, logged, seats
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def boss() -> User:
+    return User.objects.create_user("boss", email="boss@example.org", is_staff=True)
+
+
+@pytest.fixture
+def study(boss: User) -> Study:
+    return seats.study(seats=3, by=boss)
+
+
+@pytest.fixture
+def page(client: Client, boss: User) -> Client:
+    client.force_login(boss)
+    return client
+
+
+def letters(n: int) -> list[Any]:
+    """The letters sent, once there are n: some go out after the answer."""
+    deadline = time.monotonic() + 5
+    while len(mail.outbox) < n and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(mail.outbox) == n, [letter.to for letter in mail.outbox]
+    return list(mail.outbox)
+
+
+def at(path: str = "") -> str:
+    return f"/studies/small/raters/{path}"
+
+
+def whole(path: str) -> str:
+    return f"https://lab.example.org{path}"
+
+
+# Inviting
+
+
+def test_pasted_addresses_get_a_seat_and_a_letter_each(page: Client, study: Study) -> None:
+    page.post(at("invite/"), {"addresses": "ada@example.org, Bo Li <bo@example.org>\n\ncy@example.org;"})
+    assert [letter.to for letter in letters(3)] == [["ada@example.org"], ["bo@example.org"], ["cy@example.org"]]
+    assert [i.email for i in Invitation.objects.order_by("pk")] == [
+        "ada@example.org",
+        "bo@example.org",
+        "cy@example.org",
+    ]
+    assert all(i.sent_at and not i.send_error for i in Invitation.objects.all())
+    text = page.get(at()).content.decode()
+    assert "ada@example.org" in text and "invited" in text
+
+
+def test_the_link_of_a_letter_takes_the_seat_it_was_sent_for(page: Client, study: Study) -> None:
+    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    assert Client().post(seats.link_in(mail.outbox[0].body), seats.AGREED).status_code == 302
+    assert seats.seat(study).user.email == "ada@example.org"
+
+
+def test_a_letter_says_what_is_asked_and_nothing_of_any_item(study: Study) -> None:
+    Study.objects.update(name="Study\nBcc: evil@example.org", deadline=date(2026, 12, 24))
+    posting.invite_all(study, "ada@example.org", None, whole)
+    letter = mail.outbox[0]
+    assert letter.subject == "Invitation to rate: Study Bcc: evil@example.org"  # one line: no header of its own
+    assert letter.recipients() == ["ada@example.org"]
+    assert "24 December 2026" in letter.body and "https://lab.example.org/r/" in letter.body
+    assert all(str(item.code) not in letter.body for item in study.items.all())
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ada@example.org\nno address", "Line 2: &#x27;no address&#x27; is not an e-mail address"),
+        ("ada@example.org\nADA@example.org", "Line 2: ADA@example.org stands there twice"),
+        ("a@example.org,b@example.org,c@example.org,d@example.org", "4 addresses for 3 free seats: add 1 seat first"),
+        ("boss@example.org", "Line 1: boss@example.org is or was an admin or analyst"),
+        ("new@example.org\nana@example.org", "Line 2: ana@example.org is or was an admin or analyst"),
+        ("new@example.org, Bea@example.org", "Line 1: Bea@example.org is or was an admin or analyst"),
+        ('"a\x01b"@example.org', "is not an e-mail address"),
+        (" ,\n; ", "There is no address in this list"),
+        ("<script>alert(1)</script>", "&lt;script&gt;"),
+    ],
+)
+def test_a_list_with_a_bad_line_is_refused_whole(page: Client, study: Study, text: str, problem: str) -> None:
+    for who in (User.objects.create_user("ana", email="ana@example.org"), User.objects.create_user("bea@example.org")):
+        study.members.create(user=who, role="analyst")
+    answer = page.post(at("invite/"), {"addresses": text})
+    assert answer.status_code == 422 and problem in answer.content.decode()
+    assert not Invitation.objects.exists() and not mail.outbox
+
+
+def test_an_address_that_is_invited_already_is_named_with_its_seat(page: Client, study: Study) -> None:
+    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    answer = page.post(at("invite/"), {"addresses": "Ada@Example.org"})
+    assert "Line 1: Ada@Example.org is invited already, as R01" in answer.content.decode()
+
+
+def test_what_the_mail_server_refuses_is_said_by_its_line_and_can_be_sent_again(
+    page: Client, study: Study, settings: Any
+) -> None:
+    settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+    settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 9  # nobody listens there
+    answer = page.post(at("invite/"), {"addresses": "ada@example.org\nbo@example.org"}, follow=True)
+    text = answer.content.decode()
+    assert "The invitation to R01 could not be sent: ConnectionRefusedError" in text and "to R02" in text
+    assert "not sent" in text and Invitation.objects.filter(send_error__contains="refused").count() == 2
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    page.post(at("R01/resend/"))
+    assert mail.outbox[0].to == ["ada@example.org"]
+    assert people.people(study)[0].state == "invited"
+
+
+def test_a_resent_invitation_has_a_new_link(page: Client, study: Study) -> None:
+    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    page.post(at("R01/resend/"))
+    old, new = (seats.link_in(letter.body) for letter in mail.outbox)
+    assert (Client().get(old).status_code, Client().get(new).status_code) == (410, 200)
+
+
+def test_an_invitation_taken_back_frees_its_seat(page: Client, study: Study) -> None:
+    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    page.post(at("R01/revoke/"))
+    assert Client().get(seats.link_in(mail.outbox[0].body)).status_code == 410
+    assert [seat.label for seat in posting.free(study)] == ["R01", "R02", "R03"]
+    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
+
+
+def test_a_taken_seat_is_not_free_and_its_invitation_cannot_be_taken_back(page: Client, study: Study) -> None:
+    seats.taken(seats.seat(study))
+    assert [seat.label for seat in posting.free(study)] == ["R02", "R03"]
+    assert "R01 is taken" in page.post(at("R01/revoke/"), follow=True).content.decode()
+
+
+def test_an_expired_invitation_frees_its_seat(study: Study) -> None:
+    inviting.invite(seats.seat(study))
+    Invitation.objects.update(expires_at=timezone.now())
+    assert posting.free(study).count() == 3
+
+
+def test_a_link_made_by_hand_shows_once(page: Client, study: Study) -> None:
+    text = page.post(at("R02/link/")).content.decode()
+    assert "http://testserver/r/" in text and "Personal link for R02" in text
+    assert "/r/" not in page.get(at()).content.decode().replace("/raters/", "")
+
+
+def test_links_lead_to_the_site_that_is_configured(page: Client, study: Study, settings: Any) -> None:
+    settings.SITE_URL = "https://rate.example.org/"
+    assert "https://rate.example.org/r/" in page.post(at("R02/link/")).content.decode()
+
+
+# New links by e-mail
+
+
+def gone(page: Client, study: Study) -> str:
+    """The path of an invitation sent by e-mail that has expired, some time ago."""
+    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    long_ago = timezone.now() - timedelta(days=40)
+    Invitation.objects.update(expires_at=long_ago + timedelta(days=30), created_at=long_ago)
+    return seats.link_in(mail.outbox[0].body)
+
+
+def test_whoever_holds_an_expired_link_can_have_a_new_one_sent_where_it_went(page: Client, study: Study) -> None:
+    link = gone(page, study)
+    answer = Client().post(link, {"again": "1"})
+    assert answer.status_code == 410 and "a new one is on its way" in answer.content.decode()
+    assert letters(2)[1].to == ["ada@example.org"]
+    assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
+    Client().post(link, {"again": "1"})  # at once again: one letter is enough
+    assert len(letters(2)) == 2
+
+
+def test_the_answer_is_the_same_where_no_address_is_known(page: Client, study: Study) -> None:
+    link = gone(page, study)
+    by_hand = inviting.invite(seats.seat(study, "R02"))
+    Invitation.objects.filter(seat__label="R02").update(expires_at=timezone.now())
+    known, unknown = (Client().post(path, {"again": "1"}) for path in (link, f"/r/{by_hand}/"))
+    hidden = [answer.content.decode().split("<main")[1].split("csrfmiddlewaretoken")[0] for answer in (known, unknown)]
+    assert hidden[0] == hidden[1] and known.status_code == unknown.status_code
+    letters(2)
+
+
+def test_what_an_admin_took_back_cannot_be_renewed(page: Client, study: Study) -> None:
+    link = gone(page, study)
+    page.post(at("R01/revoke/"))
+    Client().post(link, {"again": "1"})
+    assert len(letters(1)) == 1 and Invitation.objects.count() == 1
+
+
+def test_the_rater_of_a_used_link_can_have_a_way_back_sent(page: Client, study: Study) -> None:
+    page.post(at("invite/"), {"addresses": "ada@example.org"})
+    link = seats.link_in(mail.outbox[0].body)
+    Client().post(link, seats.AGREED)
+    Client().post(link, {"again": "1"})
+    again, browser = seats.link_in(letters(2)[1].body), Client()
+    assert browser.post(again)["Location"] == "/rate/"
+    assert browser.session["_auth_user_id"] == str(seats.seat(study).user_id)
+
+
+def test_a_rater_can_ask_for_a_link_by_address_and_strangers_learn_nothing(study: Study) -> None:
+    seats.taken(seats.seat(study), email="ada@example.org")
+    answers = [Client().post("/send-me-a-link/", {"email": e}) for e in ("ada@example.org", "nobody@example.org")]
+    said = [answer.content.decode().split("<main")[1] for answer in answers]
+    assert answers[0].status_code == 200 and said[0] == said[1]
+    assert letters(1)[0].to == ["ada@example.org"]
+
+
+def test_no_link_by_address_for_staff(boss: User) -> None:
+    User.objects.create(username="root", email="root@example.org", is_superuser=True)
+    for address in ("boss@example.org", "root@example.org"):
+        Client().post("/send-me-a-link/", {"email": address})
+    time.sleep(0.05)
+    assert not mail.outbox
+
+
+def test_signing_in_in_place_answers_without_a_page(study: Study) -> None:
+    user = User.objects.create_user("kim", "kim@example.org", "seven grey pipettes")
+    client = Client(enforce_csrf_checks=True)
+    form = client.get("/sign-in-here/")
+    assert form.status_code == 200 and "<html" not in form.content.decode()
+    token = client.cookies["wb_csrf"].value
+    wrong = client.post("/sign-in-here/", {"username": "kim", "password": "no"}, headers={"X-CSRFToken": token})
+    assert wrong.status_code == 422 and "is wrong" in wrong.content.decode()
+    right = {"username": "kim@example.org", "password": "seven grey pipettes"}
+    assert client.post("/sign-in-here/", right, headers={"X-CSRFToken": token}).status_code == 204
+    assert client.session["_auth_user_id"] == str(user.pk)
+
+
+# Reminding
+
+
+def test_reminders_go_to_those_with_work_left_and_those_who_have_not_come(study: Study) -> None:
+    seats.taken(seats.seat(study), email="ada@example.org")
+    posting.invite_all(study, "bo@example.org", None, whole)
+    done = seats.taken(seats.seat(study, "R03"), email="cy@example.org")
+    Rater.objects.filter(pk=done.pk).update(finished_at=timezone.now())
+    mail.outbox.clear()
+    call_command("remind_raters", "small", url="https://lab.example.org")
+    assert [letter.to for letter in mail.outbox] == [["ada@example.org"], ["bo@example.org"]]
+    assert "you have 2 items left to rate" in mail.outbox[0].body
+    assert "your invitation to rate in Small study still stands" in mail.outbox[1].body
+    assert Client().post(seats.link_in(mail.outbox[0].body))["Location"] == "/rate/"
+    assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
+
+
+def test_a_rater_without_an_address_is_named(page: Client, study: Study) -> None:
+    seats.taken(seats.seat(study))
+    text = page.post(at("remind/"), follow=True).content.decode()
+    assert "0 reminders sent." in text and "not reminded: R01" in text
+
+
+def test_a_closed_study_reminds_nobody(page: Client, study: Study) -> None:
+    Study.objects.update(status="closed")
+    assert "is closed" in page.post(at("remind/"), follow=True).content.decode()
+
+
+def test_the_command_invites_from_a_file(study: Study, tmp_path: Any) -> None:
+    (tmp_path / "list.txt").write_text("ada@example.org\nbo@example.org\n", encoding="utf-8")
+    call_command("invite_raters", "small", str(tmp_path / "list.txt"), url="https://lab.example.org")
+    assert len(mail.outbox) == 2 and "https://lab.example.org/r/" in mail.outbox[0].body
+    with pytest.raises(CommandError, match="invited already, as R01"):
+        call_command("invite_raters", "small", str(tmp_path / "list.txt"))
+    with pytest.raises(CommandError, match="cannot be read"):
+        call_command("invite_raters", "small", str(tmp_path / "missing.txt"))
+
+
+# The page of raters
+
+
+def test_the_page_shows_how_far_each_is(page: Client, study: Study) -> None:
+    seat = seats.taken(seats.seat(study))
+    now = timezone.now()
+    for active, assignment in zip((30.0, 50.0), seat.assignments.all(), strict=True):
+        rate(assignment, active)
+    for key, right in (("a", True), ("b", False), ("c", True)):
+        PracticeAnswer.objects.create(rater=seat, key=key, verdict=True, confidence=3, right=right)
+    one, two, _ = people.people(study)
+    # The median of 30 and 50 active seconds is 40; two of three practice answers were right.
+    assert (one.state, one.done, one.total, one.median_seconds, one.practice) == ("finished", 2, 2, 40.0, (2, 3))
+    assert one.last_seen is not None and one.last_seen >= now - timedelta(seconds=5)
+    assert (two.state, two.done, two.total, two.practice, two.last_seen) == ("free", 0, 2, None, None)
+    text = page.get(at()).content.decode()
+    assert "2 of 3 right" in text and "40 s" in text
+
+
+def rate(assignment: Any, active: float) -> Rating:
+    return Rating.objects.create(
+        assignment=assignment, verdict=True, confidence=4, submission_id=assignment.code, opened_at=timezone.now(),
+        submitted_at=timezone.now(), seconds=100, active_seconds=active,
+    )  # fmt: skip
+
+
+def test_analysts_see_codes_and_neither_names_nor_addresses_nor_buttons(study: Study) -> None:
+    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    posting.invite_all(study, "bo@example.org", None, whole)
+    analyst = User.objects.create_user("ann")
+    Membership.objects.create(study=study, user=analyst, role="analyst")
+    client = Client()
+    client.force_login(analyst)
+    text = client.get(at()).content.decode()
+    assert "R01" in text and "R02" in text
+    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Make link", "Invite by e-mail"))
+    assert client.post(at("invite/"), {"addresses": "cy@example.org"}).status_code == 404
+
+
+def test_admins_see_no_name_or_address_beside_a_taken_seat(page: Client, study: Study) -> None:
+    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    text = page.get(at()).content.decode()
+    assert "ada@example.org" not in text and seat.user.username not in text
+
+
+def test_the_page_asks_the_same_for_two_seats_as_for_twenty(boss: User, client: Client) -> None:
+    counts = []
+    for n in (2, 20):
+        study = seats.study(seats=n, slug=f"of-{n}", by=boss)
+        for seat in study.raters.all()[: n // 2]:
+            seats.taken(seat, email=f"{study.slug}-{seat.label}@example.org")
+        client.force_login(boss)
+        with CaptureQueriesContext(connection) as asked:
+            assert client.get(f"/studies/of-{n}/raters/").status_code == 200
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def test_seats_of_an_unknown_label_are_not_found(page: Client, study: Study) -> None:
+    for verb in ("link", "resend", "revoke", "withdraw"):
+        assert page.post(at(f"R99/{verb}/")).status_code == 404
+
+
+# Roles
+
+
+def test_an_admin_adds_an_analyst_by_name_or_address(page: Client, study: Study) -> None:
+    for name in ("ann", "bea"):
+        User.objects.create_user(name, email=f"{name}@example.org")
+    page.post("/studies/small/members/", {"who": "ann", "role": "analyst"})
+    page.post("/studies/small/members/", {"who": "BEA@example.org", "role": "analyst"})
+    assert [m.user.username for m in study.members.order_by("pk")] == ["ann", "bea"]
+    member = study.members.first()
+    page.post(f"/studies/small/members/{member.pk}/remove/")
+    assert study.members.count() == 1
+    assert logged.words(study, "member")[0] == f"ann (account {member.user_id}) is analyst"
+    changes = study.membership_changes.filter(user=member.user_id).values_list("role", "granted", "by__username")
+    assert list(changes) == [("analyst", True, "boss"), ("analyst", False, "boss")]
+
+
+def test_roles_that_would_break_the_blinding_are_refused(page: Client, study: Study) -> None:
+    rater = seats.taken(seats.seat(study)).user
+    User.objects.create_user("ann")
+    for who, role, why in (
+        (rater.username, "analyst", "is a rater of this study"),
+        ("nobody", "analyst", "There is no account"),
+        ("boss", "analyst", "may do everything in this study already"),
+        ("ann", "admin", "may not run studies"),
+    ):
+        answer = page.post("/studies/small/members/", {"who": who, "role": role})
+        assert answer.status_code == 422 and why in answer.content.decode()
+    with pytest.raises(StudyError, match="not a role"):
+        members.add(study, "ann", "owner")
+    assert not Membership.objects.exists()
+
+
+def test_a_member_of_another_study_cannot_be_removed_from_here(page: Client, study: Study) -> None:
+    other = seats.study(slug="other")
+    member = Membership.objects.create(study=other, user=User.objects.create_user("ann"), role="analyst")
+    assert page.post(f"/studies/small/members/{member.pk}/remove/").status_code == 404
+    assert Membership.objects.count() == 1
+
+
+# Erasure
+
+
+def test_erasure_takes_the_person_and_leaves_code_and_ratings(page: Client, study: Study) -> None:
+    client = Client()
+    token = inviting.invite(seats.seat(study), email="ada@example.org")
+    seats.accept(client, token, password="seven grey pipettes")
+    seat = seats.seat(study)
+    rate(seat.assignments.first(), 30)
+    user = seat.user
+    user.first_name, user.last_name = "Ada", "Byron"
+    user.save()
+    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    content = ContentType.objects.get_for_model(User).pk
+    LogEntry.objects.create(
+        user=user, content_type_id=content, object_id=str(user.pk), object_repr="Ada", action_flag=2
+    )
+    erasing.erase(user, by=user)
+    user.refresh_from_db()
+    assert user.username.startswith("erased-") and not user.is_active and not user.has_usable_password()
+    kept = " ".join(
+        str(value)
+        for row in (user, RaterProfile.objects.get(), Invitation.objects.get(), LogEntry.objects.get())
+        for value in vars(row).values()
+    )
+    assert not any(word in kept for word in ("Ada", "Byron", "ada@", "cell biology", "Doctorate"))
+    assert (seats.seat(study).label, seats.seat(study).user_id, Rating.objects.count()) == ("R01", user.pk, 1)
+    assert client.get("/rate/").status_code == 302  # the session is over
+    assert study.events.get(kind="erased").by is None
+
+
+def test_an_erased_persons_address_stays_in_no_study_and_no_invitation_to_it_works(study: Study) -> None:
+    other = seats.study(slug="other")
+    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    waiting = inviting.invite(seats.seat(other), email="Ada@Example.org")
+    bob = inviting.invite(seats.seat(other, "R02"), email="bob@example.org")
+    erasing.erase(seat.user)
+    assert list(Invitation.objects.exclude(email="").values_list("email", flat=True)) == ["bob@example.org"]
+    assert Client().get(f"/r/{waiting}/").status_code == 410
+    assert Client().get(f"/r/{bob}/").status_code == 200
+    used = Invitation.objects.get(seat=seat)
+    assert used.used_at and used.revoked_at is None
+
+
+def test_erasing_who_has_no_address_takes_back_nobodys_invitation(study: Study) -> None:
+    seat = seats.taken(seats.seat(study))
+    link = inviting.invite(seats.seat(study, "R02"))
+    erasing.erase(seat.user)
+    assert Client().get(f"/r/{link}/").status_code == 200
+
+
+def test_an_erased_analysts_name_leaves_the_log_of_members_and_who_they_were_stays_known(study: Study) -> None:
+    ann = User.objects.create_user("ann")
+    members.add(study, "ann", "analyst")
+    erasing.erase(ann)
+    assert logged.word(study, "member") == f"erased (account {ann.pk}) is analyst"
+
+
+def test_addresses_of_those_who_had_part_are_not_invited(study: Study) -> None:
+    User.objects.create_user("ann", email="ann@example.org")
+    members.remove(study, members.add(study, "ann", "analyst"))
+    with pytest.raises(posting.AddressError, match=r"ann@example\.org is or was an admin or analyst"):
+        posting.invite_all(study, "ann@example.org", None, whole)
+
+
+def test_staff_are_not_erased(boss: User) -> None:
+    with pytest.raises(StudyError, match="is staff"):
+        erasing.erase(boss)
+
+
+def test_an_erased_persons_links_are_dead(study: Study) -> None:
+    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    token = inviting.invite(seats.seat(study))
+    erasing.erase(seat.user)
+    assert Client().get(f"/r/{token}/").status_code == 404
+
+
+def test_a_superuser_erases_from_the_back_office(study: Study, client: Client) -> None:
+    seat = seats.taken(seats.seat(study), email="ada@example.org")
+    Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
+    client.force_login(User.objects.create_superuser("root"))
+    client.post("/admin/auth/user/", {"action": "erase_personal_data", "_selected_action": [seat.user_id]})
+    seat.user.refresh_from_db()
+    assert seat.user.email == "" and not seat.user.is_active
+
+
+def test_erasing_withdraws_from_studies_under_way() -> None:
+    factories.pool()
+    study = factories.open_study()
+    seat = factories.seat(study)
+    erasing.erase(seat.user)
+    seat.refresh_from_db()
+    assert seat.withdrawn_at and not seat.dropped
+    assert seat.assignments.filter(released_at=None, rating=None).count() == 0
+
+
+def test_late_seats_and_a_withdrawal_from_the_page(page: Client, boss: User) -> None:
+    factories.pool()
+    study = factories.open_study()
+    Study.objects.filter(pk=study.pk).update(created_by=boss)
+    before = study.raters.count()
+    page.post(f"/studies/{study.slug}/raters/add/", {"seats": "2"})
+    assert study.raters.count() == before + 2
+    factories.seat(study, "R01")
+    assert "cannot be undone" in page.get(f"/studies/{study.slug}/raters/R01/withdraw/").content.decode()
+    assert study.raters.get(label="R01").withdrawn_at is None
+    page.post(f"/studies/{study.slug}/raters/R01/withdraw/")
+    assert study.raters.get(label="R01").withdrawn_at is not None

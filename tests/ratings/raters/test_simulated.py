@@ -1,0 +1,235 @@
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db.models import Count
+
+from ratings.models import ItemSource, Rating
+from ratings.raters import inviting, joining
+from ratings.raters.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
+from ratings.rating import serving
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from tests.support import factories
+
+
+def simulate(study, n, seed=3, **more):
+    return simulate_raters(study, n, 0.9, 0.3, seed=seed, **more)
+
+
+@pytest.fixture
+def study(db):
+    factories.pool()
+    return factories.open_study()
+
+
+class FakeItem:
+    def __init__(self, payload_sha256: str) -> None:
+        self.payload_sha256 = payload_sha256
+
+
+def sources(perturbation: str, count: int, **fields):
+    """Unsaved sources of items that differ in their content only."""
+    for number in range(count):
+        source = ItemSource(perturbation=perturbation, **fields)
+        source.__dict__["_state"].fields_cache["item"] = FakeItem(f"{perturbation}{number}")
+        yield source
+
+
+def test_simulated_raters_fill_free_seats_and_rate_everything_in_them(study) -> None:
+    done = simulate(study, 6)
+    assert done.raters == ("R01", "R02", "R03", "R04", "R05", "R06")
+    assert (done.ratings, done.revoked, done.replanned) == (20, (), False)
+    assert study.raters.filter(simulated=True).count() == 6
+    assert all(str(rater) == f"{rater.label} (simulated)" for rater in study.raters.all())
+    assert study.events.last().kind == "simulated"
+
+
+def test_the_same_seed_gives_the_same_answers(db) -> None:
+    factories.pool()
+    answers = []
+    for slug in ("one", "two"):
+        simulate(factories.open_study(slug=slug), 6)
+        rows = Rating.objects.filter(assignment__rater__study__slug=slug)
+        order = rows.order_by("assignment__rater__label", "assignment__position")
+        answers.append(list(order.values_list("assignment__item__payload_sha256", "verdict", "confidence")))
+    assert answers[0] == answers[1]
+
+
+def accept(token: str) -> None:
+    joining.accept(joining.find(token), AnonymousUser(), joining.Joining())
+
+
+def test_seats_whose_link_nobody_accepted_come_last_and_lose_it(study) -> None:
+    seats = list(study.raters.order_by("number"))
+    waiting, accepted = inviting.invite(seats[0]), inviting.invite(seats[1])
+    accept(accepted)
+    done = simulate(study, 5)
+    assert done.raters == ("R01", "R03", "R04", "R05", "R06")
+    assert done.revoked == ("R01",)
+    with pytest.raises(joining.Gone):
+        accept(waiting)
+    assert not study.raters.get(label="R02").simulated
+
+
+def test_more_raters_than_seats_are_planned_anew_while_nobody_is_invited(study) -> None:
+    done = simulate(study, 10)
+    assert (len(done.raters), done.ratings, done.replanned) == (10, 20, True)
+    loads = [rater.assignments.count() for rater in study.raters.all()]
+    assert loads == [2] * 10
+    assert [event.kind for event in study.events.all()][-2:] == ["replanned", "simulated"]
+
+
+def test_the_rest_is_planned_anew_beside_seats_already_simulated(study) -> None:
+    simulate(study, 2)
+    given = Rating.objects.count()
+    done = simulate(study, 8)
+    assert done.replanned
+    assert given + done.ratings == 20
+    # R01 and R02 stay; the four free seats R03 to R06 make way for the six that are still wanted.
+    assert sorted(study.raters.values_list("label", flat=True)) == [f"R{n:02}" for n in range(1, 9)]
+
+
+def test_a_simulation_that_was_stopped_goes_on_and_then_has_nothing_left_to_do(study) -> None:
+    class Stop(Exception):  # noqa: N818  # stands for Ctrl-C
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done == 9:
+            raise Stop
+
+    with pytest.raises(Stop):
+        simulate(study, 6, progress=stop)
+    assert Rating.objects.count() == 9
+    assert simulate(study, 6).ratings == 11
+    assert simulate(study, 6) == (tuple(f"R{n:02}" for n in range(1, 7)), 0, (), False)
+    assert study.events.filter(kind="simulated").count() == 1
+
+
+def test_people_who_are_invited_keep_their_items(study) -> None:
+    accept(inviting.invite(study.raters.first()))
+    with pytest.raises(StudyError, match="5 free seats and 1 people are invited: 9 simulated raters"):
+        simulate(study, 9)
+
+
+def test_a_study_that_is_full_or_not_open_takes_none(study) -> None:
+    simulate(study, 6)
+    with pytest.raises(StudyError, match="no free seat left for 1 more"):
+        simulate(study, 7)
+    lifecycle.close(study)
+    with pytest.raises(StudyError, match="is closed; simulated raters rate while a study is open"):
+        simulate(study, 1)
+
+
+def test_progress_is_told_up_to_the_last_rating(study) -> None:
+    said = []
+    simulate(study, 6, progress=lambda done, total: said.append((done, total)))
+    assert said == [(n, 20) for n in range(1, 21)]
+
+
+@pytest.mark.parametrize(("perturbation", "called_error"), [("none", 0.07), ("obvious", 0.9), ("subtle", 0.3)])
+def test_over_many_raters_and_items_the_stated_shares_come_out(perturbation, called_error) -> None:
+    skill = Skill(0.9, 0.3)
+    verdicts = [
+        _transition_judge(source, f"R{rater}", skill, seed)[0]
+        for seed in range(10)
+        for source in sources(perturbation, 100)
+        for rater in range(20)
+    ]
+    # At a share of 0.3 items differ by 0.31 and raters by 0.12: sqrt(0.31^2/100 + 0.12^2/20) / sqrt(10 seeds) = 0.013.
+    assert 1 - sum(verdicts) / len(verdicts) == pytest.approx(called_error, abs=0.04)
+
+
+def test_what_is_only_declared_wrong_is_called_an_error_as_often_as_a_subtle_one() -> None:
+    """An import that states the truth alone has the perturbation "none" and the reference "declared wrong"."""
+    called = {}
+    for reference in ("declared wrong", "declared right", "unperturbed"):
+        verdicts = [
+            _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), seed)[0]
+            for seed in range(10)
+            for source in sources("none", 100, reference=reference)
+            for rater in range(20)
+        ]
+        called[reference] = 1 - sum(verdicts) / len(verdicts)
+    assert called["declared wrong"] == pytest.approx(0.3, abs=0.04)
+    assert called["declared right"] == called["unperturbed"] == pytest.approx(0.07, abs=0.04)
+
+
+def test_marks_hit_the_planted_row_in_the_stated_share_and_another_row_else() -> None:
+    keys = ["A:Volume", "A/name", "B:Volume", "missing"]
+    marks = [
+        mark_rows(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
+        for item in range(100)
+        for rater in range(20)
+    ]
+    assert all(len(one) == 1 and one[0] in keys for one in marks)
+    # Independent draws: sqrt(0.8 * 0.2 / 2000) = 0.009.
+    assert sum(one == ("A:Volume",) for one in marks) / len(marks) == pytest.approx(0.8, abs=0.03)
+    again = [
+        mark_rows(["A:Volume"], keys, f"i{item}", Skill(0.9, 0.3), 1, f"R{rater}")
+        for item in range(100)
+        for rater in range(20)
+    ]
+    assert again == marks
+    assert mark_rows([], keys, "i", Skill(0.9, 0.3), 1, "R1")[0] in keys
+    assert mark_rows(["missing"], ["missing"], "i", Skill(0.9, 0.3, located=0.001), 1, "R1") == ()
+
+
+def test_right_answers_come_with_more_confidence_than_wrong_ones() -> None:
+    said = {True: [], False: []}
+    for perturbation in ("none", "obvious"):
+        for source in sources(perturbation, 200):
+            for rater in range(10):
+                verdict, confidence = _transition_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)
+                said[verdict == (perturbation == "none")].append(confidence)
+    right, wrong = (sum(values) / len(values) for values in (said[True], said[False]))
+    assert right > wrong + 0.5
+    assert set(said[True]) == {1, 2, 3, 4, 5}
+
+
+def test_on_evidence_they_say_what_the_classifier_says_at_the_stated_rate() -> None:
+    agreed = []
+    for sufficient in (True, False):
+        for source in sources("none", 200, verdicts={"offline/checklist": sufficient}):
+            agreed += [_evidence_judge(source, f"R{rater}", Skill(0.9, 0.3), 1)[0] == sufficient for rater in range(30)]
+    assert sum(agreed) / len(agreed) == pytest.approx(0.85, abs=0.06)
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, 2])
+def test_a_share_that_no_normal_curve_gives_is_refused(share) -> None:
+    with pytest.raises(ValueError, match=r"it must be from 0\.001 to 0\.999"):
+        Skill(share, 0.3)
+
+
+def test_in_a_pool_they_claim_in_turn_until_every_item_has_its_ratings(db) -> None:
+    factories.pool()
+    study = factories.open_study(design="pool", raters=8)
+    done = simulate(study, 8)
+    assert done.ratings == Rating.objects.count() == 20
+    per_item = Rating.objects.values_list("assignment__item").annotate(n=Count("pk"))
+    assert {n for _, n in per_item} == {2}
+    loads = [serving.progress(seat).done for seat in study.raters.all()]
+    # 20 ratings by 8 raters in turn: two or three each, where versions of one thing do not stand in the way.
+    assert min(loads) >= 1 and max(loads) <= 4
+
+
+def test_in_a_crossed_study_they_rate_everything_and_more_need_seats_first(db) -> None:
+    factories.pool(20)
+    study = factories.open_study(design="crossed", ratings_per_item=2)
+    with pytest.raises(StudyError, match="is crossed, every rater rates every item, and has 2 free seats"):
+        simulate(study, 3)
+    assert simulate(study, 2).ratings == 20
+
+
+def test_a_second_look_is_mostly_but_not_always_like_the_first(db) -> None:
+    factories.pool(40)
+    sources = [{"cast": "offline", "perturbation": p, "count": 40} for p in ("none", "subtle")]
+    study = factories.open_study(
+        design="balanced", sources=sources, raters=6, ratings_per_item=3, repeats=0.5, repeat_distance=3
+    )
+    simulate(study, 6)
+    answers = {}
+    for row in Rating.objects.select_related("assignment"):
+        answers.setdefault((row.assignment.rater_id, row.assignment.item_id), []).append(row.verdict)
+    twice = [said for said in answers.values() if len(said) == 2]
+    assert len(twice) == 6 * 20
+    # The shared part of what is seen, 0.6 of it, is the same both times: most answers are, and never all.
+    assert 0.6 < sum(first == second for first, second in twice) / len(twice) < 0.98

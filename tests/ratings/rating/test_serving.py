@@ -1,0 +1,310 @@
+"""What a rater gets next: planned, or claimed from a pool by twenty at once."""
+
+import random
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection
+from django.db.models import Count
+from django.utils import timezone
+
+from ratings.models import Assignment, Rater, Rating, Study
+from ratings.rating import answering, claiming, serving
+from ratings.studies import lifecycle
+from ratings.studies.seats import seating, slots
+from tests.support import factories
+from tests.support.steps import race
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+SLOT = next(c for c in Assignment._meta.constraints if c.name == "assignment_one_per_slot")
+
+
+def later(minutes: int) -> Any:
+    return timezone.now() + timedelta(minutes=minutes)
+
+
+def answer(place: Assignment, **said: Any) -> answering.RateResult:
+    serving.mark_opened(place)
+    return answering.rate(place, True, 4, uuid.uuid4(), **said)
+
+
+def given(study: Study) -> Counter[int]:
+    """How many ratings that count each item has."""
+    counting = Rating.objects.filter(
+        assignment__item__study=study, assignment__occasion=1, assignment__surplus=False,
+        assignment__released_at__isnull=True, assignment__rater__dropped=False,
+    )  # fmt: skip
+    return Counter(counting.values_list("assignment__item", flat=True))
+
+
+@pytest.fixture
+def pool_study(db: None) -> Study:
+    factories.pool(30, experiments=("caffeine",))
+    sources = [{"cast": "offline", "perturbation": "none", "count": 10}]
+    return factories.open_study(design="pool", sources=sources, ratings_per_item=3, raters=6, lease_minutes=30)
+
+
+@pytest.fixture
+def seats(pool_study: Study) -> list[Rater]:
+    return factories.seat_all(pool_study)
+
+
+def test_the_planned_order_is_served_and_the_last_answer_found_again(db: None) -> None:
+    factories.pool()
+    seat = factories.seat(factories.open_study())
+    order = list(seat.assignments.order_by("position"))
+    assert serving.next_assignment(seat) == order[0] and serving.previous_assignment(seat) is None
+    assert serving.progress(seat) == (0, len(order))
+    answer(order[0])
+    assert serving.next_assignment(seat) == order[1] and serving.previous_assignment(seat) == order[0]
+    factories.rate_all(seat)
+    assert serving.next_assignment(seat) is None and serving.waiting(seat) is None
+    assert serving.progress(seat) == (len(order), len(order))
+
+
+def test_an_item_that_went_to_another_rater_meanwhile_is_not_opened(db: None) -> None:
+    factories.pool()
+    seat = factories.seat(factories.open_study())
+    place = serving.next_assignment(seat)
+    assert serving.mark_opened(place) and serving.mark_opened(place)
+    Assignment.objects.filter(pk=place.pk).update(slot=None, released_at=timezone.now())
+    assert not serving.mark_opened(place)
+
+
+def test_a_claim_is_kept_for_its_rater_and_no_second_one_is_made_meanwhile(seats) -> None:
+    first = serving.next_assignment(seats[0])
+    assert serving.next_assignment(seats[0]) == first
+    assert (first.position, first.slot, first.opened_at) == (1, 1, None)
+    assert timedelta(minutes=29) < first.lease_until - timezone.now() <= timedelta(minutes=30)
+
+
+def test_items_that_were_taken_least_come_first(pool_study, seats) -> None:
+    for seat in seats[:2] * 5:
+        answer(serving.next_assignment(seat))
+    # Two raters, five items each: with the least taken first, all ten items have one rating now.
+    assert given(pool_study) == dict.fromkeys(pool_study.items.values_list("pk", flat=True), 1)
+
+
+def test_a_lease_that_ended_is_given_to_another_and_the_late_answer_is_never_lost(pool_study, seats) -> None:
+    study, away = pool_study, seats[0]
+    study.items.exclude(pk=serving.next_assignment(away).item_id).first()
+    kept = serving.next_assignment(away)
+    for seat in seats[1:]:
+        while place := serving.next_assignment(seat, later(31)):
+            answer(place)
+    assert given(study)[kept.item_id] == 3  # the others have filled the place
+    kept.refresh_from_db()
+    assert kept.slot is None and kept.released_at
+    result = answering.rate(kept, False, 2, uuid.uuid4())
+    kept.refresh_from_db()
+    assert result.created and kept.surplus
+    assert set(given(study).values()) == {3}
+
+
+def test_who_comes_back_late_and_finds_a_place_free_has_it_again(pool_study, seats) -> None:
+    kept = serving.next_assignment(seats[0])
+    assert serving.next_assignment(seats[1], later(31))  # whoever claims gives back what expired
+    kept.refresh_from_db()
+    assert kept.slot is None
+    again = serving.next_assignment(seats[0], later(32))
+    assert again == kept and again.slot and again.released_at is None
+
+
+def test_a_lease_that_ended_with_nobody_else_there_goes_on(seats) -> None:
+    kept = serving.next_assignment(seats[0])
+    assert serving.next_assignment(seats[0], later(45)) == kept
+    kept.refresh_from_db()
+    assert kept.lease_until > later(70)
+    serving.extend_lease(kept, later(60))
+    kept.refresh_from_db()
+    assert kept.lease_until > later(85)
+
+
+def test_while_others_hold_the_last_items_a_rater_is_told_when_to_come_back(db: None) -> None:
+    factories.pool()
+    sources = [{"cast": "offline", "count": 2}]
+    study = factories.open_study(design="pool", sources=sources, ratings_per_item=1, raters=3)
+    one, two, three = factories.seat_all(study)
+    held = serving.next_assignment(one)
+    serving.next_assignment(two, later(5))
+    assert serving.next_assignment(three) is None
+    assert serving.waiting(three) == held.lease_until
+    assert serving.next_assignment(three, held.lease_until).item_id == held.item_id
+    answer(serving.next_assignment(three, held.lease_until))
+    answer(serving.next_assignment(two, later(5)))
+    assert serving.next_assignment(one) is None and serving.waiting(one) is None
+
+
+def test_nobody_claims_two_versions_of_one_thing_or_more_than_they_may_have(db: None) -> None:
+    factories.pool(4)
+    sources = [{"cast": "offline", "perturbation": p, "count": 4} for p in ("none", "obvious", "subtle")]
+    study = factories.open_study(design="pool", sources=sources, ratings_per_item=1, items_per_rater=3)
+    seat = factories.seat(study)
+    assert serving.progress(seat) == (0, 3)
+    assert factories.rate_all(seat) == 3
+    assert serving.progress(seat) == (3, 3) and serving.waiting(seat) is None
+    assert seat.assignments.values("pair").distinct().count() == 3
+
+
+def test_a_study_that_is_paused_lets_nobody_claim_and_shows_what_is_held(pool_study, seats) -> None:
+    held = serving.next_assignment(seats[0])
+    lifecycle.pause(pool_study)
+    assert serving.next_assignment(seats[0], later(40)) == held
+    assert serving.next_assignment(seats[1]) is None
+
+
+def test_in_a_pool_a_share_of_own_items_comes_again_far_enough_behind(db: None) -> None:
+    factories.pool(30)
+    sources = [{"cast": "offline", "count": 20}]
+    study = factories.open_study(design="pool", sources=sources, ratings_per_item=1, raters=1)
+    study.protocol |= {"repeats": 0.25, "repeat_distance": 4}
+    study.save()
+    seat = factories.seat(study)
+    assert factories.rate_all(seat) == 25  # twenty, and a quarter of twenty again
+    first = dict(seat.assignments.filter(occasion=1).values_list("item", "position"))
+    again = dict(seat.assignments.filter(occasion=2).values_list("item", "position"))
+    assert len(again) == 5 and all(place - first[item] > 4 for item, place in again.items())
+
+
+def test_arms_by_item_are_even_for_each_rater_of_a_pool(db: None) -> None:
+    factories.pool(30)
+    display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "item"}
+    sources = [{"cast": "offline", "count": 10}]
+    study = factories.open_study(design="pool", sources=sources, raters=2, display=display)
+    for seat in factories.seat_all(study):
+        factories.rate_all(seat)
+        assert Counter(seat.assignments.values_list("layout", flat=True)) == {"plain": 5, "aligned": 5}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_twenty_raters_at_once_end_with_exactly_as_many_ratings_as_each_item_wants() -> None:
+    """Some walk away from an item, and some leases end while others claim: nothing is lost and nothing counted twice."""
+    factories.pool(20)
+    sources = [{"cast": "offline", "perturbation": p, "count": 6} for p in ("none", "obvious", "subtle")]
+    study = factories.open_study(design="pool", sources=sources, ratings_per_item=3, raters=20)
+    seats = factories.seat_all(study)
+
+    def work() -> int:
+        seat = seats.pop()
+        rng, done = random.Random(seat.number), 0
+        while place := serving.next_assignment(seat, later(31 if rng.random() < 0.2 else 0)):
+            if rng.random() < 0.2 and serving.next_assignment(seat) != place:
+                continue
+            answer(place)
+            done += 1
+        return done
+
+    results = race(work, threads=20)
+    assert [result for result in results if isinstance(result, Exception)] == []
+    for seat in study.raters.all():  # what somebody walked away from
+        factories.rate_all(seat)
+    assert given(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 3)
+    assert not Assignment.objects.filter(released_at__isnull=True, rating__isnull=True).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_rater_in_twelve_windows_holds_one_item() -> None:
+    factories.pool()
+    study = factories.open_study(design="pool")
+    seat = factories.seat(study)
+    results = race(lambda: serving.next_assignment(seat), threads=12)
+    assert len({result.pk for result in results}) == 1 and seat.assignments.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_twenty_raters_at_once_over_an_order_planned_before_end_with_exactly_so_many_too() -> None:
+    factories.pool(20)
+    study = factories.open_study(raters=20, ratings_per_item=4)
+    seats = factories.seat_all(study)
+    results = race(lambda: factories.rate_all(seats.pop()), threads=20)
+    assert sum(results) == 40 and given(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 4)
+
+
+def claim_unguarded(seats: list[Rater], together: threading.Barrier) -> int:
+    """As `claiming` does it, without the lock on the study: all have chosen before the first writes."""
+    seat = seats.pop()
+    best = min(claiming._open_to(seat), key=lambda place: (place.taken, place.item))
+    slot = slots.free_slot(best.item, seat.study.ratings_per_item)
+    together.wait(timeout=30)
+    place = Assignment(rater=seat, item_id=best.item, pair=best.pair, position=1, slot=slot, lease_until=later(30))
+    place.save()
+    return best.item
+
+
+@contextmanager
+def without_the_constraint() -> Iterator[None]:
+    """The database no longer refuses a slot that is taken."""
+    with connection.schema_editor() as editor:
+        editor.execute("DROP INDEX assignment_one_per_slot")
+    try:
+        yield
+    finally:
+        Assignment.objects.all().delete()
+        with connection.schema_editor() as editor:
+            editor.execute(SLOT.create_sql(Assignment, editor))
+
+
+def one_item() -> Study:
+    factories.pool()
+    sources = [{"cast": "offline", "count": 1}]
+    return factories.open_study(design="pool", sources=sources, ratings_per_item=2, raters=8)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_the_lock_the_constraint_still_refuses_a_slot_that_is_taken() -> None:
+    study = one_item()
+    seats, together = factories.seat_all(study), threading.Barrier(8)
+    results = race(lambda: claim_unguarded(seats, together), 8)
+    assert sum(isinstance(result, IntegrityError) for result in results) == 7
+    assert Assignment.objects.count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_lock_and_constraint_an_item_is_claimed_too_often() -> None:
+    """The control: were there no more than two claims here, the races above would prove nothing."""
+    study = one_item()
+    seats, together = factories.seat_all(study), threading.Barrier(8)
+    with without_the_constraint():
+        race(lambda: claim_unguarded(seats, together), 8)
+        live = study.items.annotate(n=Count("assignments")).get().n
+        assert live == 8 > study.ratings_per_item
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_guards_stand_again_after_the_control() -> None:
+    study = one_item()
+    seats = factories.seat_all(study)
+    results = race(lambda: serving.next_assignment(seats.pop()), 8)
+    assert sum(result is not None for result in results) == 2 and results.count(None) == 6
+    places = list(Assignment.objects.all())
+    with pytest.raises(IntegrityError):
+        Assignment.objects.filter(pk=places[0].pk).update(slot=places[1].slot)
+
+
+def test_a_withdrawn_or_finished_rater_claims_nothing(seats) -> None:
+    seating.withdraw(seats[0])
+    Rater.objects.filter(pk=seats[1].pk).update(finished_at=timezone.now())
+    for seat in seats[:2]:
+        seat.refresh_from_db()
+        assert serving.next_assignment(seat) is None and serving.progress(seat) == (0, 0)
+
+
+def test_a_claim_takes_as_many_statements_over_ten_items_as_over_twenty(
+    db: None, django_assert_max_num_queries
+) -> None:
+    factories.pool(40)
+    counts = []
+    for slug, items in (("ten", 10), ("twenty", 20)):
+        sources = [{"cast": "offline", "count": items}]
+        study = factories.open_study(slug=slug, design="pool", sources=sources)
+        seat = factories.seat(study)
+        with django_assert_max_num_queries(20) as seen:
+            serving.next_assignment(seat)
+        counts.append(len(seen.captured_queries))
+    assert counts[0] == counts[1]

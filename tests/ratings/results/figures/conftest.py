@@ -1,0 +1,31 @@
+"""Every figure of hostile documents for both screens, one of each form for print, drawn once."""
+
+from collections.abc import Mapping
+from xml.etree import ElementTree
+
+import pytest
+
+from ratings.results.figures import registry, render, theme
+from tests.ratings.results.figures import documents
+
+Drawn = Mapping[tuple[str, str], str]
+PRINTED = ("rates", "confidence", "roc", "matrix", "agreement_matrix", "failures")
+HOSTILE = (documents.study(documents.HOSTILE), documents.benchmark(documents.HOSTILE))
+
+
+@pytest.fixture(scope="session")
+def drawn() -> Drawn:
+    """SVG by figure and profile."""
+    return {
+        (figure.name, profile): render.svg(figure.spec(document, profile))
+        for document in HOSTILE
+        for figure in registry.FIGURES.values()
+        if figure.has_data(document)
+        for profile in theme.PROFILES
+        if profile != "print" or figure.name in PRINTED
+    }
+
+
+@pytest.fixture(scope="session")
+def trees(drawn: Drawn) -> Mapping[tuple[str, str], ElementTree.Element]:
+    return {key: ElementTree.fromstring(svg) for key, svg in drawn.items()}

@@ -1,0 +1,140 @@
+"""Figures on pages and as files: stored drawings at once, print by a job, nothing while the study is sealed."""
+
+import subprocess
+import sys
+from itertools import islice
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from ratings.models import Analysis, Drawing, Study
+from ratings.results import drawings
+from ratings.results.analyses import store
+from ratings.results.analyses.filters import Filters
+from ratings.results.figures import registry
+from ratings.studies import lifecycle
+from simulation.jobs import jobs
+from simulation.models import Job
+from tests.support import factories
+
+pytestmark = [pytest.mark.django_db]
+
+
+@pytest.fixture
+def study(admin_user) -> Study:
+    factories.pool()
+    made = factories.open_study(raters=2)
+    for rater in made.raters.all():
+        factories.rate_all(rater)
+    lifecycle.close_and_unblind(made, admin_user)
+    made.refresh_from_db()
+    return made
+
+
+def analysed(study: Study) -> Analysis:
+    """In full, of the ratings as they are, with drawings of the first three figures."""
+    made = store.compute(study, Filters())
+    for one in islice(registry.draw(made.document), 6):
+        Drawing.objects.create(analysis=made, name=one.name, profile=one.profile, svg=one.svg, summary=one.summary)
+    return made
+
+
+def address(study: Study, name: str, ending: str) -> str:
+    return reverse("ratings:figure", kwargs={"slug": study.slug, "name": name, "ending": ending})
+
+
+def test_svg_and_csv_come_at_once_and_print_is_drawn_by_one_job_and_then_sent(admin_client, study):
+    analysed(study)
+    svg = admin_client.get(address(study, "rates", "svg"))
+    assert svg["Content-Type"] == "image/svg+xml" and "rates.svg" in svg["Content-Disposition"]
+    text = svg.content.decode()
+    assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<svg ') and '<rect width="100%"' in text
+    csv = admin_client.get(address(study, "violins", "csv"))
+    # The table that the figure shows, under its own name.
+    assert (
+        csv.content.decode("utf-8-sig").startswith('"source","verdict","n","median","mean"')
+        and "spread.csv" in csv["Content-Disposition"]
+    )
+
+    for ending, begins in (("pdf", b"%PDF-1.7"), ("png", b"\x89PNG")):
+        first, second = (admin_client.get(address(study, "rates", ending)) for _ in range(2))
+        job = Job.objects.get(kind="figure", params__ending=ending)
+        assert first.status_code == 302 and first.url == second.url == reverse("ratings:job", args=[job.code])
+        assert jobs.play_here(job).status == "done"
+        sent = admin_client.get(address(study, "rates", ending))
+        body = b"".join(sent.streaming_content)
+        assert body.startswith(begins) and len(body) == int(sent["Content-Length"])
+
+    # No such figure, one of benchmarks, one that nothing was drawn of: no job for any of them.
+    for name in ("no-such-figure", "pass_at_k", "human_model"):
+        assert admin_client.get(address(study, name, "pdf")).status_code == 404
+    assert Job.objects.filter(kind="figure").count() == 2
+    unknown = admin_client.get(address(study, "rates", "svg") + "?source=nobody")
+    assert unknown.status_code == 400 and "nobody" in unknown.content.decode()
+
+
+def test_a_page_gets_all_figures_in_one_query_with_the_addresses_of_their_files(study):
+    analysis = Analysis.objects.create(
+        study=study,
+        key="k",
+        mark="m",
+        version=1,
+        seed=0,
+        resamples=0,
+        data_sha256="",
+        n_ratings=0,
+        document={},
+        sha256="",
+    )
+    for name, profile in (("rates", "wide"), ("rates", "narrow"), ("roc", "wide")):
+        Drawing.objects.create(analysis=analysis, name=name, profile=profile, svg=f"<svg {profile}", summary="said")
+    with CaptureQueriesContext(connection) as queries:
+        found = drawings.shown(analysis, drawings.study_links(study, "source=offline"))
+    assert len(queries) == 1
+    # Half a figure is none.
+    assert list(found) == ["rates"]
+    rates = found["rates"]
+    assert (rates.title, rates.summary, rates.wide, rates.narrow) == (
+        "Rates by source",
+        "said",
+        "<svg wide",
+        "<svg narrow",
+    )
+    assert hasattr(rates.wide, "__html__") and hasattr(rates.narrow, "__html__")
+    assert [file.label for file in rates.files] == ["SVG", "PDF", "PNG", "CSV"]
+    assert rates.files[1].url == address(study, "rates", "pdf") + "?source=offline"
+
+
+def test_before_the_analysis_is_there_one_is_sent_to_its_job(admin_client, study):
+    response = admin_client.get(address(study, "rates", "svg"))
+    assert response.url == reverse("ratings:job", args=[Job.objects.get(kind="analysis").code])
+
+
+def test_until_its_figures_are_drawn_an_analysis_has_their_numbers_at_once(admin_client, study):
+    store.compute(study, Filters())
+    csv = admin_client.get(address(study, "rates", "csv"))
+    assert csv.status_code == 200 and csv.content.decode("utf-8-sig").startswith('"source","error","k","n",')
+    # No machine judged anything: there is nothing to take away.
+    assert admin_client.get(address(study, "human_model", "csv")).status_code == 404
+    for ending in ("svg", "pdf"):
+        response = admin_client.get(address(study, "rates", ending))
+        job = Job.objects.get(kind="analysis")
+        assert response.status_code == 302 and response.url == reverse("ratings:job", args=[job.code])
+    assert jobs.play_here(job).status == "done"
+    assert admin_client.get(address(study, "rates", "svg"))["Content-Type"] == "image/svg+xml"
+
+
+def test_a_sealed_study_has_no_figures(admin_client):
+    factories.pool()
+    assert admin_client.get(address(factories.open_study(), "rates", "svg")).status_code == 404
+
+
+def test_pages_import_nothing_that_draws_or_computes():
+    asked = (
+        "import django, sys; django.setup(); import ratings.urls, ratings.results.drawings; "
+        "print({'altair', 'vl_convert', 'scipy.stats', 'sklearn', 'pandas'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)
+    assert (run.stdout.strip(), run.stderr) == ("set()", "")

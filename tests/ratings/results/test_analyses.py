@@ -1,0 +1,508 @@
+"""The analysis of a study: its tables against arithmetic, its results against the command, its bytes against themselves."""
+
+import io
+import json
+import random
+import uuid
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from ratings.exchange import exports
+from ratings.models import Assignment, MachineRater, MachineRating, Study
+from ratings.rating import answering
+from ratings.results.analyses import (
+    document,
+    headline,
+    reading,
+    sections_detection,
+    sections_machines,
+    sections_raters,
+    sections_rates,
+)
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import FORMS, records, table
+from ratings.results.declared_models import DeclaredModel
+from ratings.results.rows import rating_rows
+from ratings.stats import panel
+from ratings.stats.table import Row, build
+from ratings.studies import lifecycle
+from ratings.studies.errors import SealedError
+from ratings.studies.progress import stopping
+from tests.support import factories
+from tests.support.rating_rows import NOW, row
+
+MARK = "m" * 64
+SUBTLE = {
+    "perturbation": "subtle",
+    "reference": "planted",
+    "truth": False,
+    "error_kind": "volume",
+    "target": ["A:Volume"],
+}
+
+# Two raters. Items 1 to 4 genuine: both say yes, R2 could not judge item 4. Items 5 to 8 subtle: R1 finds three of
+# them and ticks the planted row twice, R2 finds one and ticks nothing.
+HAND = [
+    *(row(item, "R1", True, 5) for item in (1, 2, 3, 4)),
+    *(row(item, "R2", True, 4) for item in (1, 2, 3)),
+    row(4, "R2", None),
+    *(row(item, "R1", False, 4, marked=["A:Volume"] if item < 7 else [], **SUBTLE) for item in (5, 6, 7)),
+    row(8, "R1", True, 2, **SUBTLE),
+    row(5, "R2", False, 3, **SUBTLE),
+    *(row(item, "R2", True, 3, **SUBTLE) for item in (6, 7, 8)),
+    row(5, "R1", True, 2, occasion=2, position=9, **SUBTLE),
+    row(6, "R1", False, 2, occasion=2, position=10, **SUBTLE),
+]
+
+
+@pytest.fixture
+def hand() -> reading.Reading:
+    return reading.gather(HAND)
+
+
+def test_the_table_of_a_reading_is_the_one_that_the_statistics_build_from_rows(hand) -> None:
+    judged = [one for one in HAND if one.judged]
+    built = build(
+        Row(
+            str(r.item),
+            r.rater,
+            int(r.verdict),
+            r.confidence,
+            int(r.reference == "unperturbed"),
+            r.source_name,
+            str(r.pair),
+        )
+        for r in judged
+    )
+    for name in ("items", "raters", "sources", "categories", "pairs"):
+        assert getattr(hand.table, name) == getattr(built, name)
+    for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
+        assert getattr(hand.table, name).tolist() == getattr(built, name).tolist()
+    assert hand.table.factors["error_kind"][1] == ("", "volume")
+    # Two items were judged twice, both by R1; the second answer to item 5 differs.
+    assert [(r.item[-1], r.rater, r.first, r.second) for r in hand.repeats] == [("5", "R1", 0, 1), ("6", "R1", 0, 0)]
+
+
+def test_the_order_of_the_rows_changes_no_table(hand) -> None:
+    mixed = list(HAND)
+    random.Random(3).shuffle(mixed)
+    other = reading.gather(mixed)
+    assert other.items == hand.items and other.repeats == hand.repeats
+    for name in ("item", "rater", "verdict", "confidence", "position", "occasion", "counts"):
+        assert getattr(other.columns, name).tolist() == getattr(hand.columns, name).tolist()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"verdict": False}, {"confidence": 4}, {"seconds": 31.0}, {"rater": "R2"}, {"marked": ["B:Name"]},
+     {"layout": "plain"}, {"error_kind": "place"}, {"experiment": "zebrafish"}, {"occasion": 2}, {"imported": True},
+     {"simulated": True}, {"surplus": True}, {"verdicts": {"checklist": True}}, {"reference": ""}, {"position": 99}],
+)  # fmt: skip
+def test_the_hash_of_the_ratings_is_another_one_after_any_change_of_what_is_analysed(change) -> None:
+    before = {"item": 1, "rater": "R1", "verdict": True}
+    assert reading.gather([row(**before)]).sha256 != reading.gather([row(**{**before, **change})]).sha256
+    assert reading.gather([row(**before)]).sha256 == reading.gather([row(**before, note="told later")]).sha256
+
+
+def test_rates_and_confidences_are_what_the_arithmetic_says(hand) -> None:
+    declared = {"gpt-5": DeclaredModel("gpt-5", "transition_model")}
+    made = sections_rates.tables(hand, "transition_plausibility", declared)
+    genuine, subtle = records(made["rates"])
+    # Genuine: 4 + 3 of 7 judged say yes, one could not judge. Subtle: R1 1 of 4, R2 3 of 4.
+    assert (genuine["source"], genuine["k"], genuine["n"], genuine["items"], genuine["raters"]) == ("gpt-5", 7, 7, 4, 2)
+    assert (genuine["rate"], genuine["cannot_judge"], genuine["published"]) == (1.0, 1, 0.93)
+    assert (subtle["source"], subtle["error"], subtle["k"], subtle["n"]) == ("gpt-5, subtle error", "subtle", 4, 8)
+    assert (subtle["rate"], subtle["item_weighted"], subtle["rater_weighted"]) == (0.5, 0.5, 0.5)
+    assert subtle["published"] is None
+    # Wilson for 4 of 8: 1/2 -+ 1.96 sqrt(0.25/8 + 3.8415/256) / (1 + 3.8415/8) = 1/2 -+ 0.42158 / 1.48018
+    assert (subtle["wilson_low"], subtle["wilson_high"]) == pytest.approx((0.2152, 0.7848), abs=1e-4)
+    cells = {(c["source"], c["verdict"], c["confidence"]): (c["n"], c["share"]) for c in records(made["confidence"])}
+    assert cells["gpt-5, subtle error", 0, 4] == (3, 3 / 8)
+    assert cells["gpt-5, subtle error", 1, 5] == (0, 0.0)
+    assert len(cells) == 2 * 2 * 5
+    no = next(s for s in records(made["spread"]) if s["source"] == "gpt-5, subtle error" and s["verdict"] == 0)
+    assert (no["n"], no["median"], no["mean"]) == (4, 4.0, 3.75)  # 4, 4, 4 and 3
+
+
+def test_rates_by_group_are_split_by_source_and_never_pooled(hand) -> None:
+    declared = {"gpt-5": DeclaredModel("gpt-5", "transition_model")}
+    made = sections_rates.tables(hand, "transition_plausibility", declared)
+    by_rater = {(r["group"], r["source"]): (r["k"], r["n"]) for r in records(made["rates_by_rater"])}
+    assert by_rater == {
+        ("R1", "gpt-5"): (4, 4), ("R2", "gpt-5"): (3, 3),
+        ("R1", "gpt-5, subtle error"): (1, 4), ("R2", "gpt-5, subtle error"): (3, 4),
+    }  # fmt: skip
+    kinds = [(r["group"], r["source"], r["n"]) for r in records(made["rates_by_error_kind"])]
+    assert kinds == [("volume", "gpt-5, subtle error", 8)]  # genuine items have no kind of error
+    assert made["rates_by_arm"]["rows"] == []  # everybody was shown the same
+    arms = reading.gather([*HAND, row(1, "R3", False, layout="plain")])
+    shown = records(sections_rates.tables(arms, "transition_plausibility", {})["rates_by_arm"])
+    assert [(r["group"], r["n"]) for r in shown if r["source"] == "gpt-5"] == [
+        ("layout: aligned", 7),
+        ("layout: plain", 1),
+    ]
+
+
+def test_raters_drift_and_contested_items_by_hand(hand) -> None:
+    seats = [sections_raters.Seat(f"R{n}", "person", n, 2, 3) for n in (1, 2, 3)]
+    made = sections_raters.tables(hand, seats, False, 3)
+    one, two, three = records(made["raters"])
+    # R1: 8 judged, 7 right (wrong on item 8 alone); in their own order 4 of 4, then 3 of 4. Says yes to 5 of 8.
+    assert (one["ratings"], one["yes_share"], one["correct_share"]) == (8, 5 / 8, 7 / 8)
+    assert (one["first_half_correct"], one["second_half_correct"]) == (1.0, 0.75)
+    assert (one["retest_same"], one["retest_of"], one["items_left"]) == (1, 2, 1)
+    # R2: 8 ratings, 7 judged; right on 1, 2, 3, 5; first half by position 1, 2, 3, 5; second half 6, 7, 8 all wrong.
+    assert (two["ratings"], two["correct_share"], two["first_half_correct"]) == (8, 4 / 7, 1.0)
+    assert (two["second_half_correct"], two["flags"]) == (0.0, "")  # too few answers to say anything
+    # Both judged items 1, 2, 3, 5, 6, 7, 8. Same: 1, 2, 3, 5, 8. po = 5/7; R1 yes 4/7, R2 yes 6/7:
+    # pe = (4*6 + 3*1)/49 = 27/49; kappa = (35/49 - 27/49) / (22/49) = 8/22
+    assert one["kappa_with_others"] == two["kappa_with_others"] == pytest.approx(8 / 22)
+    assert (one["shared_items"], three["shared_items"]) == (7, 0)
+    marked = records(sections_raters.tables(hand, seats, False, 20)["raters"])
+    assert (marked[0]["kappa_with_others"], marked[0]["flags"]) == (pytest.approx(8 / 22), "kappa from few items")
+    assert (marked[2]["kappa_with_others"], marked[2]["flags"]) == (None, "")
+    assert (three["ratings"], three["yes_share"], three["median_seconds"]) == (0, None, None)
+    drift = records(made["drift"])
+    assert [(d["from_position"], d["to_position"], d["n"]) for d in drift] == [
+        (n, n, 1 if n == 4 else 2) for n in range(1, 9)
+    ]
+    assert [d["correct_share"] for d in drift] == [1, 1, 1, 1, 1, 0.5, 0.5, 0]
+    worst = records(made["contested"])[0]
+    # Item 8: both say plausible of a wrong one. Items 6 and 7 are split: disagreement 1, but not most say otherwise.
+    assert (worst["item"][-1], worst["yes"], worst["judged"], worst["spread"], worst["disputed"]) == (
+        "8",
+        2,
+        2,
+        0,
+        True,
+    )
+    assert [line["item"][-1] for line in records(made["contested"])[1:3]] == ["6", "7"]
+    matrix = records(made["matrix"])
+    assert len(matrix) == 15 and sum(line["correct"] for line in matrix) == 7 + 4
+
+
+def test_the_matrix_is_cut_to_some_of_those_that_are_judged_and_says_so(monkeypatch) -> None:
+    monkeypatch.setattr(sections_raters, "MATRIX_ITEMS", 2)
+    monkeypatch.setattr(sections_raters, "MATRIX_RATERS", 2)
+    unjudged = [row(item, "R1", None) for item in (1, 2, 3)] + [row(1, "R2", None)]
+    fits = reading.gather([*unjudged, *(row(item, rater, True) for item in (2, 3) for rater in ("R2", "R3"))])
+    made = sections_raters.tables(fits, [], False, 3)["matrix"]
+    assert [(line["rater"], line["item"][-1]) for line in records(made)] == [
+        ("R2", "2"), ("R3", "2"), ("R2", "3"), ("R3", "3"),
+    ]  # fmt: skip
+    assert made["notes"] == []
+    more = reading.gather([row(item, f"R{rater}", True) for item in (1, 2, 3, 4) for rater in (1, 2, 3)])
+    made = sections_raters.tables(more, [], False, 3)["matrix"]
+    # Items 1 and 3 of four, the first two of three raters.
+    assert {(line["rater"], line["item"][-1]) for line in records(made)} == {
+        (rater, item) for rater in ("R1", "R2") for item in "13"
+    }
+    assert made["notes"] == ["2 of 4 items and 2 of 3 raters are shown; the ratings file has all."]
+
+
+@pytest.mark.parametrize(
+    ("model", "role", "error", "value"),
+    [
+        ("gpt-5", "transition_model", "none", 0.93), ("gpt-5", "twin_maker", "obvious", 0.03),
+        ("gpt-5", "twin_maker", "subtle", None), ("claude-sonnet-4", "transition_model", "none", 0.90),
+    ],
+)  # fmt: skip
+def test_the_papers_rate_attaches_by_declared_model_role_and_error(model, role, error, value) -> None:
+    found = sections_rates.find_published_rate("transition_plausibility", DeclaredModel(model, role), error)
+    assert found is not None and found.value == value
+    assert sections_rates.find_published_rate("evidence_sufficiency", DeclaredModel(model, role), error) is None
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        None, DeclaredModel("gpt-5.5", "transition_model"), DeclaredModel("my-gpt-5-finetune", "transition_model"),
+        DeclaredModel("claude-sonnet-5.5", "transition_model"), DeclaredModel("GPT-5", "transition_model"),
+    ],
+)  # fmt: skip
+def test_no_value_of_the_paper_attaches_to_a_model_it_is_not_about(declared) -> None:
+    assert sections_rates.find_published_rate("transition_plausibility", declared, "none") is None
+
+
+def test_the_rate_of_several_models_together_has_no_published_value_and_names_both() -> None:
+    kind = "transition_plausibility"
+    gpt, claude = (DeclaredModel(name, "transition_model") for name in ("gpt-5", "claude-sonnet-4"))
+    one = headline._published_rates(kind, [gpt])
+    assert one is not None and one.value == 0.93 and "n and interval not reported" in one.said
+    for models in ([gpt, claude], [gpt, None], []):
+        several = headline._published_rates(kind, models)
+        assert several == (None, "Published: 90% for claude-sonnet-4 and 93% for gpt-5 (n and interval not reported).")
+
+
+def test_what_is_unusual_about_a_rater_is_said_after_enough_answers() -> None:
+    same = [row(item, "R1", True, 5, seconds=5.0) for item in range(1, 11)]
+    fell = [row(item, "R2", item <= 5, item % 5 + 1) for item in range(1, 11)]
+    made = sections_raters.tables(
+        reading.gather([*same, *fell]), [sections_raters.Seat(f"R{n}", "person", 0, 0, 0) for n in (1, 2)], False, 3
+    )
+    flags = [line["flags"] for line in records(made["raters"])]
+    # The median of 5 and 30 seconds is 17.5; R1 takes less than half of it.
+    assert flags[0] == "one verdict throughout; one confidence throughout; less than half the usual time"
+    assert flags[1] == "100 points fewer correct in the second half"
+
+
+def test_right_for_the_right_reason_is_the_share_of_called_errors_whose_mark_hits_the_planted_row(hand) -> None:
+    # R1 calls items 5, 6 and 7 and ticks the planted row of 5 and 6; R2 calls item 5 and ticks nothing: 2 of 4.
+    results = {
+        (row.args.get("rater"), row.args.get("source")): row for row in sections_detection.find_localisation(hand)
+    }
+    pooled = results[None, None]
+    assert (pooled.value, pooled.n["k"], pooled.n["ratings"], pooled.reference) == (0.5, 2, 4, "planted")
+    assert results["R1", None].value == 2 / 3 and results["R2", None].value == 0
+    made = sections_detection.tables(hand, [*panel.panel(hand.table), *results.values()])
+    rows = {(row["who"], row["source"]): row for row in records(made["localisation"])}
+    assert rows["all raters", "gpt-5, subtle error"]["rate"] == 0.5
+    line = next(row for row in records(made["detection"]) if row["who"] == "all raters")
+    assert (line["localised"], line["localised_of"]) == (2, 4)
+
+
+def test_errors_whose_place_is_unknown_are_counted_and_in_no_share() -> None:
+    read = reading.gather([row(1, "R1", False, **{**SUBTLE, "target": []}), row(2, "R1", True)])
+    (first, *_) = sections_detection.find_localisation(read)
+    assert (first.value, first.n["untold"], first.reason) == (None, 1, "no called error has marks that can be compared")
+    assert sections_detection.find_localisation(reading.gather([row(1, "R1", True)])) == []
+
+
+def test_misses_put_people_and_machines_on_the_same_items(hand) -> None:
+    verdicts = {str(uuid.UUID(int=item)): int(item <= 6) for item in range(2, 9)}  # calls 7 and 8, judges not item 1
+    machine = sections_machines.Machine("M1, gpt", "machine", verdicts, 1)
+    made = sections_machines.tables(hand, [machine], 3, 0, 0)
+    found = {
+        (m["who"], m["error"], m["error_kind"]): (m["caught"], m["n"], m["recall"]) for m in records(made["misses"])
+    }
+    assert found["all raters", "none", ""] == (0, 7, 0)
+    assert found["all raters", "subtle", ""] == found["all raters", "subtle", "volume"] == (4, 8, 0.5)
+    assert found["R1", "subtle", ""] == (3, 4, 0.75)
+    assert found["M1, gpt", "none", ""] == (0, 3, 0)
+    assert found["M1, gpt", "subtle", "volume"] == (2, 4, 0.5)
+    assert made["misses"]["notes"] == [
+        "M1, gpt gave no verdict on 1 of 8 items; they are in no share.",
+        "Reference: planted against unperturbed; a simulator's own mistakes count as false alarms.",
+    ]
+    people, machine_says = records(made["fractions"])
+    assert (people["k"], people["n"], machine_says["share"], machine_says["n"]) == (11, 15, 5 / 7, 7)
+    cell = next(c for c in records(made["conditional_matrix"]) if (c["row"], c["col"]) == ("M1, gpt", "R1"))
+    # Of the items that the machine calls plausible (2 to 6), R1 says so too of 2, 3 and 4.
+    assert (cell["value"], cell["n"], cell["base"]) == (3 / 5, 7, 5)
+
+
+def beside_classifiers(*says: str, judged: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What comes first of classifiers who say so (a character a record) beside three raters who call every second record
+    sufficient, each another one wrongly: how far they agree, and how often the classifiers say sufficient."""
+    codes = range(1, len(says[0]) + 1) if says else range(1, 21)
+    alike = {(code, rater): code % 2 == (0 if code == rater else 1) for code in codes for rater in (1, 2, 3)}
+    read = reading.gather(row(code, f"R{rater}", yes if judged else None) for (code, rater), yes in alike.items())
+    every = [
+        sections_machines.Machine(f"c{at}", "classifier", {str(uuid.UUID(int=c)): int(own[c - 1]) for c in codes}, 0)
+        for at, own in enumerate(says)
+    ]
+    tables = sections_machines.tables(read, every, 20, 0, 50)
+    study = Study(kind="evidence_sufficiency")
+    agreed, share = headline.five(study, read, stopping.Stop(True, 60, 60, ""), tables, [], {})[3:]
+    return agreed, share
+
+
+SEVEN = "1" * 7 + "0" * 13
+
+
+def test_how_often_the_classifier_says_sufficient_has_its_interval_at_the_top_too() -> None:
+    # Wilson, 7 of 20, z^2 = 3.841459: centre (.35 + .0960365) / 1.192073 = .374169; half width
+    # 1.959964 * sqrt(.35 * .65 / 20 + 3.841459 / 1600) / 1.192073 = .192977
+    _, share = beside_classifiers(SEVEN)
+    assert (share["value"], share["said"], share["reason"]) == (0.35, "7 of 20 verdicts of the classifier", "")
+    assert (share["low"], share["high"]) == pytest.approx((0.181192, 0.567146), abs=2e-6)
+
+
+def test_shares_of_two_classifiers_are_pooled_without_an_interval_that_takes_them_as_independent() -> None:
+    _, share = beside_classifiers(SEVEN, "1" * 20)
+    assert (share["value"], share["said"]) == (27 / 40, "27 of 40 verdicts of classifiers")
+    assert (share["low"], share["high"]) == (None, None)
+    assert share["reason"] == "of 2 classifiers together; each has its interval in the table"
+
+
+def test_agreement_with_the_classifier_says_nothing_of_a_difference_that_is_not_shown() -> None:
+    # Twenty records: enough for an interval of kappa, not for one of its difference from the raters' own
+    agreed, _ = beside_classifiers(SEVEN)
+    assert agreed["low"] is not None and agreed["high"] is not None
+    assert agreed["reason"] == ""
+
+
+def test_without_a_classifier_or_a_rating_the_numbers_beside_classifiers_say_which_is_missing() -> None:
+    assert {one["reason"] for one in beside_classifiers()} == {"no classifier judged these records"}
+    assert {one["reason"] for one in beside_classifiers(SEVEN, judged=False)} == {"there are no ratings"}
+
+
+@pytest.mark.parametrize(
+    ("simulated", "imported", "together", "each"),
+    [
+        ((), (), "people", ["person", "person"]),
+        (("R1",), (), "people and simulated", ["simulated", "person"]),
+        (("R1", "R2"), (), "simulated", ["simulated", "simulated"]),
+        ((), ("R2",), "people", ["person", "imported"]),
+        (("R1",), ("R2",), "people and simulated", ["simulated", "imported"]),
+    ],
+)
+def test_simulated_raters_are_no_people_in_any_table_of_raters_and_machines(
+    simulated, imported, together, each
+) -> None:
+    rows = [replace(one, simulated=one.rater in simulated, imported=one.rater in imported) for one in HAND]
+    verdicts = {str(uuid.UUID(int=item)): 1 for item in range(1, 9)}
+    machine = sections_machines.Machine("M1, gpt", "machine", verdicts, 0)
+    tables = sections_machines.tables(reading.gather(rows), [machine], 3, 0, 0)
+    misses = {line["who"]: line["kind"] for line in records(tables["misses"])}
+    assert misses == {"all raters": together, "R1": each[0], "R2": each[1], "M1, gpt": "machine"}
+    assert [line["kind"] for line in records(tables["fractions"])] == [together, "machine"]
+    assert [line["kind"] for line in records(tables["human_model"])] == [together, together, "machine"]
+
+
+def test_a_missing_interval_of_a_difference_is_no_reason_of_the_kappa() -> None:
+    # 40 items: enough for the kappa's interval, fewer than the 50 of a difference.
+    many = reading.gather(
+        row(at, rater, (at + (at % shift == 0)) % 2 == 1) for at in range(40) for rater, shift in (("R1", 5), ("R2", 7))
+    )
+    verdicts = {fact.code: at % 2 for at, fact in enumerate(many.items)}
+    machine = sections_machines.Machine("checklist", "classifier", verdicts, 0)
+    made = records(sections_machines.tables(many, [machine], 20, 0, 200)["human_model"])
+    line = next(line for line in made if line["who"] == "checklist")
+    assert line["kappa_low"] is not None and line["difference"] is not None and line["difference_low"] is None
+    assert line["reason"] == ""
+
+
+def test_where_no_truth_is_known_the_order_tells_of_the_pace_alone(hand) -> None:
+    assert sections_raters.tables(hand, [], False, 3)["drift"]["title"] == "Correct answers from first to last item"
+    untold = reading.gather(row(item, "R1", True, reference="") for item in (1, 2, 3))
+    assert sections_raters.tables(untold, [], False, 3)["drift"]["title"] == "Pace from first to last item"
+
+
+def test_an_item_that_is_wrong_without_a_planted_error_is_no_false_alarm() -> None:
+    read = reading.gather([row(1, "R1", False), row(2, "R1", False, reference="declared wrong")])
+    made = sections_machines.tables(read, [], 3, 0, 0)
+    found = {(m["who"], m["error"]): (m["caught"], m["n"]) for m in records(made["misses"])}
+    assert found["all raters", "none"] == (1, 1)
+    assert found["all raters", "other"] == (1, 1)
+
+
+def test_a_row_that_does_not_fit_its_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match="a row of ROC points does not have the columns source, threshold"):
+        table("roc", [["gpt-5", 1]])
+
+
+@pytest.fixture
+def study(db, admin_user) -> Study:
+    """Ten items of six raters, one rating that could not be judged, some shown again, unblinded."""
+    factories.pool()
+    study = factories.open_study(raters=3, design="crossed", repeats=0.4, repeat_distance=2, ratings_per_item=3)
+    first = study.raters.get(label="R01").assignments.order_by("position").first()
+    answering.rate(first, None, None, uuid.uuid4(), cannot_judge=True)
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    lifecycle.close_and_unblind(study, admin_user)
+    study.refresh_from_db()
+    return study
+
+
+def made(study: Study, filters: Filters = Filters(), resamples: int = 40) -> dict[str, Any]:  # noqa: B008  # frozen
+    return document.make(study, filters, MARK, resamples=resamples)
+
+
+@pytest.mark.both_databases
+def test_the_same_ratings_give_the_same_bytes_and_json_keeps_them(study) -> None:
+    first, again = made(study), made(study)
+    assert document.canonical(first) == document.canonical(again)
+    assert document.canonical(json.loads(document.canonical(first))) == document.canonical(first)
+    assert tuple(first["tables"]) == tuple(FORMS)
+    assert (first["full"], made(study, resamples=0)["full"]) == (True, False)
+
+
+def test_the_command_prints_the_results_of_the_document_from_the_exported_file(study, tmp_path) -> None:
+    file = tmp_path / "ratings.csv"
+    file.write_text("".join(exports.csv_lines(study, blinded=False)), encoding="utf-8", newline="")
+    out = io.StringIO()
+    call_command("agreement", str(file), "--json", "--resamples", "40", stdout=out, stderr=io.StringIO())
+    # The command's table has no marks, so that it cannot tell which called errors were located.
+    results = [one for one in made(study)["results"] if one["stat"] != "localisation"]
+    assert json.loads(out.getvalue()) == json.loads(json.dumps(results))
+    stats = {result["stat"]: result["n"] for result in results}
+    assert stats["retest_agreement"]["items"] > 0
+    read = reading.read(study, Filters())
+    rows = panel.panel(read.table, read.repeats, seed=0, resamples=40)
+    assert results == [one.to_json() for one in rows]
+
+
+def test_a_filtered_document_is_of_those_ratings_alone_and_says_so(study) -> None:
+    found = made(study, Filters(rater="R02"))
+    own = [r for r in rating_rows(study) if r.rater == "R02" and r.judged]
+    assert found["data"]["ratings"] == len(own) == sum(r["n"] for r in records(found["tables"]["rates"]))
+    assert [line["rater"] for line in records(found["tables"]["raters"])] == ["R02"]
+    assert found["filters"] == {"values": {"rater": "R02"}, "said": "Only rater: R02."}
+    assert found["notes"][0] == "Only rater: R02. Everything here is of these ratings alone."
+
+
+def test_headline_composition_and_interim_say_what_the_numbers_are_of(study) -> None:
+    found = made(study)
+    collected, plausible, caught, agreement, auc = found["headline"]
+    rows = [r for r in rating_rows(study) if r.counts]
+    genuine = [r.verdict for r in rows if r.judged and r.reference == "unperturbed"]
+    subtle = [r.verdict for r in rows if r.judged and r.perturbation == "subtle"]
+    assert (collected["value"], plausible["value"]) == (len(rows), sum(genuine) / len(genuine))
+    assert caught["value"] == pytest.approx(1 - sum(subtle) / len(subtle))
+    assert (agreement["published"]["value"], auc["published"]["value"]) == (0.811, 0.609)
+    # Pairs share ten items at most, fewer than 20: the mean over them without interval, and why.
+    assert agreement["value"] is not None and agreement["low"] is None
+    assert agreement["reason"].startswith("few items: no pair shares 20 items")
+    about = found["composition"]
+    assert about["planted_share"] == 6 / 10  # four genuine, three of each error
+    assert about["arms"] == {"layout": {"aligned": 1.0}, "context": {"no": 1.0}, "marks": {"off": 1.0}}
+    assert (about["cannot_judge"], about["simulated"]["said"], about["machines"]) == (1, "", [])
+    assert found["interim"] == {"met": True, "said": "All the ratings the study set out to collect are there."}
+
+
+@pytest.mark.parametrize("error", ["none", "subtle"])
+def test_however_it_is_filtered_the_prevalence_and_the_arms_are_those_that_raters_met(study, error) -> None:
+    seat = Assignment.objects.filter(item__study=study, rater__label="R01")
+    seat.update(layout="plain")
+    whole, some = made(study)["composition"], made(study, Filters(error=error))["composition"]
+    # Of ten items four are genuine; of three raters one was shown the plain layout, each rated all ten.
+    assert whole["planted_share"] == some["planted_share"] == 6 / 10
+    assert whole["errors"] == some["errors"] == {"none": 4, "obvious": 3, "subtle": 3}
+    assert whole["arms"]["layout"] == some["arms"]["layout"] == pytest.approx({"aligned": 2 / 3, "plain": 1 / 3})
+    assert made(study, Filters(layout="plain"))["composition"]["arms"]["layout"] == whole["arms"]["layout"]
+
+
+def test_raters_whose_ratings_do_not_count_met_nothing(study) -> None:
+    study.raters.filter(label__in=("R02", "R03")).update(dropped=True, withdrawn_at=NOW)
+    own = Assignment.objects.filter(item__study=study, rater__label="R01", occasion=1)
+    own.filter(item__source__perturbation="obvious").update(surplus=True, slot=None)
+    # R01 alone, without the three obvious ones: four genuine and three subtle.
+    assert made(study)["composition"]["errors"] == {"none": 4, "subtle": 3}
+
+
+def test_machine_raters_are_in_table_1_and_in_no_number_of_people(study) -> None:
+    before = made(study)
+    machine = MachineRater.objects.create(study=study, label="M1", cast="gpt", name="gpt-5")
+    for assignment in Assignment.objects.filter(item__study=study, rater__label="R01", occasion=1).select_related(
+        "item"
+    ):
+        MachineRating.objects.create(rater=machine, item=assignment.item, verdict=True, payload_sha256="0" * 64)
+    after = made(study)
+    assert after["results"] == before["results"] and after["data"] == before["data"]
+    assert before["tables"]["human_model"]["rows"] == []
+    who = {line["who"]: line["kind"] for line in records(after["tables"]["human_model"])}
+    assert who["M1, gpt-5"] == "machine"
+    assert after["composition"]["machines"] == ["M1, gpt-5"]
+    misses = {(m["who"], m["error"]): (m["caught"], m["n"]) for m in records(after["tables"]["misses"])}
+    assert misses["M1, gpt-5", "subtle"] == (0, 3)
+
+
+def test_a_sealed_study_is_not_analysed(db) -> None:
+    factories.pool()
+    with pytest.raises(SealedError):
+        made(factories.open_study())

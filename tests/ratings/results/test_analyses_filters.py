@@ -1,0 +1,117 @@
+"""What an address may ask for, and that every file keeps to it."""
+
+import csv
+import io
+
+import pytest
+from django.http import QueryDict
+from django.urls import reverse
+
+from ratings.exchange import exports
+from ratings.models import Study
+from ratings.results.analyses import filters
+from ratings.results.analyses.filters import Filters
+from ratings.results.rows import rating_rows
+from ratings.studies import lifecycle
+from tests.support import factories, logged
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def study(admin_user) -> Study:
+    factories.pool()
+    study = factories.open_study()
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    lifecycle.close_and_unblind(study, admin_user)
+    study.refresh_from_db()
+    return study
+
+
+def asked(study: Study, query: str) -> Filters:
+    return filters.from_query(QueryDict(query), filters.choices(study), also=("page",))
+
+
+def test_filters_go_through_an_address_and_json_and_come_back_the_same(study) -> None:
+    found = asked(study, "error=subtle&rater=R01&source=&page=2")
+    assert found == Filters(error="subtle", rater="R01")
+    assert found.query() == "error=subtle&rater=R01"
+    assert asked(study, found.query()) == found == Filters.from_json(found.to_json())
+    assert found.said == "Only planted error: subtle error; rater: R01."
+    assert not asked(study, "page=2") and asked(study, "").said == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("error=subtil", "This study has no planted error 'subtil'; it has none, obvious, subtle."),
+        ("sorce=offline", "There is no filter 'sorce'; there are source, experiment, action"),
+        ("rater=R01&rater=R02", "Only one rater can be looked at at a time; 2 were asked for."),
+        ("who=people&who=martians", "This study has no who rated 'martians'; it has people."),
+    ],
+)
+def test_what_is_not_there_is_named_and_filters_nothing(study, query, told) -> None:
+    found = asked(study, query)
+    assert not found
+    assert told in " ".join(found.unknown)
+    with pytest.raises(filters.UnknownFilterError, match=r"^(This|There|Only)"):
+        found.refuse_unknown()
+
+
+def test_rows_kept_are_those_that_have_the_value(study) -> None:
+    every = list(rating_rows(study))
+    kept = list(Filters(error="subtle", rater="R02").kept(every))
+    assert kept == [row for row in every if row.perturbation == "subtle" and row.rater == "R02"]
+    assert 0 < len(kept) < len(every)
+    assert list(Filters().kept(every)) == every
+    kinds = {row.error_kind for row in every}
+    assert kinds == {None, "LEAK-kind"}
+    assert {row.perturbation for row in Filters(error_kind="LEAK-kind").kept(every)} == {"obvious", "subtle"}
+
+
+def test_the_ratings_file_keeps_to_the_filters_and_says_so_in_the_log(study, admin_client) -> None:
+    address = reverse("ratings:ratings_csv", kwargs={"slug": study.slug})
+    response = admin_client.get(f"{address}?error=none")
+    body = b"".join(response.streaming_content).decode()
+    found = list(csv.DictReader(io.StringIO(body, newline="")))
+    assert {row["perturbation"] for row in found} == {"none"}
+    assert len(found) == sum(row.perturbation == "none" for row in rating_rows(study))
+    assert "ratings-part.csv" in response["Content-Disposition"]
+    assert logged.word(study, "exported") == "with sources. Only planted error: no planted error"
+
+
+def test_a_file_asked_for_with_a_wrong_filter_is_refused_by_name(study, admin_client) -> None:
+    response = admin_client.get(reverse("ratings:ratings_csv", kwargs={"slug": study.slug}) + "?error=gross")
+    assert response.status_code == 400
+    assert response.content.decode() == "This study has no planted error 'gross'; it has none, obvious, subtle.\n"
+    assert not study.events.filter(kind="exported").exists()
+
+
+def test_a_sealed_file_can_be_filtered_by_nothing_that_is_sealed(admin_client) -> None:
+    factories.pool()
+    study = factories.open_study()
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    known = filters.choices(study)
+    assert all(known[name] == () for name in filters.SEALED)
+    assert [choice.value for choice in known["rater"]] == [f"R0{number}" for number in range(1, 7)]
+    address = reverse("ratings:ratings_csv", kwargs={"slug": study.slug})
+    refused = admin_client.get(f"{address}?error=subtle")
+    assert (refused.status_code, "it is sealed" in refused.content.decode()) == (400, True)
+    found = b"".join(admin_client.get(f"{address}?rater=R02").streaming_content).decode()
+    assert {row["rater"] for row in csv.DictReader(io.StringIO(found, newline=""))} == {"R02"}
+
+
+def test_choices_ask_as_many_queries_for_a_small_study_as_for_a_large_one(study, django_assert_num_queries) -> None:
+    with django_assert_num_queries(3):
+        found = filters.choices(study)
+    assert [choice.label for choice in found["error"]] == ["no planted error", "obvious error", "subtle error"]
+    assert [choice.value for choice in found["who"]] == ["people"]
+
+
+def test_numbers_of_a_table_come_back_from_the_file_to_the_last_digit() -> None:
+    lines = list(exports.table_lines(("a", "b"), [(1 / 3, "=1"), (-0.1, None)], exact=True))
+    assert lines == ['"a","b"\r\n', '"0.3333333333333333","\'=1"\r\n', '"-0.1",""\r\n']
+    assert float(lines[1].split(",")[0].strip('"')) == 1 / 3
+    assert list(exports.table_lines(("a",), [(1 / 3,), (-1 / 3,)])) == ['"a"\r\n', '"0.333"\r\n', '"-0.333"\r\n']

@@ -1,0 +1,410 @@
+"""Stored analyses: found again, computed once, and never fresh after anything that changes what they are of."""
+
+import csv
+import io
+import itertools
+import json
+import threading
+import uuid
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils import timezone
+
+from ratings.models import Analysis, ItemSource, MachineRater, MachineRating, Rater, Rating, RatingEvent, Study
+from ratings.rating import answering, serving
+from ratings.results.analyses import document, form, playing, store
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
+from ratings.studies.errors import SealedError
+from ratings.studies.progress import state_digest
+from simulation.jobs import jobs
+from simulation.leases import leases
+from simulation.models import Job, Transition, Twin
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+
+
+def rated() -> Study:
+    factories.pool()
+    study = factories.open_study(raters=2)
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    return study
+
+
+@pytest.fixture
+def study(admin_user) -> Study:
+    return factories.unblinded(rated(), admin_user)
+
+
+def answer(study: Study) -> None:
+    place = serving.next_assignment(study.raters.get(label="R01"))
+    answering.rate(place, True, 3, uuid.uuid4())
+
+
+def correct(study: Study) -> None:
+    rating = Rating.objects.filter(assignment__item__study=study).first()
+    answering.rate(rating.assignment, not rating.verdict, 1, uuid.uuid4(), revision=rating.revision)
+
+
+def drop(study: Study) -> None:
+    Rater.objects.filter(study=study, label="R02").update(dropped=True, withdrawn_at=timezone.now())
+
+
+def machine(study: Study) -> None:
+    rater = MachineRater.objects.create(study=study, label="M1", cast="gpt", name="gpt-5")
+    MachineRating.objects.create(rater=rater, item=study.items.first(), verdict=True, payload_sha256="0" * 64)
+
+
+def bring_in(study: Study) -> None:
+    rater = study.raters.create(label="R09", number=9, imported_as="Ann")
+    place = rater.assignments.create(item=study.items.first(), position=1, pair=uuid.uuid4())
+    plain = {"verdict": True, "confidence": 4, "submission_id": uuid.uuid4()}
+    Rating.objects.create(
+        assignment=place, opened_at=timezone.now(), submitted_at=timezone.now(), seconds=0, imported=True, **plain
+    )
+    RatingEvent.objects.create(assignment=place, kind="imported", revision=1, at=timezone.now(), **plain)
+
+
+def take_back(study: Study) -> None:
+    study.raters.get(label="R02").assignments.filter(rating=None).update(released_at=timezone.now(), slot=None)
+
+
+def seat(study: Study) -> None:
+    MachineRater.objects.create(study=study, label="M1", cast="gpt", name="gpt-5")
+
+
+@pytest.mark.parametrize("change", [answer, correct, drop, machine, seat, bring_in, take_back])
+@pytest.mark.both_databases
+def test_whatever_changes_the_ratings_changes_their_mark(change) -> None:
+    factories.pool()
+    study = factories.open_study(raters=2)
+    answer(study)
+    before = state_digest.mark(study)
+    assert state_digest.mark(study) == before
+    change(study)
+    assert state_digest.mark(study) != before
+
+
+@pytest.mark.both_databases
+def test_the_mark_asks_as_many_queries_for_few_ratings_as_for_many() -> None:
+    factories.pool()
+    study = factories.open_study(raters=2)
+    with CaptureQueriesContext(
+        connection,
+    ) as few:
+        state_digest.mark(study)
+    for rater in study.raters.all():
+        factories.rate_all(rater)
+    with CaptureQueriesContext(connection) as many:
+        state_digest.mark(study)
+    assert len(few) == len(many) == 5
+
+
+@pytest.mark.both_databases
+def test_what_the_checker_finds_later_makes_another_mark_once_the_study_is_unblinded(study) -> None:
+    own = ItemSource.objects.filter(item__study=study, perturbation="subtle")
+    subtle = Twin.objects.filter(pk__in=own.values("twin"))
+    with CaptureQueriesContext(connection) as queries:
+        seen = {state_digest.mark(study)}
+    assert len(queries) == 6
+    for verdict in ("ok", "error", "undecidable"):
+        subtle.update(findings={"verdict": verdict, "findings": []})
+        seen.add(state_digest.mark(study))
+    Transition.objects.update(findings={"verdict": "ok", "findings": []})
+    seen.add(state_digest.mark(study))
+    assert len(seen) == 5
+    one, other = subtle.order_by("pk")[:2]
+    for found in (one, other):  # as many as before, and another one of them
+        subtle.update(findings={"verdict": "ok", "findings": []})
+        Twin.objects.filter(pk=found.pk).update(findings={"verdict": "error", "findings": []})
+        seen.add(state_digest.mark(study))
+    assert len(seen) == 7
+
+
+def test_verdicts_of_the_checker_that_change_places_make_another_mark(study) -> None:
+    own = dict(ItemSource.objects.filter(item__study=study, twin__isnull=False).values_list("pk", "twin"))
+    ways = itertools.combinations(sorted(own), 2)
+    same_sum = ((one, two) for one, two in itertools.combinations(ways, 2) if sum(one) == sum(two))
+    seen = set()
+    for pair in next(same_sum):
+        Twin.objects.update(findings={"verdict": "ok", "findings": []})
+        Twin.objects.filter(pk__in=[own[pk] for pk in pair]).update(findings={"verdict": "error", "findings": []})
+        seen.add(state_digest.mark(study))
+    assert len(seen) == 2
+
+
+def test_an_analysis_from_before_a_check_is_not_the_one_that_is_shown(study) -> None:
+    old = store.compute(study, Filters())
+    assert not checker_rows(old)
+    Twin.objects.update(findings={"verdict": "error", "findings": []})
+    look = store.look(study, Filters())
+    assert look.fresh and look.analysis != old
+    # Three obvious errors and three subtle ones, each of them called; the genuine steps are not checked again.
+    assert checker_rows(look.analysis)["obvious"] == checker_rows(look.analysis)["subtle"] == (3, 3)
+
+
+def checker_rows(analysis: Analysis) -> dict[str, tuple[int, int]]:
+    """Errors called, and judged, by type."""
+    lines = [line for line in records(analysis.document["tables"]["misses"]) if line["kind"] == "checker"]
+    return {line["error"]: (line["caught"], line["n"]) for line in lines if line["error_kind"] == ""}
+
+
+def test_a_document_of_another_form_is_neither_shown_nor_kept(study, monkeypatch) -> None:
+    old = store.compute(study, Filters())
+    monkeypatch.setattr(form, "VERSION", form.VERSION + 1)
+    monkeypatch.setattr(document, "VERSION", form.VERSION)
+    monkeypatch.setattr(store, "INLINE", 0)
+    look = store.look(study, Filters())
+    assert (look.analysis, look.said) == (None, "The full analysis is being computed.")
+    made = store.compute(study, Filters())
+    assert made != old
+    assert list(Analysis.objects.all()) == [made]
+
+
+@pytest.mark.both_databases
+def test_a_first_look_has_numbers_at_once_and_the_job_of_their_intervals(study) -> None:
+    look = store.look(study, Filters())
+    assert look.fresh and look.analysis and look.job
+    assert not look.analysis.full and look.analysis.document["resamples"] == 0
+    assert "without the intervals that need resampling. The full analysis is being computed." in look.said
+    again = store.look(study, Filters())
+    assert (again.analysis, again.job) == (look.analysis, look.job)
+    assert Analysis.objects.count() == Job.objects.filter(kind="analysis").count() == 1
+
+
+def test_the_job_computes_it_in_full_and_draws_its_figures(study) -> None:
+    job = store.look(study, Filters()).job
+    done = jobs.play_here(job)
+    assert done.status == "done", done.error
+    look = store.look(study, Filters())
+    assert look.fresh and look.job is None and look.analysis.full
+    assert look.said == "Computed just now from 20 ratings; intervals from 2,000 resamples, seed 0."
+    assert set(look.analysis.drawings.values_list("name", "profile")) >= {("rates", "wide"), ("rates", "narrow")}
+    assert Analysis.objects.count() == 1  # the quick one is no longer needed
+    assert done.result["href"] == reverse("ratings:study", kwargs={"slug": study.slug})
+    drawn = list(look.analysis.drawings.values_list("pk", flat=True))
+    playing.draw(look.analysis)
+    assert list(look.analysis.drawings.values_list("pk", flat=True)) == drawn
+
+
+def test_what_a_command_computed_has_its_figures_drawn_by_a_job_once(study) -> None:
+    store.compute(study, Filters())
+    look = store.look(study, Filters())
+    assert look.fresh and look.job is not None and look.said.endswith("seed 0. Its figures are being drawn.")
+    jobs.play_here(look.job)
+    again = store.look(study, Filters())
+    assert again.job is None and again.analysis is not None and again.analysis.drawings.exists()
+    again.analysis.drawings.all().delete()  # as if there had been nothing to draw
+    assert store.look(study, Filters()).job is None
+
+
+def test_while_answers_come_in_the_page_shows_what_it_has_and_one_job_waits_for_a_pause(study, admin_client) -> None:
+    machine(study)
+    with connection.execute_wrapper(an_answer_before_every_look_at_the_ratings):
+        pages = [admin_client.get(url("study", study)) for _ in range(3)]
+        job = Job.objects.get(kind="analysis")
+        jobs.advance(leases.claim(Job, job.code))
+        job.refresh_from_db()
+    assert {page.status_code for page in pages} == {200} and not Analysis.objects.exists()
+    assert all("The full analysis is being computed." in page.content.decode() for page in pages)
+    assert (job.status, job.reason) == ("waiting", "moving")
+    assert jobs.play_here(job).status == "done"
+    assert store.look(study, Filters()).fresh
+
+
+def an_answer_before_every_look_at_the_ratings(execute, sql, params, many, context):
+    if sql.startswith("SELECT") and 'FROM "ratings_rating"' in sql:
+        with context["connection"].cursor() as cursor:
+            cursor.execute('UPDATE "ratings_machinerater" SET "changes" = "changes" + 1')
+    return execute(sql, params, many, context)
+
+
+def test_a_large_study_is_left_to_its_job(study, monkeypatch) -> None:
+    monkeypatch.setattr(store, "INLINE", 19)  # the study has 20 ratings
+    look = store.look(study, Filters())
+    assert (look.analysis, look.fresh, look.said) == (None, False, "The full analysis is being computed.")
+    assert look.job.status == "queued"
+    assert not Analysis.objects.exists()
+
+
+@pytest.mark.parametrize("change", [correct, drop, machine, bring_in])
+def test_what_was_computed_before_a_change_is_shown_as_out_of_date_or_not_at_all(study, monkeypatch, change) -> None:
+    old = store.compute(study, Filters(), resamples=store.RESAMPLES)
+    assert store.look(study, Filters()).fresh
+    change_unblinded(study, change)
+    monkeypatch.setattr(store, "INLINE", 0)
+    look = store.look(study, Filters())
+    assert (look.analysis, look.fresh) == (old, False)
+    assert look.said.startswith("Out of date: ratings, or what machines say of the items, changed since.")
+    assert look.job.status == "queued"
+    monkeypatch.setattr(store, "INLINE", 5000)
+    fresh = store.look(study, Filters())
+    assert fresh.fresh and fresh.analysis != old and fresh.analysis.mark != old.mark
+
+
+def change_unblinded(study: Study, change: Any) -> None:
+    """An unblinded study takes no answers; what it would be if it did must be told as well."""
+    Study.objects.filter(pk=study.pk).update(status="open")
+    change(Study.objects.get(pk=study.pk))
+    Study.objects.filter(pk=study.pk).update(status="unblinded")
+
+
+@pytest.mark.both_databases
+def test_an_analysis_is_found_again_with_the_bytes_it_was_made_of(study) -> None:
+    made = store.compute(study, Filters(), resamples=30)
+    kept = Analysis.objects.get(pk=made.pk)
+    assert document.digest(kept.document) == kept.sha256 == made.sha256
+    assert kept.document["data"]["sha256"] == kept.data_sha256
+    assert (kept.n_ratings, kept.resamples, kept.seed, kept.full) == (20, 30, 0, True)
+    assert store.compute(study, Filters(), resamples=30) == kept
+    Analysis.objects.all().delete()
+    assert store.compute(study, Filters(), resamples=30).sha256 == kept.sha256
+    assert store.compute(study, Filters(), resamples=30, seed=1).sha256 != kept.sha256
+
+
+def test_filters_make_another_analysis(study) -> None:
+    whole = store.compute(study, Filters(), resamples=0)
+    part = store.compute(study, Filters(error="subtle"), resamples=0)
+    assert (whole.n_ratings, part.n_ratings, part.filters) == (20, 6, {"error": "subtle"})
+    assert whole.key != part.key
+    assert store.look(study, Filters(error="subtle")).analysis == part
+
+
+@pytest.mark.both_databases
+def test_earlier_states_and_filters_of_long_ago_are_not_kept_for_ever(study, monkeypatch) -> None:
+    monkeypatch.setattr(store, "KEPT", 2)
+    monkeypatch.setattr(store, "KEPT_FILTERED", 1)
+    for error in ("none", "obvious"):
+        store.compute(study, Filters(error=error), resamples=0)
+    assert list(Analysis.objects.values_list("filters", flat=True)) == [{"error": "obvious"}]
+    for seed in range(3):
+        store.compute(study, Filters(), resamples=0, seed=seed)
+    assert list(Analysis.objects.filter(filters={}).values_list("seed", flat=True)) == [2, 1]
+
+
+def test_a_job_that_failed_is_not_asked_for_again_by_a_look(study) -> None:
+    job = store.look(study, Filters()).job
+    Job.objects.filter(pk=job.pk).update(status="failed", error="broke")
+    look = store.look(study, Filters())
+    assert look.job == job and "could not be computed" in look.said
+    again = jobs.retry(look.job)
+    assert store.look(study, Filters()).job == again
+
+
+def test_a_look_takes_back_no_stop_of_a_job_under_way(study) -> None:
+    job = store.look(study, Filters()).job
+    assert leases.claim(Job, job.code)
+    jobs.cancel(job)
+    assert store.look(study, Filters()).job == job
+    job.refresh_from_db()
+    assert job.cancel_requested_at is not None
+
+
+def test_figures_whose_job_failed_are_said_to_be_missing_and_can_be_tried_again(study) -> None:
+    store.compute(study, Filters())
+    Job.objects.filter(pk=store.look(study, Filters()).job.pk).update(status="failed", reason="worker_lost")
+    look = store.look(study, Filters())
+    assert (
+        look.job is not None
+        and look.job.status == "failed"
+        and look.said.endswith("seed 0. Its figures could not be drawn.")
+    )
+    jobs.play_here(jobs.retry(look.job))
+    assert store.look(study, Filters()).job is None
+
+
+def test_nothing_is_computed_or_planned_by_source_while_a_study_is_sealed() -> None:
+    study = rated()
+    for ask in (store.look, store.compute):
+        with pytest.raises(SealedError):
+            ask(study, Filters())
+    before = store.blind_precision(study)
+    told = json.dumps(before)
+    assert "offline" not in told and "subtle" not in told
+    assert {row[1] for row in before["rows"]} == {"all sources"}
+    assert [row[0] for row in before["rows"] if row[5]] == ["rate", "kappa", "auc"]
+    # Which item is of which source changes nothing in it.
+    ItemSource.objects.filter(item__study=study).update(perturbation="none", truth=True, label="other")
+    assert store.blind_precision(study) == before
+    assert not Analysis.objects.exists()
+
+
+def test_the_precision_of_a_large_sealed_study_is_kept_until_more_has_come(monkeypatch) -> None:
+    monkeypatch.setattr(store, "AT_ONCE", 1)
+    factories.pool()
+    study = factories.open_study(raters=2)
+    for _ in range(3):
+        answer(study)
+    before = store.blind_precision(study)
+    with CaptureQueriesContext(connection) as queries:
+        assert store.blind_precision(study) == before
+    assert len(queries) == 1  # the count
+    answer(study)
+    assert store.blind_precision(study) != before
+
+
+def url(view: str, study: Study, query: str = "", **more: str) -> str:
+    return reverse(f"ratings:{view}", kwargs={"slug": study.slug, **more}) + query
+
+
+def test_results_json_is_pending_with_its_job_and_then_the_stored_bytes(study, admin_client) -> None:
+    pending = admin_client.get(url("results_json", study))
+    job = Job.objects.get(kind="analysis")
+    assert pending.status_code == 202
+    assert pending.json()["job"] == reverse("ratings:job", kwargs={"job": job.code})
+    jobs.play_here(job)
+    found = admin_client.get(url("results_json", study))
+    stored = Analysis.objects.get()
+    assert found.status_code == 200 and found["ETag"] == f'"{stored.sha256}"'
+    assert found.content == document.canonical(stored.document)
+    table = admin_client.get(url("table_csv", study, name="rates"))
+    header, *rows = csv.reader(io.StringIO(table.content.decode("utf-8-sig")))
+    assert header[:9] == ["source", "error", "k", "n", "items", "raters", "rate", "low", "high"]
+    assert [float(row[6]) for row in rows] == [row[6] for row in stored.document["tables"]["rates"]["rows"]]
+    assert "small-study-rates.csv" in table["Content-Disposition"]
+
+
+def test_results_of_a_sealed_study_a_strange_table_and_a_strange_filter_are_refused(study, admin_client) -> None:
+    assert admin_client.get(url("table_csv", study, name="secrets")).status_code == 404
+    for view, more in (("results_json", {}), ("table_csv", {"name": "rates"})):
+        refused = admin_client.get(url(view, study, "?error=gross", **more))
+        assert (refused.status_code, "no planted error 'gross'" in refused.content.decode()) == (400, True)
+        Study.objects.filter(pk=study.pk).update(status="closed")
+        assert admin_client.get(url(view, study, **more)).status_code == 404
+        Study.objects.filter(pk=study.pk).update(status="unblinded")
+    assert not Analysis.objects.exists()
+
+
+def test_a_stored_result_is_served_without_reading_the_ratings(study, admin_client) -> None:
+    playing.draw(store.compute(study, Filters()))
+    with CaptureQueriesContext(connection) as queries:
+        assert admin_client.get(url("results_json", study)).status_code == 200
+    asked = [query["sql"] for query in queries]
+    assert not any('"ratings_rating"."verdict"' in sql for sql in asked)
+    assert len(asked) <= 14
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.both_databases
+def test_two_looks_at_once_store_one_analysis_and_ask_for_one_job(admin_user) -> None:
+    study = factories.unblinded(rated(), admin_user)
+    gate, found = threading.Barrier(2), []
+
+    def ask() -> None:
+        gate.wait()
+        found.append(store.look(study, Filters()))
+        connection.close()
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2 and found[0].analysis == found[1].analysis and found[0].job == found[1].job
+    assert Analysis.objects.count() == Job.objects.count() == 1

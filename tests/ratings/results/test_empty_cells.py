@@ -1,0 +1,350 @@
+"""Warnings before opening: which results a design will not have, against the results of the same study once rated."""
+
+import io
+import json
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.db import transaction
+
+from ratings.exchange.imports import item_imports
+from ratings.models import Study
+from ratings.raters import simulated
+from ratings.results import empty_cells
+from ratings.results.analyses import document
+from ratings.results.analyses.filters import Filters
+from ratings.results.empty_cells import Forecast, Key, forecast
+from ratings.results.empty_cells_advice import Facts, advise
+from ratings.stats.estimates import Estimate
+from ratings.studies import lifecycle
+from ratings.studies.pool import opening
+from tests.support import factories
+
+pytestmark = [pytest.mark.django_db]
+
+
+def sources(**counts: int) -> list[dict[str, Any]]:
+    return [{"cast": "offline", "perturbation": name, "count": count} for name, count in counts.items()]
+
+
+DESIGNS: dict[str, dict[str, Any]] = {
+    "two raters, no repeats": {"sources": sources(none=12, obvious=6, subtle=6), "ratings_per_item": 2, "raters": 2},
+    "four raters of six": {"sources": sources(none=12, obvious=6, subtle=6), "ratings_per_item": 4, "raters": 6},
+    "no unperturbed items": {"sources": sources(obvious=10, subtle=10), "ratings_per_item": 3, "raters": 3},
+    "no planted errors": {"sources": sources(none=24), "ratings_per_item": 3, "raters": 3},
+    "one rating an item": {"sources": sources(none=12, obvious=12), "ratings_per_item": 1, "raters": 4},
+    "crossed, with repeats": {
+        "sources": sources(none=12, obvious=12), "design": "crossed", "ratings_per_item": 4, "repeats": 0.25,
+        "repeat_distance": 5,
+    },
+    "a crossover": {
+        "sources": sources(none=12, obvious=12), "design": "crossover", "conditions": "twins", "ratings_per_item": 4,
+    },
+}  # fmt: skip
+
+
+def draft(**changes: Any) -> Study:
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**{"practice": 0, **changes})))
+
+
+SAMPLE = {
+    "barcode": "MAT-AAAAAAAA", "name": "Cells", "properties": {"volume": "10 mL"},
+    "available_for_use": "available_for_further_use", "environmental_condition": "room_temp",
+}  # fmt: skip
+
+
+def import_draft(origins: Iterable[dict[str, Any]], **changes: Any) -> Study:
+    """Return a draft of imported transitions alone, each with what its line states of where it came from."""
+    lines = []
+    for number, origin in enumerate(origins, 1):
+        after = {**{name: SAMPLE[name] for name in SAMPLE if name != "barcode"}, "replaces": SAMPLE["barcode"]}
+        outcome = {"new_materials": [{**after, "properties": {"volume": f"{number} mL"}}], "new_observations": []}
+        line = {
+            "id": f"item-{number}", "source": "elsewhere", "pair": f"p{number}", "input_materials": [SAMPLE],
+            "action": {"name": "Transfer", "parameters": {"volume": "1 mL"}},
+            "outcome": {**outcome, "success": True, "failure_reason": ""}, **origin,
+        }  # fmt: skip
+        lines.append(json.dumps(line).encode())
+    study = draft(**{"sources": [], "ratings_per_item": 4, "raters": 4, "design": "crossed", **changes})
+    item_imports.take(study, io.BytesIO(b"\n".join(lines)))
+    return study
+
+
+def rehearse(study: Study) -> dict[str, float | None]:
+    """Return the pooled numbers of one rehearsal."""
+    protocol = lifecycle.read_protocol(study.protocol)
+    plan = opening.preview(protocol, study)
+    results = empty_cells._results(protocol, plan, plan.places, 1)
+    return {row.stat: row.value for row in results if not row.args}
+
+
+@cache
+def forecast_of(name: str) -> Forecast:
+    """The forecast of a design, computed once: it depends on nothing but the design and the pool. Leaves nothing behind."""
+    with transaction.atomic():
+        factories.pool(60)
+        found = forecast(draft(**DESIGNS[name]))
+        transaction.set_rollback(True)
+    return found
+
+
+def lacking(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[str, ...]]]:
+    """Of the results of a study that is rated now: how many there are of a kind, and why some lack number or interval."""
+    simulated.simulate_raters(study, study.raters.count(), 0.9, 0.6, seed=seed)
+    factories.unblinded(study, User.objects.create_superuser(f"chief {seed}"))
+    made = document.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=seed, resamples=400)
+    rows = [Estimate.from_json(row) for row in made["results"]]
+    found = empty_cells.cells(rows + empty_cells.read_contrasts(made["tables"]["contrasts"]))
+    return {
+        (key, missing): (one.n, reasons)
+        for key, one in found.items()
+        for missing, reasons in (("number", one.without_number), ("interval", one.without_interval))
+        if reasons
+    }
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+@pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.thorough)])
+def test_what_is_warned_of_is_what_the_results_lack(name, seed) -> None:
+    """Both ways: what the design leaves empty was told, and what was told is empty."""
+    warned = {(one.key, one.missing): one for one in forecast_of(name).warnings}
+    factories.pool(60)
+    study = draft(**DESIGNS[name])
+    Study.objects.filter(pk=study.pk).update(salt="salt")
+    lifecycle.open_study(study)
+    study.refresh_from_db()
+    found = lacking(study, seed)
+    by_design = {cell for cell, (n, reasons) in found.items() if empty_cells.is_by_design(n, reasons)}
+    sure = {cell for cell, one in warned.items() if one.sure}
+    assert not by_design - sure, "left empty by the design, and not told"
+    nameless = {key for key, missing in found if missing == "number"}
+    assert not {cell for cell in sure - by_design if cell not in found and cell[0] not in nameless}, "told, and there"
+    # Each of some 150 kinds of results may lack something by a chance too small to occur in 20 rehearsals.
+    assert len(found.keys() - warned.keys()) <= 2, "missing, and not warned of"
+    always = {cell for cell, one in warned.items() if one.times == empty_cells.REHEARSALS}
+    assert len(always & found.keys()) >= 0.9 * len(always), "missing in every rehearsal, and there"
+    assert all(one.change and one.reason for one in warned.values())
+
+
+def told(name: str) -> dict[tuple[str, str], str]:
+    """What is surely missing, by statistic and kind, with what to change."""
+    return {(one.key.stat, one.missing): one.change for one in forecast_of(name).warnings if one.sure}
+
+
+def test_without_unperturbed_items_there_is_no_specificity_and_they_are_asked_for() -> None:
+    found = told("no unperturbed items")
+    for stat in ("dprime", "mrmc_mean_auc", "auc_signed"):
+        assert found[stat, "number"] == "include unperturbed items"
+
+
+def test_without_planted_errors_there_is_no_detection_and_they_are_asked_for() -> None:
+    assert told("no planted errors")["dprime", "number"] == "include items with planted errors"
+
+
+def test_with_two_raters_there_is_no_interval_for_new_raters_and_a_third_is_asked_for() -> None:
+    found = [one for one in forecast_of("two raters, no repeats").warnings if one.sure]
+    new = [one for one in found if ("target", "new raters") in one.key.scope and one.key.stat == "fleiss_kappa"]
+    assert new and "at least 3 raters" in {one.change for one in new if not dict(one.key.scope).get("source")}.pop()
+
+
+def test_with_one_rating_an_item_there_is_no_agreement_and_a_second_is_asked_for() -> None:
+    assert told("one rating an item")["avg_pairwise_kappa", "number"] == "ask for at least 2 ratings per item"
+
+
+def test_without_repeats_there_is_no_agreement_with_oneself() -> None:
+    assert "Shown again" in told("two raters, no repeats")["retest_agreement", "number"]
+    assert ("retest_agreement", "number") not in told("crossed, with repeats")
+
+
+def test_a_forecast_writes_nothing_and_comes_out_the_same_twice() -> None:
+    factories.pool(60)
+    study = draft(**DESIGNS["two raters, no repeats"])
+    assert forecast(study) == forecast_of("two raters, no repeats")
+    assert study.items.count() == 0 and study.raters.count() == 0
+
+
+def test_a_plan_too_large_to_rehearse_says_so(monkeypatch) -> None:
+    factories.pool(60)
+    monkeypatch.setattr(empty_cells, "MOST_RATINGS", 10)
+    study = draft(**DESIGNS["two raters, no repeats"])
+    found = empty_cells.of_plan(
+        lifecycle.read_protocol(study.protocol), opening.preview(lifecycle.read_protocol(study.protocol))
+    )
+    assert found.warnings == () and "up to 10 are rehearsed" in found.skipped
+
+
+def test_the_page_of_the_plan_asks_for_the_warnings_and_shows_them_with_what_to_change(client) -> None:
+    factories.pool(60)
+    study = draft(**DESIGNS["two raters, no repeats"])
+    client.force_login(User.objects.create_superuser("chief"))
+    page = client.get(f"/studies/{study.slug}/matrix/").content.decode()
+    assert f'hx-get="/studies/{study.slug}/empty/"' in page
+    part = client.get(f"/studies/{study.slug}/empty/").content.decode()
+    assert "Agreement with oneself" in part and "Show a share of the items a second time" in part
+    plan = client.get(f"/studies/{study.slug}/plan.json").json()
+    assert (plan["items"], plan["raters"], plan["ratings"]) == (24, 2, 48)
+    assert [line["items"] for line in plan["lines"]] == [24, 24]
+    cell = next(one for one in plan["empty"] if one["result"] == "retest_agreement")
+    assert (cell["missing"], cell["by"], cell["rehearsals"]) == ("number", "design", empty_cells.REHEARSALS)
+
+
+def test_a_plan_that_cannot_be_made_says_why_instead(client) -> None:
+    study = draft(**DESIGNS["two raters, no repeats"])
+    client.force_login(User.objects.create_superuser("chief"))
+    assert "the pool holds 0" in client.get(f"/studies/{study.slug}/empty/").content.decode()
+    answer = client.get(f"/studies/{study.slug}/plan.json")
+    assert answer.status_code == 409 and "the pool holds 0" in answer.json()["problems"][0]
+
+
+def test_once_a_study_is_open_there_are_no_warnings_any_more(client) -> None:
+    factories.pool(60)
+    study = factories.open_study(**DESIGNS["two raters, no repeats"])
+    client.force_login(User.objects.create_superuser("chief"))
+    assert client.get(f"/studies/{study.slug}/empty/").status_code == 204
+    assert client.get(f"/studies/{study.slug}/plan.json").status_code == 409
+
+
+def test_create_study_prints_what_will_be_empty_or_the_plan_as_json(tmp_path, capsys) -> None:
+    factories.pool(60)
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps(factories.protocol(**DESIGNS["no planted errors"])))
+    call_command("create_study", file)
+    said = capsys.readouterr().out
+    assert "Results that will be empty with this design:" in said
+    assert "no rating is of an item with a planted error. To change it, include items with planted errors." in said
+    file.write_text(json.dumps(factories.protocol(**{**DESIGNS["no planted errors"], "name": "Another"})))
+    call_command("create_study", file, "--json")
+    assert json.loads(capsys.readouterr().out)["items"] == 24
+
+
+def test_a_pool_study_is_rehearsed_as_if_its_seats_took_equal_shares() -> None:
+    factories.pool(60)
+    study = draft(sources=sources(none=12, obvious=12), design="pool", ratings_per_item=3, raters=4)
+    assert ("retest_agreement", "number") in {
+        (one.key.stat, one.missing) for one in forecast(study).warnings if one.sure
+    }
+
+
+def test_a_design_that_follows_the_advice_has_what_was_missing() -> None:
+    """24 items, 2 raters: fewer than three raters, and six items of an error; 3 raters and 20 items of a kind mend both."""
+    few = {(one.key, one.missing): one.change for one in forecast_of("two raters, no repeats").warnings if one.sure}
+    factories.pool(60)
+    asked = {"sources": sources(none=20, obvious=20), "ratings_per_item": 3, "raters": 3, "name": "More"}
+    more = {(one.key, one.missing) for one in forecast(draft(**asked)).warnings if one.sure}
+    new_raters = Key("gwet_ac1", (("target", "new raters"),), "")
+    shared = Key("avg_pairwise_agreement", (("min_overlap", "20"), ("source", "offline, obvious error")), "")
+    assert few[new_raters, "interval"] == "ask for at least 3 raters"
+    assert few[shared, "interval"] == "ask for more items of each source, so that two raters share 20"
+    assert not {(new_raters, "interval"), (shared, "interval")} & more
+
+
+def test_advice_for_a_crossover_never_asks_for_what_it_refuses() -> None:
+    change = told("a crossover")["retest_agreement", "number"]
+    assert change == "measure it in a study of another design: in a crossover nothing is shown twice"
+
+
+def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> None:
+    """Two raters who read both error types: differences of shares have an interval, those of areas and of d' have none."""
+    found = [one for one in forecast_of("two raters, no repeats").warnings if one.key.stat == "contrast"]
+    factories.pool(60)
+    assert {dict(one.key.scope)["quantity"] for one in found} == {"AUC", "AUC, U-statistic", "d'"}
+    assert {(one.where, one.missing, one.sure) for one in found} == {
+        ("obvious error less subtle error", "interval", True)
+    }
+    assert {one.change for one in found} == {"ask for at least 3 raters who rate both sides"}
+    three = draft(**{**DESIGNS["two raters, no repeats"], "ratings_per_item": 3, "raters": 3, "name": "Three"})
+    assert not [one for one in forecast(three).warnings if one.sure and one.key.stat == "contrast"]
+
+
+def test_items_that_are_declared_wrong_are_rehearsed_as_subtle_errors() -> None:
+    """Planning values: six in ten of them are called, as of subtle errors, and seven in a hundred of the others."""
+    found = rehearse(import_draft({"truth": number % 2 == 0} for number in range(60)))
+    assert found["sensitivity"] == pytest.approx(0.6, abs=0.2)
+    assert found["specificity"] == pytest.approx(0.93, abs=0.1)
+
+
+def changes(study: Study) -> dict[tuple[str, str], str]:
+    """Return what to change for what is surely missing, by statistic and kind."""
+    return {(one.key.stat, one.missing): one.change for one in forecast(study).warnings if one.sure}
+
+
+def test_items_that_state_nothing_are_asked_for_their_perturbation_or_truth() -> None:
+    found = changes(import_draft([{}] * 24, display={"marks": ["if_not_plausible"]}))
+    for stat in ("auc_confidence_correct", "sensitivity", "specificity", "dprime", "mrmc_mean_auc"):
+        assert found[stat, "number"] == (
+            "state the perturbation of the imported items (column `perturbation`) or their truth (column `truth`)"
+        )
+
+
+def test_the_model_of_a_latent_truth_never_has_an_interval_and_no_design_is_asked_for_it() -> None:
+    stats = {one.key.stat for one in forecast(import_draft([{}] * 24)).warnings}
+    assert not {stat for stat in stats if stat.startswith("dawid_skene")}
+
+
+def test_imported_errors_without_a_place_are_asked_for_it() -> None:
+    kinds = [{"perturbation": kind} for kind in ("none", "obvious", "subtle") * 8]
+    study = import_draft(kinds, display={"marks": ["if_not_plausible"]})
+    assert changes(study)["localisation", "number"] == (
+        "state the place of the errors: when twins are vetted, or of imported items in the column `field`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("stat", "facts", "change"),
+    [
+        ("dprime", {"kind": "evidence", "unstated": 9}, "state whether the evidence of the imported records is sufficient (column `truth`)"),
+        ("dprime", {"kind": "evidence"}, "nothing: records of evidence carry no planted errors; import items whose reference is known"),
+        ("dprime", {"kind": "evidence", "unperturbed": 9}, "import records that are declared insufficient, too"),
+        ("specificity", {"kind": "evidence", "planted": 9}, "import records that are declared sufficient, too"),
+        ("dprime", {"planted": 9}, "include unperturbed items"),
+        ("dprime", {"unperturbed": 9}, "include items with planted errors"),
+        ("specificity", {"unperturbed": 9, "unstated": 9}, "ask for more items or more ratings per item"),
+    ],
+)  # fmt: skip
+def test_what_a_missing_class_needs_depends_on_what_there_is(stat, facts, change) -> None:
+    none = Facts(
+        kind="transition", design="crossed", items=9, unperturbed=0, planted=0, unstated=0, located=0, raters=4, per_item=4,
+        shared=(9, 9), repeats=0.1, marks=False,
+    )  # fmt: skip
+    assert advise(stat, {}, "number", "", none._replace(**facts)) == change
+
+
+def test_what_is_missing_in_every_rehearsal_is_listed_openly_by_the_answers_expected(client, tmp_path, capsys) -> None:
+    """Of 24 unperturbed items, seven in a hundred are called wrong: too few for the interval of a kappa, each time."""
+    found = forecast_of("no planted errors")
+    expected = [one for one in found.warnings if one.expected]
+    assert ("fleiss_kappa", "interval") in {(one.key.stat, one.missing) for one in expected}
+    assert all(one.times == empty_cells.REHEARSALS and not one.sure for one in expected)
+    assert {one.to_json()["by"] for one in expected} == {"expected answers"}
+    assert found.by_expected and all(
+        not line.often.startswith(f"{empty_cells.REHEARSALS} of") for line in found.by_answers
+    )
+    factories.pool(60)
+    study = draft(**DESIGNS["no planted errors"])
+    client.force_login(User.objects.create_superuser("chief"))
+    page = client.get(f"/studies/{study.slug}/empty/").content.decode()
+    shown, _, folded = page.partition("<details")
+    assert "Empty by the answers expected" in shown and "Fleiss" in shown.partition("by the answers expected")[2]
+    assert "20 of 20" not in folded
+    file = tmp_path / "study.json"
+    file.write_text(
+        json.dumps(factories.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
+    )
+    call_command("create_study", file)
+    printed = capsys.readouterr().out.partition("by the answers expected")[2]
+    assert "no interval of" in printed and "Fleiss" in printed
+
+
+def test_results_of_which_only_some_raters_lack_something_say_so() -> None:
+    """Of each rater's own numbers, none of which is always missing of all raters."""
+    where = {
+        one.where
+        for name in ("four raters of six", "crossed, with repeats")
+        for one in forecast_of(name).warnings
+        if not one.sure
+    }
+    assert any(text.startswith("some raters") or text.startswith("some pairs of raters") for text in where)

@@ -1,0 +1,142 @@
+"""Two studies compared: what pairs up, who may compare which, the job and its page."""
+
+import uuid
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from ratings.models import Assignment, Membership, Study
+from ratings.rating import answering
+from ratings.results import study_pairs
+from ratings.results.analyses import two_studies
+from ratings.results.analyses.tables import records
+from simulation.models import Job
+from tests.support import factories
+from tests.support.embedded import play_all
+
+pytestmark = pytest.mark.django_db
+SOURCES = [{"cast": "offline", "perturbation": error, "count": 4} for error in ("none", "subtle")]
+
+
+@pytest.fixture
+def boss() -> User:
+    return User.objects.create_user("boss", is_staff=True)
+
+
+def rated(boss: User, slug: str, missed: int, accounts: str = "rater", **changes) -> Study:
+    """Two raters who call every unperturbed item plausible, and of the planted ones the first `missed` of each rater."""
+    study = factories.open_study(
+        2,
+        slug=slug,
+        name=slug.title(),
+        sources=SOURCES,
+        design="crossed",
+        ratings_per_item=2,
+        allow_unblinded=True,
+        **changes,
+    )
+    Study.objects.filter(pk=study.pk).update(created_by=boss)
+    for seat in study.raters.order_by("number"):
+        user, _ = User.objects.get_or_create(username=f"{accounts}{seat.number}")
+        type(seat).objects.filter(pk=seat.pk).update(user=user)
+        planted = 0
+        for place in (
+            Assignment.objects.filter(rater=seat).select_related("item__source").order_by("item__payload_sha256")
+        ):
+            is_planted = place.item.source.perturbation != "none"
+            planted += is_planted
+            verdict = not is_planted or planted <= missed
+            answering.rate(place, verdict, 4, uuid.uuid4())
+    return factories.unblinded(study, boss)
+
+
+@pytest.fixture
+def two(boss: User) -> tuple[Study, Study]:
+    """The same eight items, read by the same two people; four misses of eight in the first study, none in the second."""
+    factories.pool(8)
+    return rated(boss, "first", 2), rated(boss, "second", 0)
+
+
+def test_rates_and_detection_of_two_studies_are_compared_and_what_they_share_is_paired(two) -> None:
+    lines = {
+        (line["family"], line["first"], line["quantity"]): line for line in records(two_studies.compare_studies(*two))
+    }
+    subtle = lines["studies", "subtle error: this study", "rate"]
+    assert (subtle["first_value"], subtle["second_value"], subtle["difference"]) == (0.5, 0.0, 0.5)
+    assert (subtle["shared_items"], subtle["shared_raters"], subtle["ratings"]) == (4, 2, 16)
+    assert lines["studies", "unperturbed: this study", "rate"]["difference"] == 0
+    assert lines["studies", "all items: this study", "AUC"]["second_value"] == 1
+    assert lines["sources in both studies", "offline, subtle error: this study", "rate"]["difference"] == 0.5
+
+
+def test_the_page_lists_what_may_be_compared_asks_for_the_job_and_shows_its_result(two, boss, client: Client) -> None:
+    first, _ = two
+    client.force_login(boss)
+    address = reverse("ratings:compare", args=[first.slug])
+    page = client.get(address).content.decode()
+    assert '<option value="second">Second</option>' in page and "Comparison of two studies" not in page
+    waiting = client.get(address, {"with": "second"}).content.decode()
+    assert "Comparison of two studies" in waiting
+    csv = reverse("ratings:compare_csv", args=[first.slug]) + "?with=second"
+    assert client.get(csv).status_code == 202
+    play_all()
+    shown = client.get(address, {"with": "second"}).content.decode()
+    assert "First less Second" in shown and shown.count("<svg") >= 2 and "subtle error: this study" in shown
+    assert Job.objects.filter(kind="comparison").count() == 1
+    answer = client.get(csv)
+    assert answer.status_code == 200 and "subtle error: this study" in answer.getvalue().decode()
+
+
+def test_another_rating_asks_for_the_comparison_again(two, boss) -> None:
+    first, second = two
+    before = study_pairs.request_comparison(first, second, boss)
+    play_all()
+    assert study_pairs.request_comparison(first, second, boss) == before
+    second.raters.filter(label="R01").update(dropped=True, withdrawn_at=timezone.now())
+    assert study_pairs.request_comparison(first, second, boss) != before
+
+
+def test_only_unblinded_studies_of_one_kind_with_a_role_in_both_are_offered(two, boss, client: Client) -> None:
+    first, second = two
+    analyst = User.objects.create_user("analyst")
+    Membership.objects.create(study=first, user=analyst, role="analyst")
+    assert list(study_pairs.find_others(analyst, first)) == []
+    client.force_login(analyst)
+    address = reverse("ratings:compare", args=[first.slug])
+    assert "No other study to compare with" in client.get(address).content.decode()
+    assert client.get(address, {"with": "second"}).status_code == 404
+    assert list(study_pairs.find_others(boss, first)) == [second]
+    sealed = factories.open_study(
+        2, slug="sealed", sources=SOURCES, design="crossed", ratings_per_item=2, allow_unblinded=True
+    )
+    Study.objects.filter(pk=sealed.pk).update(created_by=boss)
+    assert sealed not in study_pairs.find_others(boss, first)
+    client.force_login(boss)
+    assert client.get(reverse("ratings:compare", args=["sealed"])).status_code == 404
+
+
+def test_studies_that_share_no_rater_and_no_item_say_so(boss) -> None:
+    factories.pool(8, ("caffeine",))
+    first = rated(boss, "first", 1)
+    first_pairs = set(first.items.values_list("pair_sha256", flat=True))
+    played = factories.episode("zebrafish")
+    for number in range(21, 29):
+        factories.twin(factories.transition(played, number), "subtle")
+    second = rated(boss, "second", 1, accounts="other", experiments=["zebrafish"])
+    assert not first_pairs & set(second.items.values_list("pair_sha256", flat=True))
+    lines = records(two_studies.compare_studies(first, second))
+    assert all("no rater and no item in common" in line["reason"] for line in lines if line["quantity"] == "rate")
+
+
+def test_replicates_of_one_step_are_versions_of_one_thing_in_both_studies(boss) -> None:
+    # The same action on the same materials in two experiments: other outcomes, the same pair.
+    factories.pool(8, ("caffeine",))
+    first = rated(boss, "first", 1, experiments=["caffeine"])
+    factories.pool(8, ("zebrafish",))
+    second = rated(boss, "second", 1, accounts="other", experiments=["zebrafish"])
+    assert first.items.exclude(payload_sha256__in=second.items.values("payload_sha256")).count() == 8
+    rate = next(line for line in records(two_studies.compare_studies(first, second)) if line["quantity"] == "rate")
+    assert (rate["shared_items"] > 0, rate["shared_raters"]) == (True, 0)

@@ -1,0 +1,382 @@
+import json
+
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.inter_rater import cohens_kappa
+
+from ratings.stats.agreement.agreement import average, pairs, prevalence, skew_note
+from ratings.stats.agreement.coefficients import coefficients
+from ratings.stats.estimates import Estimate
+from ratings.stats.pairing import left_out, pairs_of
+from ratings.stats.table import Row, build
+from tests.support.rating_tables import drawn, one, table
+
+
+def kappa_of(*cells: tuple[int, int, int]) -> Estimate:
+    """Cohen's kappa of two raters: first's verdict, second's verdict, on how many items."""
+    lines = ["".join(str(cell[at]) * cell[2] for cell in cells) for at in (0, 1)]
+    return one(pairs(table(*lines)), "cohen_kappa", raters=["r1", "r2"])
+
+
+def test_kappa_of_two_raters_who_agree_on_four_of_six() -> None:
+    # po = 4/6; each says yes 3 of 6: pe = 1/4 + 1/4 = 1/2; kappa = (2/3 - 1/2) / (1/2) = 1/3
+    agreement, kappa = pairs(table("111000", "110001"))
+    assert kappa.value == pytest.approx(1 / 3)
+    assert agreement.value == pytest.approx(4 / 6)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "d", "kappa"),
+    [
+        # 30 items, both yes a, first only b, second only c, both no d. Agreement is 93.3 % in all but the first two.
+        (27, 0, 0, 3, 1.0),
+        # po = 29/30; yes shares 28/30 and 27/30: pe = (28*27 + 2*3) / 900 = 762/900; (870-762)/(900-762) = 108/138
+        (27, 1, 0, 2, 108 / 138),
+        # po = 28/30; both 27/30: pe = (729+9)/900 = 738/900; (840-738)/(900-738) = 102/162
+        (26, 1, 1, 2, 102 / 162),
+        # both 28/30: pe = (784+4)/900; (840-788)/(900-788) = 52/112
+        (27, 1, 1, 1, 52 / 112),
+        # both 29/30: pe = (841+1)/900; (840-842)/(900-842) = -2/58
+        (28, 1, 1, 0, -2 / 58),
+    ],
+)
+def test_kappa_is_fragile_where_nearly_all_say_yes(a: int, b: int, c: int, d: int, kappa: float) -> None:
+    assert kappa_of((1, 1, a), (1, 0, b), (0, 1, c), (0, 0, d)).value == pytest.approx(kappa)
+
+
+def test_one_answer_throughout_from_both_leaves_kappa_undefined_and_agreement_whole() -> None:
+    agreement, kappa = pairs(table("11111", "11111"))
+    assert (agreement.value, kappa.value, kappa.n["items"]) == (1.0, None, 5)
+    assert "0/0" in kappa.reason
+
+
+def test_one_constant_rater_has_kappa_zero() -> None:
+    # po = 1/2; the first always yes, the second half: pe = 1 * 1/2 = po, so kappa = 0
+    assert kappa_of((1, 1, 1), (1, 0, 1)).value == 0
+
+
+def test_constant_raters_on_opposite_sides_have_kappa_zero() -> None:
+    # po = 0 and pe = 1*0 + 0*1 = 0
+    assert kappa_of((1, 0, 4)).value == 0
+
+
+def test_kappa_of_the_textbook_table_of_two_readers() -> None:
+    # Wikipedia, "Cohen's kappa", simple example (read 2026): 20 yes/yes, 5 yes/no, 10 no/yes, 15 no/no: 0.4.
+    # po = 35/50 = 0.7; pe = 0.5*0.6 + 0.5*0.4 = 0.5; (0.7-0.5)/0.5 = 0.4
+    assert kappa_of((1, 1, 20), (1, 0, 5), (0, 1, 10), (0, 0, 15)).value == pytest.approx(0.4)
+
+
+def test_the_mean_over_pairs_leaves_out_what_is_short_or_undefined_and_counts_it() -> None:
+    # r3 with r1: 1110 -> po 3/4, r3 constant: kappa 0; with r2: po 2/4, kappa 0.
+    # r4 has two items in common with r1 and r2, none with r3.
+    rows = average(table("111000", "110001", "1111..", "....11"), 4, resamples=0)
+    kappa = one(rows, "avg_pairwise_kappa", min_overlap=4)
+    # r1-r2: items 0, 1, 3, 4 agree: po = 4/6, both half yes, pe = 1/2: 1/3. The others 0. Mean (1/3 + 0 + 0)/3 = 1/9.
+    assert kappa.value == pytest.approx(1 / 9)
+    # Agreement (4/6 + 3/4 + 2/4) / 3 = 23/36
+    assert one(rows, "avg_pairwise_agreement", min_overlap=4).value == pytest.approx(23 / 36)
+    assert kappa.n == {
+        "items": 6, "raters": 4, "ratings": 18, "pairs_used": 3, "pairs_undefined": 0, "pairs_below_overlap": 3,
+    }  # fmt: skip
+
+
+def test_agreement_includes_pairs_whose_kappa_is_undefined() -> None:
+    rows = average(table("1111", "1111", "1100"), 4, resamples=0)
+    kappa = one(rows, "avg_pairwise_kappa", min_overlap=4)
+    # r1-r2 0/0 with agreement 1; with r3: one constant rater, kappa 0, agreement 1/2. (1 + 1/2 + 1/2)/3 = 2/3
+    assert kappa.value == 0
+    assert one(rows, "avg_pairwise_agreement", min_overlap=4).value == pytest.approx(2 / 3)
+    assert (kappa.n["pairs_used"], kappa.n["pairs_undefined"]) == (2, 1)
+
+
+def test_an_undefined_mean_gives_its_reason() -> None:
+    found = one(average(table("1" * 20, "1" * 20), resamples=0), "avg_pairwise_kappa", min_overlap=20)
+    assert found.value is None
+    assert "0/0 in every pair" in found.reason
+
+
+def test_nineteen_shared_items_give_a_marked_point_estimate_and_twenty_an_interval() -> None:
+    # 18 of 19 alike; shares of yes 10/19 and 9/19: pe = 180/361, kappa = (342 - 180) / (361 - 180).
+    rows = average(table("10" * 9 + "1", "10" * 9 + "0"), resamples=200)
+    agreement, kappa = (one(rows, stat, min_overlap=20) for stat in ("avg_pairwise_agreement", "avg_pairwise_kappa"))
+    assert (agreement.value, kappa.value) == (pytest.approx(18 / 19), pytest.approx(162 / 181))
+    for row in rows:
+        assert row.low is None and row.value is not None
+        assert row.reason == "few items: no pair shares 20 items, the most is 19; no interval holds"
+        assert (row.n["pairs_used"], row.n["pairs_below_overlap"]) == (1, 1)
+    rows = average(table("10" * 10, "10" * 9 + "01"), resamples=200)
+    assert one(rows, "avg_pairwise_agreement", min_overlap=20).low is not None
+    assert not any(row.reason.startswith("few items") for row in rows)
+
+
+def test_pairs_with_few_shared_items_are_left_out_where_another_pair_shares_enough() -> None:
+    # The first two share 20 items and disagree on two; the third shares two with each.
+    rows = average(table("10" * 10, "10" * 9 + "01", "01" + "." * 18), resamples=0)
+    agreement = one(rows, "avg_pairwise_agreement", min_overlap=20)
+    assert agreement.value == pytest.approx(18 / 20)
+    assert (agreement.n["pairs_used"], agreement.n["pairs_below_overlap"]) == (1, 2)
+
+
+def test_two_ratings_of_one_item_by_one_rater_are_refused() -> None:
+    with pytest.raises(ValueError, match="rater a rated item x more than once"):
+        build([Row("x", "a", 1), Row("x", "a", 0)])
+
+
+def test_every_pair_of_raters_has_its_row_with_an_interval_or_the_reason_for_none() -> None:
+    rows = pairs(table("1100" * 10, "1000" * 10, "11.." * 10))
+    assert [row.args["raters"] for row in rows[::2]] == [["r1", "r2"], ["r1", "r3"], ["r2", "r3"]]
+    first = one(rows, "cohen_kappa", raters=["r1", "r2"])
+    # 40 items, 30 agree; yes 20 and 10: pe = (200 + 600)/1600 = 1/2; kappa = 1/2
+    assert first.value == pytest.approx(1 / 2)
+    assert first.n == {"items": 40, "raters": 2, "ratings": 80}
+    assert first.method == "normal"
+    undefined = one(rows, "cohen_kappa", raters=["r1", "r3"])
+    assert (undefined.value, undefined.reason) == (None, "0/0: both gave one and the same answer throughout")
+    # r3 always says yes, r2 on half of the 20 items: kappa 0, agreement 1/2
+    constant = one(rows, "cohen_kappa", raters=["r2", "r3"])
+    assert (constant.value, constant.low) == (0, None)
+    assert "rarer verdict on 0.0 items" in constant.reason
+
+
+def test_perfect_agreement_and_total_disagreement_are_exact_and_have_no_interval() -> None:
+    same, opposite = (
+        one(pairs(table("10" * 20, marks)), "cohen_kappa", raters=["r1", "r2"]) for marks in ("10" * 20, "01" * 20)
+    )
+    assert (same.value, same.low, opposite.value, opposite.low) == (1, None, -1, None)
+    assert {same.reason, opposite.reason} == {"the sample has no spread, so there is no interval"}
+
+
+def test_pairs_below_the_minimum_overlap_have_values_without_an_interval() -> None:
+    rows = pairs(table("1010101010", "1010101001"), min_overlap=11)
+    assert [row.low for row in rows] == [None, None]
+    assert {row.reason for row in rows} == {"few items: 10 items in common, fewer than 11"}
+    assert rows[0].value == pytest.approx(0.8)
+    nothing = pairs(table("11....", "....11"))
+    assert {(row.value, row.reason) for row in nothing} == {(None, "no item was rated by both")}
+
+
+def test_very_many_pairs_without_a_common_item_are_counted_and_not_listed() -> None:
+    # 202 raters in twos, each two with an item of their own: 202 * 201 / 2 = 20,301 pairs, 101 of them with an item.
+    own = build([Row(f"i{at}", f"{at}{side}", 1) for at in range(101) for side in "ab"])
+    rows = pairs(own)
+    assert len(rows) == 2 * 101 + 2
+    apart = one(rows, "cohen_kappa", pairs="without an item in common")
+    assert (apart.value, apart.n) == (None, {"items": 0, "pairs": 20_200})
+    assert apart.reason == "no item was rated by both; more than 20,000 such pairs are counted, not listed"
+    average_of_all = one(average(own, 1, resamples=0), "avg_pairwise_agreement", min_overlap=1)
+    assert (average_of_all.n["pairs_used"], average_of_all.n["pairs_below_overlap"]) == (101, 20_200)
+    # Of 200 raters 19,900 - 100 pairs are apart: few enough to be listed.
+    assert len(pairs(own.where(own.item > 0))) == 2 * 19_900
+
+
+def test_what_pairs_need_grows_with_those_that_share_an_item_and_not_with_all() -> None:
+    # 4,000 raters are 7,998,000 pairs; a table of raters by pairs would have 32 thousand million entries.
+    own = build([Row(f"i{at}", f"{at}{side}", at % 2) for at in range(2_000) for side in "ab"])
+    found = pairs_of(own)
+    assert (len(found), found.apart) == (2_000, 7_996_000)
+    assert left_out(found, found.agreement).tolist() == [1.0] * 4_000
+
+
+def test_the_mean_without_each_rater_by_hand() -> None:
+    found = pairs_of(table("1111", "1100", "1110", "...."[:3] + "1"))
+    # r1-r2 2/4, r1-r3 3/4, r1-r4 1/1, r2-r3 3/4, r2-r4 0/1, r3-r4 0/1.
+    assert found.agreement.tolist() == [0.5, 0.75, 1, 0.75, 0, 0]
+    assert left_out(found, found.agreement) == pytest.approx([0.75 / 3, 1.75 / 3, 1.5 / 3, 2 / 3])
+    alone = found.where(np.array([True, False, False, False, False, False]))
+    assert np.isnan(left_out(alone, alone.agreement)).tolist() == [True, True]
+
+
+def test_raters_who_share_nothing_with_anyone_still_make_pairs_below_the_overlap() -> None:
+    rows = average(table("11....", "..11..", "....11"), 1, resamples=0)
+    kappa = one(rows, "avg_pairwise_kappa", min_overlap=1)
+    assert (kappa.value, kappa.n["pairs_below_overlap"]) == (None, 3)
+    assert kappa.reason == "no pair of raters has an item in common"
+
+
+@pytest.mark.parametrize("cells", [((40, 9), (6, 45)), ((80, 10), (5, 25)), ((30, 2, 5), (4, 30, 1), (7, 8, 13))])
+def test_the_interval_of_a_pair_is_the_large_sample_one(cells: tuple[tuple[int, ...], ...]) -> None:
+    # Computed with statsmodels 0.15.0, cohens_kappa (Fleiss, Cohen and Everitt 1969)
+    both = [(a, b) for a, row in enumerate(cells) for b, n in enumerate(row) for _ in range(n)]
+    lines = ["".join(str(two[at]) for two in both) for at in (0, 1)]
+    found = one(pairs(table(*lines, categories=range(len(cells)))), "cohen_kappa", raters=["r1", "r2"])
+    oracle = cohens_kappa(np.array(cells))
+    assert found.value == pytest.approx(oracle.kappa)
+    assert (found.low, found.high) == (pytest.approx(oracle.kappa_low), pytest.approx(oracle.kappa_upp))
+
+
+def test_kappa_of_every_pair_is_the_one_scikit_learn_computes() -> None:
+    # Computed with scikit-learn 1.9.1, on the items both rated
+    ratings = drawn(120, 5, 3, (0.8, 0.3), 1)
+    grid = ratings.grid()
+    for row in pairs(ratings):
+        if row.stat == "cohen_kappa":
+            first, second = (grid[:, ratings.raters.index(name)] for name in row.args["raters"])
+            shared = np.isfinite(first) & np.isfinite(second)
+            assert row.value == pytest.approx(cohen_kappa_score(first[shared], second[shared], labels=[0, 1]))
+
+
+def test_the_five_dentists() -> None:
+    # Espeland and Handelman 1989, Biometrics 45:587-599, pattern counts of R's rater::caries; computed with R irr 0.84.1,
+    # R irrCAC 1.4, statsmodels 0.15.0 and krippendorff 0.9.0
+    counts = [
+        1880, 789, 43, 75, 23, 63, 8, 22, 188, 191, 17, 67, 15, 85, 8, 56,
+        12, 26, 6, 14, 1, 20, 2, 17, 2, 20, 6, 27, 3, 72, 1, 100,
+    ]  # fmt: skip
+    patterns = [f"{at:05b}" for at, n in enumerate(counts) for _ in range(n)]
+    dentists = table(*("".join(marks) for marks in zip(*patterns, strict=True)))
+    rows = average(dentists, 1, resamples=0)
+    assert one(rows, "avg_pairwise_kappa", min_overlap=1).value == pytest.approx(0.316808717014456)
+    assert one(rows, "avg_pairwise_agreement", min_overlap=1).value == pytest.approx(0.7714952060119201)
+    assert one(pairs(dentists), "cohen_kappa", raters=["r1", "r3"]).value == pytest.approx(0.469225043021278)
+    rows = coefficients(dentists, resamples=0)
+    assert one(rows, "fleiss_kappa").value == pytest.approx(0.277022129848141)
+    assert one(rows, "krippendorff_alpha", level="nominal", of="verdict").value == pytest.approx(0.27705959954858916)
+    assert one(rows, "gwet_ac1").value == pytest.approx(0.6659, abs=5e-5)
+
+
+def test_the_average_is_over_all_sources_and_within_each() -> None:
+    rows = average(table("11001010", "11000101", sources="aaaabbbb"), 2, resamples=0)
+    # All: 4 of 8 agree, yes 4 and 4: kappa 0. In a they agree throughout: 1. In b never, yes 2 and 2 of 4: -1.
+    assert one(rows, "avg_pairwise_kappa", min_overlap=2).value == 0
+    assert one(rows, "avg_pairwise_kappa", min_overlap=2, source="a").value == 1
+    assert one(rows, "avg_pairwise_kappa", min_overlap=2, source="b").value == -1
+    assert {row.reason for row in rows if row.stat == "avg_pairwise_kappa"} == {
+        "a pair shares only 8 items; below 10 no interval holds",
+        "a pair shares only 4 items; below 10 no interval holds",
+    }
+
+
+def test_the_weighted_mean_weighs_pairs_by_the_items_they_share() -> None:
+    rows = average(table("111000", "110001", "1100.."), 4, resamples=0)
+    # r1-r2 1/3 on six items; r1-r3 on 1110/1100: po 3/4, pe (6+2)/16, 1/2 on four; r2-r3 equal, 1 on four.
+    assert one(rows, "avg_pairwise_kappa", min_overlap=4).value == pytest.approx((1 / 3 + 1 / 2 + 1) / 3)
+    assert one(rows, "avg_pairwise_kappa_weighted", min_overlap=4).value == pytest.approx((2 + 2 + 4) / 14)
+    # The most they could have: r1-r2 and r2-r3 have equal shares, 1; r1-r3: 3 of 4 is the most, (3/4 - 1/2)/(1/2) = 1/2
+    assert one(rows, "kappa_max", min_overlap=4).value == pytest.approx((1 + 1 / 2 + 1) / 3)
+
+
+def test_intervals_name_their_raters_and_those_of_new_raters_are_wider() -> None:
+    rows = average(drawn(200, 6, 4, (0.9, 0.2), 2), resamples=400)
+    for stat, *methods in (
+        ("avg_pairwise_kappa", "item_bootstrap_corrected", "item_bootstrap_rater_jackknife"),
+        ("avg_pairwise_agreement", "item_bootstrap", "item_bootstrap_rater_jackknife_t"),
+    ):
+        these = one(rows, stat, min_overlap=20)
+        new = one(rows, stat, min_overlap=20, target="new raters")
+        assert [these.method, new.method] == methods
+        assert these.value == new.value
+        assert these.half_width is not None
+        assert new.half_width is not None
+        assert new.half_width > these.half_width > 0.01
+
+
+def test_the_bootstrap_has_the_spread_that_large_samples_promise() -> None:
+    # One pair: the item bootstrap's half width is that of Fleiss, Cohen and Everitt, within a few percent at n = 400
+    both = table("1" * 180 + "0" * 220, "1" * 150 + "0" * 30 + "1" * 40 + "0" * 180)
+    boot = one(average(both, resamples=4000), "avg_pairwise_kappa", min_overlap=20)
+    large = one(pairs(both), "cohen_kappa", raters=["r1", "r2"])
+    assert boot.half_width == pytest.approx(large.half_width, rel=0.06)
+
+
+def test_two_raters_have_no_interval_for_new_raters() -> None:
+    rows = average(drawn(100, 2, 2, (0.6,), 3), resamples=50)
+    new = one(rows, "avg_pairwise_kappa", min_overlap=20, target="new raters")
+    assert new.low is None
+    assert "three raters" in new.reason
+
+
+def test_kappa_within_a_source_that_is_nearly_all_yes_has_no_interval_but_agreement_has() -> None:
+    rows = average(drawn(120, 4, 4, (0.95, 0.5), 4), resamples=100)
+    # About 60 items of s0, 5 % no: 60 * .05^2 = .15 items on which two would meet in a no by chance
+    kappa = one(rows, "avg_pairwise_kappa", min_overlap=20, source="s0")
+    assert (kappa.low, one(rows, "avg_pairwise_kappa", min_overlap=20, source="s0", target="new raters").low) == (
+        None,
+        None,
+    )
+    assert "rarer verdict" in kappa.reason
+    assert one(rows, "avg_pairwise_agreement", min_overlap=20, source="s0").low is not None
+    assert one(rows, "avg_pairwise_kappa", min_overlap=20, source="s1").low is not None
+
+
+def test_the_wider_interval_for_new_raters_is_given_with_fewer_rare_verdicts() -> None:
+    # Three raters who say no to 12 of 60: 60 * .2 * .2 = 2.4 items on which two would by chance, below 5 but not below 1
+    others = "0" * 10 + "1" * 48 + "00", "1100" + "0" * 8 + "1" * 46 + "00"
+    rows = average(table("0" * 12 + "1" * 48, *others), resamples=200)
+    these, new = (one(rows, "avg_pairwise_kappa", min_overlap=20, **more) for more in ({}, {"target": "new raters"}))
+    assert (these.low, these.high) == (None, None)
+    assert "on 2.4 items; below 5 no interval holds" in these.reason
+    assert new.low is not None and new.reason == ""
+
+
+def test_without_resampling_there_are_values_and_the_reason_for_no_interval() -> None:
+    rows = average(drawn(100, 4, 3, (0.6,), 5), resamples=0)
+    kappa = one(rows, "avg_pairwise_kappa", min_overlap=20)
+    assert (kappa.low, kappa.reason) == (None, "the interval needs resampling")
+
+
+def test_the_same_seed_gives_the_same_bytes_and_the_order_of_the_rows_none_of_them() -> None:
+    ratings = drawn(80, 5, 3, (0.7, 0.2), 6)
+    again = build(ratings.rows()[::-1])
+    texts = [json.dumps([row.to_json() for row in average(one, 5, seed=3, resamples=60)]) for one in (ratings, again)]
+    assert texts[0] == texts[1]
+    assert average(ratings, 5, seed=4, resamples=60) != average(ratings, 5, seed=3, resamples=60)
+
+
+def test_both_ways_of_counting_pairs_in_a_resample_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    ratings = drawn(60, 6, 4, (0.7, 0.3), 7)
+    before = average(ratings, 10, resamples=40)
+    for name, number in (("EXPANDED", 0), ("CELLS", 100)):
+        monkeypatch.setattr(f"ratings.stats.pair_resampling.{name}", number)
+        for mine, other in zip(average(ratings, 10, resamples=40), before, strict=True):
+            assert (mine.value, mine.reason) == (other.value, other.reason)
+            assert mine.low == (None if other.low is None else pytest.approx(other.low, abs=1e-12))
+    assert any(row.low is not None for row in before)
+
+
+def test_other_than_two_categories_have_kappas_too() -> None:
+    lines = ("0120120120", "0120120211", "0122120120")
+    rows = pairs(table(*lines, categories=(0, 1, 2, 3)), min_overlap=1)
+    first = one(rows, "cohen_kappa", raters=["r1", "r2"])
+    # Agree on 7 of 10; r1 has 4, 3, 3 and r2 has 3, 4, 3 of the three: pe = (12 + 12 + 9)/100; (.7 - .33)/.67
+    assert first.value == pytest.approx(0.37 / 0.67)
+
+
+def test_prevalence_is_the_share_of_yes_or_of_every_category() -> None:
+    rows = prevalence(table("110.", "11..", sources="aabb"))
+    assert [(row.args, row.value) for row in rows] == [({}, 4 / 5), ({"source": "a"}, 1), ({"source": "b"}, 0)]
+    rows = prevalence(table("0121", categories=(0, 1, 2)))
+    assert [(row.args, row.value) for row in rows] == [
+        ({"category": 0}, 1 / 4),
+        ({"category": 1}, 1 / 2),
+        ({"category": 2}, 1 / 4),
+    ]
+
+
+def test_a_sentence_says_where_skew_makes_kappa_misleading() -> None:
+    said = skew_note(table("1111111110" * 2, "1111111111" * 2), {1: "plausible"})
+    # 38 of 40: 95 % plausible; by chance .95^2 + .05^2 = .905
+    assert "In all sources together 95% of the verdicts are “plausible”" in said
+    assert "at least 90% of the items" in said or "at least 91% of the items" in said
+    assert "AC1" in said
+
+
+def test_a_sentence_says_where_pooling_makes_kappa_misleading() -> None:
+    said = skew_note(table("11100000", "11010001", sources="aaaabbbb"))
+    # a: 6 of 8 yes, b: 1 of 8; the commonest verdict over both is no: 25 % and 87.5 %
+    assert "lies between 25% and 88% by source" in said
+    assert "In b 88%" in said
+    assert "In a" not in said
+
+
+def test_even_verdicts_need_no_sentence() -> None:
+    assert skew_note(table("1100", "1010")) == ""
+    assert skew_note(build([])) == ""
+
+
+def test_nobody_and_one_rater_have_no_agreement_and_say_why() -> None:
+    for ratings in (build([]), table("1010")):
+        rows = average(ratings, resamples=10)
+        assert {row.value for row in rows} == {None}
+        assert {row.reason for row in rows} == {"there are fewer than two raters with ratings"}
+        assert pairs(ratings) == []

@@ -1,0 +1,193 @@
+import random
+
+import pytest
+
+from ratings.exchange.archive import imrmc
+from ratings.exchange.archive.imrmc import FormatError, Reading
+from ratings.stats.areas import auc, mrmc
+from ratings.stats.table import Ratings, Row, build
+from tests.support.reader_studies import VAN_DYKE, reader_study
+
+TABLE = build(
+    [
+        Row("i1", "R1", 1, 5, 1, "genuine"),
+        Row("i2", "R1", 0, 4, 0, "subtle"),
+        Row("i3", "R1", 1, 2, 0, "subtle"),
+        Row("i1", "R2", 0, 1, 1, "genuine"),
+        Row("i2", "R2", 0, 5, 0, "subtle"),
+        Row("i4", "R2", 0, 5, 0, "obvious"),
+        Row("i5", "R2", 1, None, 1, "genuine"),
+    ]
+)
+
+
+def written(table: Ratings, source: str) -> str:
+    return "".join(imrmc.write(table, source))
+
+
+def test_a_file_holds_the_sizes_the_truth_of_each_case_and_the_readings_of_one_error_source() -> None:
+    # The score is more of the signal: +5 plausible is -5, -4 implausible is 4. i5 has no confidence, i4 is of another
+    # source.
+    head, data = written(TABLE, "subtle").split("BEGIN DATA:\n")
+    assert "NR: 2\nN0: 1\nN1: 2\nNM: 1\n" in head and "no confidence: 1\n" in head and "not run in iMRMC" in head
+    assert data == (
+        "-1,i1,truth,0\n-1,i2,truth,1\n-1,i3,truth,1\n"
+        "R1,i1,rating,-5\nR2,i1,rating,1\nR1,i2,rating,4\nR2,i2,rating,5\nR1,i3,rating,-2\n"
+    )
+
+
+def test_what_was_written_reads_back_the_same() -> None:
+    whole = TABLE.against_unperturbed("subtle")
+    back = imrmc.read(written(TABLE, "subtle"))
+    rows = back.table("rating").rows()
+    expected = [row for row in whole.rows() if row.confidence is not None]
+    assert [row[:5] for row in rows] == [row[:5] for row in expected]
+    again = "".join(imrmc.write(back.table("rating"), "signal"))
+    assert again.split("BEGIN DATA:")[1] == written(TABLE, "subtle").split("BEGIN DATA:")[1]
+
+
+def test_a_study_read_back_has_the_same_mean_area() -> None:
+    study = reader_study(VAN_DYKE["1"], 69)
+    back = imrmc.read(written(study, "all")).table("rating")
+    before, after = (mrmc.mean_auc(table)[0] for table in (study, back))
+    assert (after.value, after.low, after.high) == pytest.approx((before.value, before.low, before.high))
+
+
+HOSTILE = [
+    "-1",
+    "truth",
+    "a,b",
+    "line\nend",
+    " spaces ",
+    "100%",
+    '"quoted"',
+    "=cmd()",
+    "Müller",
+    "",
+    "\u2028",
+    "BEGIN DATA:",
+]
+
+
+def test_names_that_look_like_the_format_come_back_as_they_were() -> None:
+    rows = [Row(f"{name}{at}", name, 1, 3, at, "genuine" if at else "error") for name in HOSTILE for at in (0, 1)]
+    rows += [Row(name, "R", 1, 3, 0, "error") for name in HOSTILE]
+    table = build(rows)
+    text = written(table, "error")
+    assert all(len(line.split(",")) == 4 for line in text.split("BEGIN DATA:\n")[1].splitlines())
+    back = imrmc.read(text).table("rating")
+    assert set(back.raters) == {*HOSTILE, "R"} and back.items == table.items
+
+
+def test_any_name_comes_back_as_it_was() -> None:
+    # Whatever a name may begin and end with, and whether or not it must be encoded: 400 of them, always the same.
+    rng = random.Random(7)
+    signs = " %,-1truhü水é\u00a0\u2028\n\t\r\x00\x1c\x85\"':;+😀\u0301"
+    names = {"Ünal ", " Ünal", " %", "% ", " ü ", "  ", " -1 ", "truth "}
+    names |= {"".join(rng.choices(signs, k=rng.randint(0, 5))) for _ in range(400)}
+    table = build(
+        [Row(name, name, 1, 3, at % 2, "genuine" if at % 2 else "error") for at, name in enumerate(sorted(names))]
+    )
+    back = imrmc.read("".join(imrmc.write(table, "error", modality=" Ünal%")))
+    assert back.modalities == (" Ünal%",)
+    assert {(reading.reader, reading.case) for reading in back.readings} == {(name, name) for name in names}
+    assert set(back.truth) == names
+
+
+# The form of Van Dyke's study in RJafroc, tests/testthat/goodValues/dataset02.imrmc; eight of its readings.
+RJAFROC = """dataset Data File
+N0:69
+N1:45
+NR:5
+NM:2
+BEGIN DATA:
+-1,1,truth,0
+-1,5,truth,0
+-1,70,truth,1
+-1,74,truth,1
+0,1,0,1.000000
+0,5,0,5.000000
+0,70,0,5.000000
+0,74,0,4.000000
+0,1,1,3.000000
+0,5,1,2.000000
+0,70,1,5.000000
+0,74,1,5.000000
+"""
+
+
+def test_a_file_of_another_program_is_read_by_modality() -> None:
+    study = imrmc.read(RJAFROC)
+    assert study.modalities == ("0", "1") and study.truth == {"1": 0, "5": 0, "70": 1, "74": 1}
+    assert study.description[0] == "dataset Data File" and study.readings[1] == Reading("0", "5", "0", 5.0)
+    # diseased 5, 4 against 1, 5: 5 beats 1 and ties 5, 4 beats 1: 2.5 of 4
+    assert auc.signed(study.table("0"), "signal").value == 2.5 / 4
+
+
+def test_commas_after_the_head_and_spaces_around_fields_are_taken_as_in_the_fdas_own_examples() -> None:
+    # As in DIDSR/iMRMC, 000_iMRMC/inputFiles: test_binary_data.imrmc (commas) and forDebugging/test.imrmc (spaces,
+    # names of cases, and an N0 that does not count right).
+    text = "Simulated,,,\nNR: 5,,,\nN0: 24,,,\n,,,\nBEGIN DATA:,,,\n-1 , case1 , modality should not , 0\n-1,26,0,1\n"
+    study = imrmc.read(text + " reader 1 ,case1, modality 1 ,1.000000\n reader 1,26, modality 1,0.00E+00\n\n")
+    assert study.readings[0] == Reading("reader 1", "case1", "modality 1", 1.0) and study.truth["26"] == 1
+    with pytest.raises(ValueError, match="the score 0 is no confidence"):
+        study.table("modality 1")
+
+
+def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
+    text = "BEGIN DATA:\n-1,1,0,0\n-1,1,0,1\n-1,2,0,7\n1,1,m,3\n1,1,m,4\n1,9,m,2\n1;2\n1,1,n,much\n1,1,n,inf\n"
+    with pytest.raises(FormatError) as raised:
+        imrmc.read(text)
+    assert raised.value.problems == (
+        "line 3: the truth of case 1 is given again",
+        "line 4: the truth of case 2 is 7, not 0 or 1",
+        "line 6: reader 1 has case 1 in modality m again",
+        "line 8: 1 fields instead of reader, case, modality, score",
+        "line 9: the score 'much' is no number",
+        "line 10: the score 'inf' is no number",
+        "case 9 has no truth",
+    )
+
+
+def test_a_text_without_the_begin_of_data_is_refused() -> None:
+    with pytest.raises(FormatError, match='no line "BEGIN DATA:"'):
+        imrmc.read("begin data:\n1,1,1,1\n")
+
+
+def test_two_conditions_are_two_modalities_with_the_same_cases() -> None:
+    # Each reader reads the unperturbed and the planted case in both conditions; versions of a case share a pair.
+    rows = [
+        Row(f"{condition}{pair}", reader, verdict, 3, reference, "s", pair)
+        for reader in ("R1", "R2")
+        for condition, verdict in (("a", 1), ("b", 0))
+        for pair, reference in (("genuine", 1), ("error", 0))
+    ]
+    of_item = {row.item: 1 if row.item.startswith("a") else 2 for row in rows}
+    text = "".join(imrmc.write_conditions(build(rows), of_item))
+    assert "NR: 2\nN0: 1\nN1: 1\nNM: 2\n" in text
+    back = imrmc.read(text)
+    assert back.modalities == ("condition 1", "condition 2")
+    assert back.truth == {"aerror": 1, "agenuine": 0}
+    assert Reading("R1", "aerror", "condition 2", 3.0) in back.readings and len(back.readings) == 8
+
+
+def test_versions_of_one_pair_with_and_without_an_error_are_two_cases() -> None:
+    rows = [
+        Row(f"{condition}{name}", "R1", 1, 3, reference, "s", "one pair")
+        for condition in "ab"
+        for name, reference in (("genuine", 1), ("error", 0))
+    ]
+    of_item = {row.item: 1 if row.item.startswith("a") else 2 for row in rows}
+    assert "N0: 1\nN1: 1\nNM: 2\n" in "".join(imrmc.write_conditions(build(rows), of_item))
+
+
+def test_published_readings_in_two_conditions_come_back_as_they_were() -> None:
+    tables = [reader_study(VAN_DYKE[condition], 69) for condition in ("1", "2")]
+    rows = [
+        row._replace(item=f"{row.item} {at}", pair=row.item) for at, table in enumerate(tables) for row in table.rows()
+    ]
+    of_item = {row.item: 1 + int(row.item[-1]) for row in rows}
+    back = imrmc.read("".join(imrmc.write_conditions(build(rows), of_item)))
+    for at, table in enumerate(tables):
+        found = mrmc.mean_auc(back.table(f"condition {at + 1}"))[0]
+        assert found.value == pytest.approx(mrmc.mean_auc(table)[0].value, abs=1e-12)

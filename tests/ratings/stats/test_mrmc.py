@@ -1,0 +1,201 @@
+"""The mean area over raters, against the Iowa program's printed numbers.
+
+IOWA: OR-DBM MRMC 2.51 (University of Iowa) on Van Dyke's study, output in dpc10ster/RJafroc,
+inst/IowaResults/VanDyke.txt and VanDyke1T.txt; its covariances are by the jackknife.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from scipy.special import logit
+
+from ratings.stats.areas import mrmc
+from ratings.stats.areas.mrmc import Column
+from ratings.stats.resampling import around
+from ratings.stats.table import Ratings, Row, build
+from tests.support.reader_studies import VAN_DYKE, reader_study
+
+
+def columns(condition: Mapping[str, str], normal: int) -> list[Column]:
+    table = reader_study(condition, normal)
+    return mrmc.columns(table, table.signed)[0]
+
+
+def readings(**raters: str) -> Ratings:
+    """Raters' signed ratings of six items, three wrong and three right, as "-5-3+2..."; "  " where there is none."""
+    rows = []
+    for rater, marks in raters.items():
+        for place in range(6):
+            mark = marks[2 * place : 2 * place + 2].strip()
+            if mark:
+                source = "error" if place < 3 else "genuine"
+                rows.append(Row(f"i{place}", rater, int(mark[0] == "+"), int(mark[1]), int(place >= 3), source))
+    return build(rows)
+
+
+def jackknifed(condition: Mapping[str, str], normal: int) -> np.ndarray:
+    """The covariances of the readers' areas when cases are left out in turn, as the Iowa program has them:
+    (N-1)/N times the products of the deviations from their mean."""
+    table = reader_study(condition, normal)
+    without = [table.where(table.item != case) for case in range(len(table.items))]
+    areas = np.array([[one.value for one in mrmc.columns(left, left.signed)[0]] for left in without])
+    return (len(areas) - 1) ** 2 / len(areas) * np.cov(areas.T)
+
+
+IOWA_SINGLE = [
+    # treatment: mean, MS(R), Cov2, Var(Error), StdErr, DF, interval, StdErr and interval with readers fixed
+    ("1", 0.89703704, 0.00308263, 0.00048396, 0.00101410, 0.03317360, 12.74, (0.82522360, 0.96885048), 0.02428971),
+    ("2", 0.94083736, 0.00130460, 0.00020419, 0.00059047, 0.02156637, 12.71, (0.89413783, 0.98753689), 0.01677632),
+]
+IOWA_FIXED = {"1": (0.84943008, 0.94464399), "2": (0.90795637, 0.97371835)}
+
+
+@pytest.mark.parametrize(("treatment", "mean", "msr", "cov2", "error", "se", "df", "interval", "fixed_se"), IOWA_SINGLE)
+def test_one_condition_of_van_dyke_to_all_digits_of_the_iowa_program(
+    treatment: str,
+    mean: float,
+    msr: float,
+    cov2: float,
+    error: float,
+    se: float,
+    df: float,
+    interval: tuple[float, float],
+    fixed_se: float,
+) -> None:
+    values = [one.value for one in columns(VAN_DYKE[treatment], 69)]
+    matrix = jackknifed(VAN_DYKE[treatment], 69)
+    between = float(np.mean(matrix[~np.eye(5, dtype=bool)]))
+    found = mrmc.of_parts(np.mean(values), 5, np.var(values, ddof=1), between, np.mean(np.diag(matrix)))
+    printed = (mean, msr, cov2, error, se, fixed_se)
+    computed = (found.mean, found.msr, found.cov2, found.var_error, found.se, found.fixed_se)
+    assert computed == pytest.approx(printed, abs=5.1e-9)
+    assert found.df == pytest.approx(df, abs=0.005)
+    assert around(found.mean, found.se**2, df=found.df) == pytest.approx(interval, abs=5.1e-9)
+    assert around(found.mean, found.fixed_se**2) == pytest.approx(IOWA_FIXED[treatment], abs=5.1e-9)
+
+
+def test_each_reader_of_van_dyke_has_the_area_and_variance_the_iowa_program_prints() -> None:
+    found = columns(VAN_DYKE["1"], 69)
+    areas = [0.91964573, 0.85877617, 0.90386473, 0.97310789, 0.82979066]
+    variances = [0.00090755, 0.00132316, 0.00079859, 0.00030064, 0.00174057]
+    assert [one.value for one in found] == pytest.approx(areas, abs=5.1e-9)
+    assert np.diag(jackknifed(VAN_DYKE["1"], 69)) == pytest.approx(variances, abs=5.1e-9)
+
+
+def test_the_estimate_takes_delongs_covariances() -> None:
+    # Computed with R's MRMCaov (covariance DeLong), not published: SE 0.0330764206, df 12.596.
+    main, these = mrmc.mean_auc(reader_study(VAN_DYKE["1"], 69), "all")
+    assert (main.low, main.high) == pytest.approx((0.8253460774, 0.9687279966), abs=1e-7)
+    assert (main.method, main.args, main.reason) == ("or_hillis", {"source": "all"}, "")
+    assert (these.method, these.args) == ("or_fixed", {"source": "all", "target": "these raters"})
+    assert these.low > main.low and these.value == main.value
+    assert main.n["positives"] == 5 * 45 and main.n["raters_used"] == 5
+
+
+def by_definition(first: Column, second: Column) -> float:
+    """The covariance of two areas from the cases both have read, one at a time."""
+    total = 0.0
+    for a, b, at, bt in (
+        (first.positive, second.positive, first.positive_case, second.positive_case),
+        (first.negative, second.negative, first.negative_case, second.negative_case),
+    ):
+        ones, twos = dict(zip(at, a, strict=True)), dict(zip(bt, b, strict=True))
+        shared = ones.keys() & twos.keys()
+        s = len(shared)
+        product = sum(ones[case] * twos[case] for case in shared)
+        total += product * (s / (s - 1) if s > 1 else 1) / (len(a) * len(b))
+    return float(total)
+
+
+def test_covariances_with_missing_readings_are_those_of_the_shared_cases() -> None:
+    rng = np.random.default_rng(3)
+    missing = {
+        reader: "".join("." if gone else digit for digit, gone in zip(digits, rng.random(114) < 0.4, strict=True))
+        for reader, digits in VAN_DYKE["1"].items()
+    }
+    found = columns(missing, 69)
+    matrix = mrmc.covariances(found)
+    assert matrix == pytest.approx(np.array([[by_definition(a, b) for b in found] for a in found]))
+    assert not np.allclose(matrix, mrmc.covariances(columns(VAN_DYKE["1"], 69)), rtol=0.01)
+
+
+def test_raters_without_a_common_case_are_independent() -> None:
+    # Readers 1 and 2 read the even and the odd cases.
+    halves = {
+        str(half): "".join(digit if place % 2 == half else "." for place, digit in enumerate(VAN_DYKE["1"]["1"]))
+        for half in (0, 1)
+    }
+    matrix = mrmc.covariances(columns(halves, 69))
+    assert matrix[0, 1] == 0 and matrix[0, 0] > 0
+
+
+def test_one_rater_has_delongs_interval_and_the_reason_says_for_whom() -> None:
+    main, these = mrmc.mean_auc(reader_study({"5": VAN_DYKE["1"]["5"]}, 69), "all")
+    assert main.method == "delong" and "one rater" in main.reason
+    assert (main.low, main.high) == (these.low, these.high)
+    near_one, _ = mrmc.mean_auc(reader_study({"1": VAN_DYKE["1"]["1"]}, 69), "all")
+    assert near_one.method == "newcombe_score" and near_one.low < near_one.value < near_one.high < 1
+
+
+def test_two_raters_have_no_interval_for_new_ones_and_the_reason_says_so() -> None:
+    both = {reader: VAN_DYKE["1"][reader] for reader in "15"}
+    main, these = mrmc.mean_auc(reader_study(both, 69), "all")
+    assert "two raters only" in main.reason and main.low is None and these.low < these.value < these.high
+
+
+def test_a_mean_area_near_1_has_the_interval_of_its_logit() -> None:
+    # Van Dyke's second treatment. On the logit scale the half-width is
+    # t * SE / (A(1-A)), and t has no more than 5 - 1 degrees of freedom: 2.7764.
+    table = reader_study(VAN_DYKE["2"], 69)
+    main, these = mrmc.mean_auc(table, "all")
+    one = mrmc.one_condition(mrmc.columns(table, table.signed)[0])
+    assert main.value == pytest.approx(0.9408, abs=1e-4) and one.df > 4
+    half = 2.776445 * one.se / (one.mean * (1 - one.mean))
+    assert logit(main.high) - logit(main.value) == pytest.approx(half)
+    assert logit(main.value) - logit(main.low) == pytest.approx(half)
+    assert (main.method, these.method) == (
+        "or_hillis_logit",
+        "or_fixed_logit",
+    ) and main.low < these.low < these.high < 1
+
+
+def test_raters_without_both_kinds_of_items_are_dropped_and_counted() -> None:
+    # A: errors -5 -3 +2, right +4 +5 +1: of nine pairs only (+2, +1) is lost: 8/9. B has no right item. C: 9/9.
+    table = readings(A="-5-3+2+4+5+1", B="-5-3+2      ", C="-5-3-2+4+5+1")
+    main, _ = mrmc.mean_auc(table, "error")
+    assert main.value == pytest.approx((8 / 9 + 1) / 2)
+    assert (main.n["raters_used"], main.n["raters_dropped"]) == (2, 1) and "1 rater without" in main.reason
+
+
+@pytest.mark.parametrize(("marks", "value"), [("-5-4-3+3+4+5", 1.0), ("+3+3+3+3+3+3", 0.5), ("+5+4+3-3-4-5", 0.0)])
+def test_raters_who_are_all_perfect_all_wrong_or_all_tied_leave_no_interval(marks: str, value: float) -> None:
+    for one in mrmc.mean_auc(readings(A=marks, B=marks, C=marks), "error"):
+        assert (one.value, one.low, one.high) == (value, None, None) and one.reason
+
+
+def test_a_rater_with_one_error_leaves_the_variance_of_these_raters_unknown() -> None:
+    # A single error says nothing about A's variance; between the raters there is one all the same.
+    table = readings(A="-5    +4+5+1", B="-5-3+2+4+5+1", C="+3-3+2-4+5+1")
+    main, these = mrmc.mean_auc(table, "error")
+    assert main.low is not None and these.low is None and "one item of a class only" in these.reason
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ([Row("a", "R", 1, 3)], "no item states its perturbation: import a column `perturbation` or `truth`"),
+        ([Row("a", "R", 1, 3, 1)], "no rating is of an item with a planted error"),
+        ([Row("a", "R", 1, 3, 0)], "no rating is of an unperturbed item"),
+        ([Row("a", "R", 1, None, 1), Row("b", "R", 1, None, 0)], "no rating with a known reference has a confidence"),
+        ([Row("a", "R", 1, 3, 1), Row("b", "S", 1, 3, 0)], "no rater has rated both unperturbed and planted items"),
+    ],
+)
+def test_without_an_area_the_reason_says_what_is_missing(rows: Sequence[Row], reason: str) -> None:
+    for one in mrmc.mean_auc(build(rows)):
+        assert (one.value, one.reason) == (None, reason)
+
+
+def test_tables_of_other_categories_have_no_areas() -> None:
+    table = build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red"))
+    assert mrmc.mean_auc(table) == []

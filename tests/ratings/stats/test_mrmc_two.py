@@ -1,0 +1,230 @@
+"""Two-condition MRMC against published output, against every pair of kernels, and in simulated reader studies."""
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from ratings.stats.areas import delong, mrmc, mrmc_two
+from ratings.stats.areas.mrmc_two import Readings, compare_areas, compare_conditions, compute_f_test
+from tests.support.reader_studies import VAN_DYKE, reader_study
+
+
+@pytest.fixture(scope="module")
+def van_dyke():
+    return [reader_study(VAN_DYKE[condition], 69) for condition in ("1", "2")]
+
+
+def columns(table):
+    return mrmc.columns(table, table.signed)[0]
+
+
+def jackknife_covariances(tables):
+    """Covariances of the ten areas with each case left out in turn, as the published analysis has them."""
+    scores = [table.grid(table.signed) for table in tables]
+    truth = tables[0].item_reference
+    left_out = []
+    for case in range(len(truth)):
+        keep = np.arange(len(truth)) != case
+        areas = []
+        for grid in scores:
+            for reader in range(grid.shape[1]):
+                good, bad = (grid[keep & (truth == reference), reader] for reference in (1, 0))
+                areas.append(float(np.mean((good[:, None] > bad) + 0.5 * (good[:, None] == bad))))
+        left_out.append(areas)
+    found = np.array(left_out)
+    moved = found - found.mean(axis=0)
+    return (len(truth) - 1) / len(truth) * moved.T @ moved
+
+
+def test_van_dykes_study_gives_the_output_of_or_dbm(van_dyke, monkeypatch) -> None:
+    # OR-DBM MRMC 2.51 (University of Iowa), VanDyke.txt: jackknife covariances.
+    matrix = jackknife_covariances(van_dyke)
+    monkeypatch.setattr(mrmc_two, "covariances", lambda found: matrix)
+    found = compare_conditions(*map(columns, van_dyke))
+    assert (found.first, found.second) == (pytest.approx(0.89703704, abs=5e-9), pytest.approx(0.94083736, abs=5e-9))
+    assert found.parts.cov1 == pytest.approx(0.00034661, abs=5e-9)
+    assert found.parts.cov2 == pytest.approx(0.00034407, abs=5e-9)
+    assert found.parts.cov3 == pytest.approx(0.00023903, abs=5e-9)
+    assert found.parts.var_error == pytest.approx(0.00080229, abs=5e-9)
+    assert found.test.se == pytest.approx(0.02075, abs=5e-6)
+    assert found.test.f == pytest.approx(4.46, abs=5e-3)
+    assert found.test.df == pytest.approx(15.26, abs=5e-3)
+    assert found.test.p == pytest.approx(0.0517, abs=5e-5)
+    assert (found.test.low, found.test.high) == (pytest.approx(-0.08796, abs=5e-6), pytest.approx(0.00036, abs=5e-6))
+    assert (found.readers, found.dropped, found.reason) == (5, 0, "")
+
+
+def test_delongs_covariances_change_little(van_dyke) -> None:
+    found = compare_conditions(*map(columns, van_dyke))
+    assert found.test.se == pytest.approx(0.02075, rel=0.01)
+    assert found.test.p == pytest.approx(0.0517, abs=1e-3)
+
+
+def test_f_is_the_square_of_t() -> None:
+    test = compute_f_test(-0.0438, 5, mrmc_two.Parts(0.000551, 0.0, 0.0, 0.00034407, 0.00023903))
+    assert test.f == pytest.approx((-0.0438 / test.se) ** 2)
+
+
+def test_readers_of_one_condition_are_dropped_and_counted(van_dyke) -> None:
+    first, second = map(columns, van_dyke)
+    found = compare_conditions(first, second[:4])
+    assert (found.readers, found.dropped) == (4, 1)
+    two = compare_conditions(first[:2], second[:2])
+    assert (two.test.p, two.test.low) == (None, None) and "two raters" in two.reason
+    one = compare_conditions(first[:1], second[:1])
+    assert one.test.low < one.first - one.second < one.test.high and "this rater" in one.reason
+    assert "in the second" in compare_conditions(first, [])
+
+
+def test_raters_who_share_nothing_are_two_independent_groups(van_dyke) -> None:
+    first, second = map(columns, van_dyke)
+    others = [column._replace(rater=f"other {column.rater}") for column in second]
+    found = compare_conditions(first, others)
+    alone = [mrmc.one_condition(one) for one in (first, others)]
+    assert found.test.se == pytest.approx(math.hypot(alone[0].se, alone[1].se))
+    assert found.reason == mrmc_two.UNPAIRED and found.parts is None
+
+
+def test_fewer_than_three_common_readers_leave_two_independent_groups(van_dyke) -> None:
+    first, second = map(columns, van_dyke)
+    others = [second[0], second[1], *(column._replace(rater=f"other {column.rater}") for column in second[2:])]
+    found = compare_conditions(first, others)
+    apart = compare_conditions(first, [column._replace(rater=f"other {column.rater}") for column in second])
+    assert (found.first, found.second, found.test) == (apart.first, apart.second, apart.test)
+    assert (found.readers, found.dropped, found.reason) == (8, 0, mrmc_two.FEW_COMMON)
+
+
+def readings(rng, readers, cases, shift):
+    """Columns of readers whose scores of both classes differ by `shift` standard deviations."""
+    found = []
+    for reader in range(readers):
+        scores = rng.normal(shift, 1, cases).round(1), rng.normal(0, 1, cases).round(1)
+        placed = delong.placements(*scores)
+        moved = placed.positive - placed.area, placed.negative - placed.area
+        at = np.arange(cases)
+        found.append(mrmc.Column(f"R{reader}", placed.area, at, moved[0], at + 1000, moved[1]))
+    return found
+
+
+def test_near_one_limits_stay_within_bounds_are_wider_than_students_and_agree_with_p() -> None:
+    rng, seen = np.random.default_rng(2), set()
+    for _ in range(60):
+        found = compare_conditions(readings(rng, 4, 15, 3.5), readings(rng, 4, 15, rng.uniform(0.5, 3.5)))
+        if found.test.low is None:
+            continue
+        half = mrmc_two.infer(found.first - found.second, found.test.se, found.test.df)
+        assert -1 <= found.test.low <= found.first - found.second <= found.test.high <= 1
+        assert found.test.high - found.test.low > 0.9 * (half[2] - half[1])
+        excludes = found.test.low > 0 or found.test.high < 0
+        assert (found.test.p < 0.05) == excludes
+        seen.add(excludes)
+    assert seen == {True, False}
+
+
+def test_one_or_two_items_of_a_class_have_no_interval() -> None:
+    rng = np.random.default_rng(3)
+    found = compare_conditions(readings(rng, 4, 2, 1.0), readings(rng, 4, 2, 1.0))
+    assert (found.test.low, found.test.p, found.reason) == (None, None, mrmc_two.FEW_OF_A_CLASS)
+
+
+def tiny(rng):
+    """3 readers, 4 positives and 3 negatives, a fifth of the readings missing."""
+    grids = rng.integers(0, 4, (3, 4)).astype(float), rng.integers(0, 3, (3, 3)).astype(float)
+    for grid in grids:
+        grid[rng.random(grid.shape) < 0.2] = np.nan
+    return Readings(*grids)
+
+
+def covariance_by_every_pair(first: Readings, second: Readings) -> float:
+    kernels = []
+    for one in (first, second):
+        kernels.append({
+            (r, i, j): float((good > bad) + 0.5 * (good == bad))
+            for r in range(3)
+            for i, good in enumerate(one.positive[r])
+            for j, bad in enumerate(one.negative[r])
+            if np.isfinite(good) and np.isfinite(bad)
+        })  # fmt: skip
+    sums, counts = defaultdict(float), defaultdict(int)
+    for place, kernel in kernels[0].items():
+        for other, against in kernels[1].items():
+            shared = tuple(a == b for a, b in zip(place, other, strict=True))
+            sums[shared] += kernel * against
+            counts[shared] += 1
+    every = len(kernels[0]) * len(kernels[1])
+    nothing = (False, False, False)
+    return sum(sums[shared] / every for shared in sums) - sums[nothing] / counts[nothing]
+
+
+def test_the_variance_of_the_u_statistic_is_that_of_all_pairs_of_kernels() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        first, second = tiny(rng), tiny(rng)
+        ours = [mrmc_two._Moments(*one) for one in (first, second)]
+        assert ours[0].covariance(ours[1]) == pytest.approx(covariance_by_every_pair(first, second), abs=1e-12)
+        assert ours[0].covariance(ours[0]) == pytest.approx(covariance_by_every_pair(first, first), abs=1e-12)
+
+
+def test_the_u_statistic_is_unbiased_for_the_variance_of_differences() -> None:
+    rng = np.random.default_rng(8)
+    differences, variances = [], []
+    for _ in range(600):
+        reader, good, bad = (
+            rng.normal(0, 0.3, (2, 5, 1)),
+            rng.normal(0, 0.5, (1, 1, 20)),
+            rng.normal(0, 0.5, (1, 1, 25)),
+        )
+        positive = rng.normal(0.8, 1, (2, 5, 20)) + reader + good
+        negative = rng.normal(0, 1, (2, 5, 25)) + bad
+        first, second = (mrmc_two._Moments(positive[at], negative[at]) for at in (0, 1))
+        differences.append(first.area - second.area)
+        variances.append(first.covariance(first) + second.covariance(second) - 2 * first.covariance(second))
+    assert np.mean(variances) == pytest.approx(np.var(differences), rel=0.15)
+
+
+def test_both_methods_agree_on_a_complete_study(van_dyke) -> None:
+    tables = van_dyke
+    raters, cases = tables[0].raters, len(tables[0].items)
+    grids = [mrmc_two.arrange_readings(one, one.signed, one.item, raters, cases) for one in tables]
+    u, average = compare_areas(*grids), compare_conditions(*map(columns, tables))
+    # Each reader has read all pairs of cases, so weighting readers by pairs changes nothing.
+    assert (u.first, u.second) == (pytest.approx(average.first), pytest.approx(average.second))
+    assert u.se == pytest.approx(average.test.se, rel=0.02)
+
+
+def test_what_is_too_large_or_has_no_pairs_is_a_reason(monkeypatch) -> None:
+    empty = Readings(np.full((2, 2), np.nan), np.full((2, 2), np.nan))
+    assert "no rater has" in compare_areas(empty, empty)
+    monkeypatch.setattr(mrmc_two, "MOST_CELLS", 3)
+    full = Readings(np.ones((2, 2)), np.zeros((2, 2)))
+    assert compare_areas(full, full) == mrmc_two.TOO_LARGE
+
+
+def pad(own: Readings, before: int, after: int) -> Readings:
+    """Return the readings with rows for other readers, who have read nothing."""
+    return Readings(*(np.pad(grid, ((before, after), (0, 0)), constant_values=np.nan) for grid in own))
+
+
+def test_areas_of_different_readers_are_independent_although_they_read_the_same_cases() -> None:
+    rng = np.random.default_rng(5)
+    cases = rng.normal(1, 1, (1, 12)), rng.normal(0, 1, (1, 15))
+    first, second = (
+        Readings(*(case + rng.normal(0, 1, (readers, case.shape[1])) for case in cases)) for readers in (4, 3)
+    )
+    found = compare_areas(pad(first, 0, 3), pad(second, 4, 0), paired=False)
+    # Each condition is complete, so both variances are the unbiased ones, and they add up.
+    alone = [mrmc_two._Moments(*one) for one in (first, second)]
+    assert found.se == pytest.approx(math.sqrt(sum(one.covariance(one) for one in alone)))
+    assert found.reason == mrmc_two.UNPAIRED
+
+
+@pytest.mark.parametrize(("items", "has_error"), [(19, False), (20, True)])
+def test_the_u_statistic_has_no_error_where_readings_of_few_items_are_missing(items: int, has_error: bool) -> None:
+    rng = np.random.default_rng(6)
+    first, second = (Readings(rng.normal(1, 1, (4, items)), rng.normal(0, 1, (4, 30))) for _ in range(2))
+    first.positive[0, 0] = np.nan
+    found = compare_areas(first, second)
+    assert (found.se > 0) is has_error
+    assert has_error or f"a class has {items} items only" in found.reason

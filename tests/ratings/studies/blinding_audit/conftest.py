@@ -1,0 +1,70 @@
+"""A laboratory that was played, and studies of it."""
+
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import transaction
+
+from ratings.models import (
+    Study,
+)
+from simulation.casts import fixtures
+from simulation.models import Experiment, Transition, Twin
+from simulation.runs import queueing
+from tests.support.audited import SLUG, opened
+from tests.support.steps import play_out
+
+
+@pytest.fixture(autouse=True)
+def chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Codes and draws are the same each time: one audit in a hundred finds by chance alone what is not there."""
+    drawn = random.Random(3).randbytes
+    monkeypatch.setattr(os, "urandom", drawn)  # of uuid4
+    monkeypatch.setattr(random, "_urandom", drawn)  # of secrets
+
+
+@pytest.fixture(autouse=True)
+def in_place(audit_in_place: None) -> None:
+    """No test of this folder needs a copy, but those that bring their own database."""
+
+
+@pytest.fixture(scope="module")
+def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Zebrafish episodes with twins of both kinds, once for all tests; every reasoning says SECRET, as error prompts do."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        fixtures.load_lab(django_settings.FIXTURES_DIR)
+        experiment = Experiment.objects.get(slug=SLUG)
+        for cast, replicates in (("offline", 1), ("offline-lapses", 3)):
+            play_out(queueing.queue_episodes([experiment], cast, replicates, seed=5))
+        play_out(
+            queueing.queue_twins(Transition.objects.filter(episode__cast="offline"), ["obvious", "subtle"], seed=6)
+        )
+        for row in Transition.objects.all():
+            row.step["outcome"]["reasoning"] = "SECRET: none of this is ever shown to anybody at all"
+            row.save(update_fields=["step"])
+        for twin in Twin.objects.filter(status="done"):
+            twin.outcome["reasoning"] = f"SECRET: {twin.why}"
+            twin.save(update_fields=["outcome"])
+        yield
+        transaction.set_rollback(True)
+
+
+@pytest.fixture
+def study(laboratory: None) -> Study:
+    return opened()
+
+
+@pytest.fixture
+def small(laboratory: None) -> Study:
+    """Six items of one rater: what is sent with every item shows here too, in half the time."""
+    return opened(each=2, raters=1)
+
+
+@pytest.fixture
+def dealt(laboratory: None) -> Study:
+    """Fourteen twins with their context. Nothing of it is fetched."""
+    return opened(each=7, display={"layouts": ["plain"], "context": [True], "by": "item", "marks": ["off"]})

@@ -1,0 +1,299 @@
+"""The blinding audit: passes on real studies, knows what is no leak, and is run by a command and a page."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from ratings.blinding.allow_list import payload_digest
+from ratings.models import (
+    EVIDENCE,
+    TRANSITION,
+    Assignment,
+    BlindingAudit,
+    Draft,
+    Item,
+    ItemSource,
+    Rater,
+    Rating,
+    Study,
+)
+from ratings.studies import lifecycle
+from ratings.studies.blinding_audit import auditing, orders, payloads, statistics, tells
+from ratings.studies.blinding_audit.crawl import timing
+from ratings.studies.blinding_audit.crawl.pages import Page
+from ratings.studies.blinding_audit.findings import Check
+from ratings.studies.blinding_audit.sealed import sealed
+from simulation.engine import workers
+from simulation.models import Twin
+from tests.support.audited import SLUG, audited, opened, through
+
+pytestmark = pytest.mark.django_db
+
+
+# Real studies pass
+
+
+@pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
+def test_a_real_study_passes_and_everything_was_looked_at(laboratory: None, kind: str, settings: Any) -> None:
+    settings.WRITES_PER_MINUTE = 2  # of people; the audit's own requests are not counted
+    study = opened(kind, each=6, ratings_per_item=2, raters=2) if kind == TRANSITION else opened(kind)
+    audit = auditing.run(study)
+    report = audit.report
+    assert audit.passed and report["passed"], report["leaks"]
+    shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
+    work = Assignment.objects.filter(rater__study=study).count()
+    assert shown["item fragment, 200"] == shown["answer, 200"] == work >= study.items.count()
+    assert shown["no such item, 404"] == study.raters.count()
+    assert not [
+        one["name"] for one in report["checks"] if one["skipped"] and kind == TRANSITION and "style" not in one["name"]
+    ]
+    doors = next(one for one in report["checks"] if one["name"] == "closed doors")
+    assert doors["looked_at"] == 2 * study.items.count()
+
+
+@pytest.mark.thorough
+def test_every_arm_of_the_screen_passes(laboratory: None) -> None:
+    arms = {"layouts": ["plain", "aligned", "balance", "confirm"], "context": [True, False], "by": "item",
+            "marks": ["off", "if_not_plausible", "always"]}  # fmt: skip
+    report = audited(opened(each=4, display=arms))
+    assert report["passed"], report["leaks"]
+
+
+def test_items_that_nobody_has_claimed_yet_are_looked_at_as_well(laboratory: None) -> None:
+    """With two raters, who comes for the next item is offered another one if pairs go with the origins of items."""
+    study = opened(each=2, design="pool", raters=2)
+    report = audited(study)
+    shown = next(one for one in report["checks"] if one["name"] == "answers")["measured"]
+    assert report["passed"], report["leaks"]
+    assert shown["item fragment, 200"] == study.items.count() == 6
+
+
+def test_an_audit_leaves_nothing_behind_but_its_report(laboratory: None) -> None:
+    study = opened(each=1, raters=1)
+    rater = study.raters.first()
+    before = list(Rater.objects.order_by("pk").values()), list(Assignment.objects.order_by("pk").values())
+    sources = list(ItemSource.objects.order_by("pk").values())
+    auditing.run(study)
+    assert rater and before == (
+        list(Rater.objects.order_by("pk").values()),
+        list(Assignment.objects.order_by("pk").values()),
+    )
+    assert sources == list(ItemSource.objects.order_by("pk").values())
+    assert not Rating.objects.exists() and not Draft.objects.exists()
+    assert study.events.filter(kind="audited", data={"passed": True}).count() == 1
+
+
+def test_a_closed_study_is_audited_as_it_was_shown(laboratory: None) -> None:
+    study = opened(each=1, raters=1)
+    lifecycle.close(study)
+    audit = auditing.run(Study.objects.get(pk=study.pk))
+    assert audit.passed and Study.objects.get(pk=study.pk).status == "closed"
+
+
+# What is no leak
+
+
+def _order_of(study: Study) -> dict[str, Check]:
+    return {check.name: check for check in orders.checks(study)}
+
+
+def test_items_added_later_come_later_and_that_is_no_leak(laboratory: None) -> None:
+    """As if all planted errors had been added to an open study: they have the last rows and places of all raters."""
+    study = opened(each=7, ratings_per_item=2, raters=6)
+    sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda one: one.perturbation != "none")
+    rows = list(Item.objects.filter(study=study).order_by("pk"))
+    ItemSource.objects.filter(item__study=study).delete()
+    later = timezone.now()
+    for item, source in zip(rows, sources, strict=True):
+        source.pk, source.item = None, item
+        source.save()
+        if source.perturbation != "none":
+            Item.objects.filter(pk=item.pk).update(created_at=later)
+    for rater in study.raters.all():
+        for place in sorted(rater.assignments.all(), key=lambda place: place.item_id):
+            Assignment.objects.filter(pk=place.pk).update(position=1000 + place.item_id)
+    assert [check.leaks for check in _order_of(study).values()] == [[], [], []]
+    Item.objects.filter(study=study).update(created_at=later)
+    assert _order_of(study)["order"].leaks and _order_of(study)["predictability"].leaks
+
+
+def test_a_study_of_before_lineage_was_told_is_no_leak_and_one_where_some_tell_it_is(study: Study) -> None:
+    for item in study.items.all():
+        del item.payload["lineage"]
+        item.payload_sha256 = payload_digest(item.payload)
+        item.save()
+    assert not [check.name for check in payloads.checks(study, sealed(study)) if check.failed]
+    item = study.items.first()
+    assert item
+    item.payload["lineage"] = True
+    item.save()
+    keys = payloads.checks(study, sealed(study))[0]
+    assert "no payload key 'lineage'" in str(keys.leaks)
+
+
+def test_what_too_few_items_cannot_tell_is_not_called_passed(laboratory: None, client: Client, capsys: Any) -> None:
+    study = opened(each=2, raters=1)
+    call_command("audit_blinding", study.slug)
+    said = capsys.readouterr().out
+    assert "not decided: too few  form of twins: 4 twins" in said
+    report = BlindingAudit.objects.get().report
+    form = next(one for one in report["checks"] if one["name"] == "form of twins")
+    assert form["passed"] is None and form["outcome"] == "not decided: too few" and "order" in report["not_decided"]
+    client.force_login(User.objects.create_superuser("root"))
+    shown = client.get(reverse("ratings:audit", args=[study.slug])).content.decode()
+    assert shown.count("not decided: too few") == len(report["not_decided"])
+
+
+# Its parts
+
+
+@pytest.mark.thorough
+def test_a_word_of_the_bench_is_no_leak(study: Study) -> None:
+    """ "No obvious precipitate" is what chemists write; that the twin is an obvious one stands nowhere."""
+    item = study.items.first()
+    assert item
+    item.payload["observations"] = [{"type": "visual", "description": "No obvious precipitate", "value": ""}]
+    item.payload_sha256 = payload_digest(item.payload)
+    item.save()
+    report = audited(study)
+    assert not [one for one in report["leaks"] if "obvious" in one["what"]]
+
+
+def test_the_sealed_facts_of_a_study_are_gathered_from_its_rows(study: Study) -> None:
+    facts = sealed(study)
+    twin = Twin.objects.filter(pk__in=ItemSource.objects.filter(item__study=study).values("twin")).first()
+    assert twin and twin.why.lower() in facts.values and str(twin.code) in facts.values
+    assert set(facts.labels) >= {"offline", "obvious", "subtle", SLUG}
+    assert [what for what, _ in facts.told_in(f"behold: {twin.why}")] == ["the explanation of the planted error"]
+
+
+def test_holms_correction_by_hand() -> None:
+    # sorted 0.01, 0.02, 0.04 times 3, 2, 1 = 0.03, 0.04, 0.04; each at least as large as the one before
+    assert statistics.holm([0.04, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
+
+
+def test_an_auc_by_hand() -> None:
+    # ones 3, 4 beside noughts 1, 2, 3: of six pairs five are won and one is a tie: 5.5 / 6
+    found = statistics.unpaired("size", [1, 2, 3], [3, 4])
+    assert found.auc == pytest.approx(5.5 / 6) and found.low <= found.auc <= found.high
+
+
+def test_numbers_that_never_vary_tell_nothing() -> None:
+    assert statistics.unpaired("size", [1, 1], [1, 1]).auc == 0.5
+    assert not statistics.paired("size", [1.0] * 20, [1.0] * 20).tells
+
+
+def test_pairs_that_all_differ_the_same_way_and_are_told_apart_fail() -> None:
+    # twenty twins, each 10 longer than originals of 1 to 20: half of the 400 pairs and more are won
+    originals = [float(n) for n in range(1, 21)]
+    found = statistics.paired("characters", originals, [n + 10 for n in originals])
+    assert found.auc > 0.8 and statistics.corrected([found])[0].tells
+
+
+def test_a_feature_is_a_number_of_what_raters_read() -> None:
+    made = [{"ref": "A", "name": "Tube", "properties": [["Volume", "1.50 mL"], ["Mass", "-20 g"]], "condition": "on ice",
+             "availability": "", "continues": ""}]  # fmt: skip
+    counted = tells.features({"after": made, "observations": [], "rejected": ""})
+    assert counted["numbers"] == 2 and counted["numbers below nought"] == 0.5
+    assert counted["decimals a number"] == 1.0  # 2 of 1.50, none of -20
+    assert counted["round numbers"] == 1.0 and counted["materials"] == 1
+
+
+# The command
+
+
+def test_the_command_says_what_holds_and_keeps_the_report(laboratory: None, capsys: Any) -> None:
+    study = opened(each=1, raters=1)
+    call_command("audit_blinding", study.slug)
+    said = capsys.readouterr().out
+    audit = BlindingAudit.objects.get()
+    assert f"{study.slug}: 3 items" in said and "blinding holds" in said and audit.sha256 in said
+    assert audit.sha256 == auditing.digest(json.loads(json.dumps(audit.report)))
+
+
+def test_the_command_fails_and_names_the_leak(laboratory: None, settings: Any, capsys: Any) -> None:
+    study = opened(each=1, raters=1)
+    through(settings, "marked_header")
+    with pytest.raises(CommandError, match="Blinding leaks in: round-one") as failed:
+        call_command("audit_blinding", "--all")
+    assert failed.value.returncode == 1
+    assert "LEAK    headers" in (said := capsys.readouterr().out) and "X-Item-Kind" in said
+    assert not BlindingAudit.objects.get().passed
+    assert study.events.filter(kind="audited", data={"passed": False}).exists()
+
+
+@pytest.mark.thorough
+def test_a_report_never_points_at_an_item(study: Study, settings: Any) -> None:
+    through(settings, "marked_header")
+    told = json.dumps(audited(study))
+    assert not [place for place in Assignment.objects.filter(rater__study=study) if str(place.code) in told]
+    assert not [item for item in study.items.all() if str(item.code) in told]
+
+
+@pytest.mark.parametrize("given", [[], ["round-one", "--all"], ["no-such-study"]])
+def test_the_command_is_told_which_study(given: list[str]) -> None:
+    with pytest.raises(CommandError) as failed:
+        call_command("audit_blinding", *given)
+    assert failed.value.returncode == 2
+
+
+def test_a_draft_has_nothing_to_audit(laboratory: None) -> None:
+    document = {"name": "Draft", "kind": EVIDENCE, "sources": [{"cast": "offline", "count": 1}], "ratings_per_item": 1}
+    study = lifecycle.create_study(lifecycle.read_protocol({**document, "seed": 1}))
+    with pytest.raises(CommandError, match="no items yet"):
+        call_command("audit_blinding", study.slug)
+
+
+# The page
+
+
+def test_the_page_runs_the_audit_and_shows_the_certificate(laboratory: None, client: Client) -> None:
+    study = opened(each=1, raters=1)
+    client.force_login(User.objects.create_superuser("root"))
+    address = reverse("ratings:audit", args=[study.slug])
+    assert "Not audited yet" in client.get(address).content.decode()
+    client.post(address)
+    workers.play_next(threading.Event())
+    shown = client.get(address).content.decode()
+    audit = BlindingAudit.objects.get()
+    assert audit.by and audit.by.username == "root" and audit.sha256 in shown and "blinding holds" in shown
+    assert reverse("ratings:certificate", args=[study.slug]) in shown
+
+
+def test_the_page_names_the_leak(laboratory: None, client: Client, settings: Any) -> None:
+    study = opened(each=1, raters=1)
+    through(settings, "marked_header")
+    client.force_login(User.objects.create_superuser("root"))
+    address = reverse("ratings:audit", args=[study.slug])
+    client.post(address)
+    workers.play_next(threading.Event())
+    shown = client.get(address).content.decode()
+    assert "What leaks" in shown and "X-Item-Kind" in shown
+
+
+def test_an_analyst_reads_the_certificate_and_cannot_make_one(laboratory: None, client: Client) -> None:
+    study = opened(each=2)
+    analyst = User.objects.create_user("ana")
+    study.members.create(user=analyst, role="analyst")
+    client.force_login(analyst)
+    address = reverse("ratings:audit", args=[study.slug])
+    assert client.get(address).status_code == 200 and client.post(address).status_code == 404
+    assert not BlindingAudit.objects.exists()
+
+
+def test_a_slow_moment_is_no_leak_unless_it_is_found_again(study: Study) -> None:
+    """As if the computer had been busy whenever a planted error was shown: measured anew, nothing of it is left."""
+    times = timing.Times()
+    for place in Assignment.objects.filter(rater__study=study):
+        for planted, seconds in ((True, 0.5), (False, 0.1)):
+            times.add(Page("item", "", 200, {}, "", seconds=seconds, asked=place.pk), planted)
+    assert "planted errors take 400.0 ms longer" in times.told()["item"]
+    found = timing.check(study, times)
+    assert found.passed and found.measured["measured_anew"]

@@ -1,0 +1,315 @@
+"""The blinding audit and the live database: it works on a scratch copy, and on nothing else."""
+
+import ast
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.db import connection, connections
+from django.urls import reverse
+
+from ratings.models import BlindingAudit, ItemSource, Rater, Study
+from ratings.rating import answering
+from ratings.studies.blinding_audit import audit_jobs, auditing
+from ratings.studies.blinding_audit.copy import folders, guard, process, scratch, scratch_postgres
+from ratings.studies.blinding_audit.copy.process import inspect_copy
+from ratings.studies.blinding_audit.crawl import browser, visits, worlds
+from ratings.studies.blinding_audit.crawl.browser import Browser
+from ratings.studies.blinding_audit.errors import AuditError
+from simulation.jobs import jobs
+from tests.support import factories
+from wetbench_site.maintenance.backup import counting, opening, postgres
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def place(settings: Any, tmp_path: Path) -> Path:
+    """The folder of the copies; the child reads its secret key from the environment of the tests."""
+    settings.VAR_DIR = tmp_path / "a folder + 100 % var"
+    return Path(settings.VAR_DIR) / "scratch"
+
+
+@pytest.fixture
+def study() -> Study:
+    factories.pool(3)
+    sources = [
+        {"cast": "offline", "perturbation": "none", "count": 1},
+        {"cast": "offline", "perturbation": "subtle", "count": 2},
+    ]
+    made = factories.open_study(1, sources=sources, ratings_per_item=1)
+    answering.rate(made.raters.get().assignments.earliest("position"), True, 3, "7d0e1c9c-52a4-4a1e-9a68-0f6a1b0f1d11")
+    return made
+
+
+def leftovers(place: Path) -> list[str]:
+    """Names of all copies that there are, as folders and as databases."""
+    found = [path.name for path in place.glob("*")]
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT datname FROM pg_database WHERE datname ^@ 'wetbench_scratch_'")
+            found += [name for (name,) in cursor.fetchall()]
+    return found
+
+
+# The whole way
+
+
+@pytest.mark.both_databases
+def test_an_audit_adds_its_report_to_the_live_database_and_nothing_else(study: Study, place: Path) -> None:
+    before = counting.held()
+    told: list[tuple[int, int]] = []
+    audit = auditing.run(study, progress=lambda done, of: told.append((done, of)))
+    after = counting.held()
+    changed = {table for table, rows in after.rows.items() if rows != before.rows[table]}
+    assert changed == {"ratings_blindingaudit", "ratings_studyevent"}
+    assert after.ratings_sha256 == before.ratings_sha256
+    assert told[0] == (0, 0) and told[-1] == (1, 1)
+    report = BlindingAudit.objects.get().report
+    answers = next(check for check in report["checks"] if check["name"] == "answers")
+    assert answers["passed"] and answers["measured"]["answer, 200"] == 3
+    assert report["copied_at"] <= report["at"] and audit.sha256 == auditing.digest(report)
+    assert leftovers(place) == []
+
+
+@pytest.mark.both_databases
+def test_an_audit_that_is_not_wanted_any_more_ends_and_leaves_no_copy(study: Study, place: Path) -> None:
+    calls: list[int] = []
+
+    def stop(done: int, of: int) -> None:
+        calls.append(done)
+        if len(calls) == 2:
+            raise jobs.Cancelled
+
+    with pytest.raises(jobs.Cancelled):
+        inspect_copy(study, stop)
+    assert leftovers(place) == []
+
+
+@pytest.mark.both_databases
+def test_a_process_that_dies_is_an_error_and_one_whose_parent_is_gone_ends(study: Study, place: Path) -> None:
+    with scratch.scratch_copy() as copy:
+        with process._started(study, copy) as child:
+            os.kill(child.pid, signal.SIGKILL)
+            with pytest.raises(AuditError, match=r"without a report \(signal SIGKILL.*memory.*audit again"):
+                process._follow(child, study, lambda done, of: None)
+        with process._started(study, copy) as child:
+            assert child.stdin
+            child.stdin.close()  # as the system does when the parent is killed
+            assert child.wait(timeout=60) == 3
+        study.pk = 10**6
+        with process._started(study, copy) as child, pytest.raises(AuditError, match="not in the copy"):
+            process._follow(child, study, lambda done, of: None)
+    assert leftovers(place) == []
+
+
+def test_the_process_gets_the_copy_and_no_way_to_the_live_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "DATABASE_URL",
+        "DATABASE_URL_FILE",
+        "CELERY_BROKER_URL",
+        "WETBENCH_SCRATCH_DATABASE_URL",
+        "EMAIL_HOST",
+    ):
+        monkeypatch.setenv(name, "live")
+    monkeypatch.setenv("SECRET_KEY", "the same")
+    given = process._environment(scratch.ScratchCopy("sqlite:////copy", None))  # type: ignore[arg-type]
+    assert given["DATABASE_URL"] == "sqlite:////copy" and given["SECRET_KEY"] == "the same"
+    assert "live" not in given.values()
+
+
+# Making copies
+
+
+def test_folders_of_killed_audits_are_removed_and_those_in_use_are_kept(place: Path) -> None:
+    with folders.own_folder() as first:
+        (place / "audit-killed").mkdir()
+        (place / "audit-killed" / "copy.sqlite3").touch()
+        with folders.own_folder() as second:
+            assert sorted(place.iterdir()) == sorted([first, second])
+            assert second.stat().st_mode & 0o777 == 0o700
+    assert list(place.iterdir()) == []
+
+
+def test_a_disk_without_room_is_an_error_that_names_it(
+    study: Study, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 10, 0))
+    with pytest.raises(AuditError, match=r"could not be made.*0 MB free"):
+        auditing.run(study)
+    assert leftovers(place) == []
+
+
+@pytest.mark.both_databases
+def test_databases_of_killed_audits_are_dropped_and_those_in_use_are_kept(study: Study, place: Path) -> None:
+    if connection.vendor != "postgresql":
+        return
+    with scratch.scratch_copy():
+        (used,) = [name for name in leftovers(place) if name.startswith("wetbench")]
+        killed = f"{used[:-8]}00000000"
+        postgres.create_database(killed)
+        postgres.create_database("wetbench_scratch_00000000_00000000")  # of another site
+        with opening.database_of_the_server(postgres.name(), "another_audit") as live:
+            scratch_postgres._drop_leftovers(live, used[:-8])
+        assert used in leftovers(place) and killed not in leftovers(place)
+    assert leftovers(place) == ["wetbench_scratch_00000000_00000000"]
+    postgres.drop_database("wetbench_scratch_00000000_00000000")
+
+
+@pytest.mark.both_databases
+def test_a_role_that_may_not_create_databases_is_told_of_the_right_and_of_the_variable(study: Study) -> None:
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("DROP ROLE IF EXISTS wetbench_plain")
+        cursor.execute("CREATE ROLE wetbench_plain NOCREATEDB")
+        cursor.execute("SET ROLE wetbench_plain")
+        try:
+            with pytest.raises(AuditError, match=r"CREATEDB.*WETBENCH_SCRATCH_DATABASE_URL"), scratch.scratch_copy():
+                pass
+        finally:
+            cursor.execute("RESET ROLE")
+            cursor.execute("DROP ROLE wetbench_plain")
+
+
+@pytest.fixture
+def named(settings: Any) -> Iterator[str]:
+    """An empty database for copies, which the site is told of; on SQLite none is needed."""
+    if connection.vendor != "postgresql":
+        yield ""
+        return
+    postgres.create_database("wetbench_named")
+    live = django_settings.ENVIRONMENT.text("DATABASE_URL")
+    settings.SCRATCH_DATABASE_URL = f"{live.rpartition('/')[0]}/wetbench_named"
+    yield "wetbench_named"
+    postgres.drop_database("wetbench_named")
+
+
+@pytest.mark.both_databases
+def test_a_named_database_is_used_emptied_and_never_taken_from_anybody(
+    named: str, study: Study, place: Path, settings: Any
+) -> None:
+    if not named:
+        return
+    for _ in range(2):
+        with scratch.scratch_copy() as copy:
+            assert copy.url == settings.SCRATCH_DATABASE_URL
+            with opening.database_of_the_server(named, "look") as look:
+                assert ItemSource.objects.using(look).count() == study.items.count()
+            with pytest.raises(AuditError, match="Another audit"), scratch.scratch_copy():
+                pass
+    with opening.database_of_the_server(named, "look") as look, connections[look].cursor() as cursor:
+        assert connections[look].introspection.table_names() == []
+        cursor.execute("CREATE TABLE of_somebody_else (n int)")
+        with pytest.raises(AuditError, match=r"not empty.*of_somebody_else"), scratch.scratch_copy():
+            pass
+        assert connections[look].introspection.table_names() == ["of_somebody_else"]
+    settings.SCRATCH_DATABASE_URL = f"{settings.SCRATCH_DATABASE_URL.rpartition('/')[0]}/{postgres.name()}"
+    with pytest.raises(AuditError, match="names the live database"), scratch.scratch_copy():
+        pass
+    settings.SCRATCH_DATABASE_URL = "sqlite:////tmp/no"
+    with pytest.raises(AuditError, match="has to name a PostgreSQL database"), scratch.scratch_copy():
+        pass
+    assert Study.objects.filter(pk=study.pk).exists()
+
+
+# What writes
+
+
+WRITERS: dict[str, Callable[[Rater], Any]] = {
+    "a transaction that is rolled back": lambda rater: guard.rolled_back().__enter__(),
+    "a user in a rater's place": visits.seated,
+    "another rater": lambda rater: visits.another_seat(rater.study),
+    "claimed items": lambda rater: visits.given(rater, {}),
+    "released work": lambda rater: list(visits.afterwards(Browser(), rater, every=False)),
+    "other origins": lambda rater: worlds.another_world(rater.study, 1),
+    "a session": lambda rater: Browser(User(pk=1)),
+    "a request": lambda rater: Browser().send("desk", "get", "/rate/"),
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS.values(), ids=WRITERS)
+def test_nothing_of_an_audit_writes_to_the_live_database(writer: Callable[[Rater], Any], study: Study) -> None:
+    before = counting.held()
+    with pytest.raises(RuntimeError, match="scratch copy only"):
+        writer(study.raters.get())
+    assert counting.held() == before
+
+
+def test_a_process_cannot_declare_the_live_database_a_copy() -> None:
+    with pytest.raises(RuntimeError, match="is not a scratch copy"):
+        guard.allow_writes()
+    assert not guard._is_allowed
+
+
+_WRITING = ("update", "delete", "create", "bulk_create", "bulk_update", "save", "get_or_create", "update_or_create")
+
+
+def test_every_function_of_the_audit_that_writes_rows_asks_first() -> None:
+    writing: list[str] = []
+    for path in sorted((django_settings.BASE_DIR / "ratings/studies/blinding_audit").glob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+            written = [one for one in calls if isinstance(one, ast.Attribute) and one.attr in _WRITING]
+            rows = [one for one in written if ".objects" in ast.unparse(one) or ast.unparse(one) == "session.create"]
+            if rows:
+                writing.append(function.name)
+                assert "require_scratch_copy()" in ast.unparse(function), f"{path.name}: {function.name}"
+    assert {"seated", "another_seat", "given", "afterwards", "another_world", "_create_session"} <= set(writing)
+
+
+# The browser
+
+
+def test_browsers_share_what_is_loaded_once(settings: Any) -> None:
+    def handler() -> Any:
+        return browser._handler(tuple(settings.MIDDLEWARE))
+
+    before = handler()
+    assert handler() is before
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "leaking.marked_header"]
+    assert handler() is not before
+
+
+def test_the_site_checks_the_browsers_forms_as_those_of_anybody(study: Study, audit_in_place: None) -> None:
+    """With the token of its cookie a form is taken; with another one it is refused."""
+    place = study.raters.get().assignments.earliest("position")
+    url = reverse("ratings:draft", args=[place.code])
+    with guard.rolled_back():
+        own = Browser(visits.seated(study.raters.get()))
+        assert own.send("draft", "post", url, place, data={"verdict": "no"}).status in (200, 204)
+        refused = own.send("draft", "post", url, place, data={"verdict": "no"}, headers={"X-CSRFToken": "a" * 32})
+        assert refused.status == 403
+
+
+def test_a_fault_of_the_site_is_an_answer(study: Study, audit_in_place: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with guard.rolled_back():
+        user = visits.seated(study.raters.get())
+        monkeypatch.setattr("ratings.accounts.signing_in.NameOrEmail.get_user", lambda *given: 1 / 0)
+        page = Browser(user).send("desk", "get", reverse("ratings:desk"))
+    assert page.status == 500 and page.is_html
+
+
+# The job
+
+
+@pytest.mark.both_databases
+def test_a_job_that_is_stopped_stops_the_audit(study: Study, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = audit_jobs.ask(study)
+    started = process._started
+
+    def started_and_stopped(study: Study, copy: scratch.ScratchCopy) -> Any:
+        jobs.cancel(job)
+        return started(study, copy)
+
+    monkeypatch.setattr(process, "_started", started_and_stopped)
+    assert jobs.play_here(job).status == "cancelled"
+    assert not BlindingAudit.objects.exists() and leftovers(place) == []

@@ -1,0 +1,275 @@
+"""The blinding audit fails on each of many leaks, naming it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ratings.models import (
+    Assignment,
+    Item,
+    ItemSource,
+    Study,
+)
+from ratings.studies.blinding_audit import orders, payloads, tells
+from ratings.studies.blinding_audit.sealed import sealed
+from ratings.studies.pool import pool
+from simulation.models import Twin
+from tests.support.audited import audited, leaks, opened, through
+
+pytestmark = pytest.mark.django_db
+
+
+def of_payloads(study: Study) -> dict[str, Any]:
+    """The report of the checks that read payloads and fetch nothing."""
+    checks = payloads.checks(study, sealed(study))
+    return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
+
+
+def of_order(study: Study) -> dict[str, Any]:
+    """The same of the checks of places and rows."""
+    checks = orders.checks(study)
+    return {"passed": not any(check.failed for check in checks), "checks": [check.to_json() for check in checks]}
+
+
+def test_a_key_too_many_in_a_payload_is_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = pool.blind_transition
+    monkeypatch.setattr(pool, "blind_transition", lambda *given: {**blind(*given), "model": "x2" if given[1:] else ""})
+    assert "payload: payload key 'model'" in leaks(of_payloads(opened()), "payload keys")
+
+
+@pytest.mark.thorough
+def test_a_key_deep_in_a_payload_is_named(study: Study) -> None:
+    item = study.items.first()
+    assert item
+    item.payload["before"][0]["barcode"] = "x"
+    item.save()
+    report = audited(study)
+    assert "payload.before[]: payload key 'barcode'" in leaks(report, "payload keys")
+    assert "not what its digest was made of" in leaks(report, "payload digest")
+
+
+def test_the_words_of_a_secret_in_what_is_shown_are_named(study: Study) -> None:
+    source = ItemSource.objects.filter(item__study=study, perturbation="subtle").select_related("item", "twin").first()
+    assert source and source.twin
+    Twin.objects.filter(pk=source.twin.pk).update(why="somebody doubled what was poured into the second tube")
+    told = "It looks as if somebody doubled what was poured into it. SECRET: so it is"
+    source.item.payload["observations"] = [{"type": "visual", "description": told, "value": ""}]
+    source.item.save()
+    report = of_payloads(study)
+    said = leaks(report, "payload words")
+    assert "six words of its own explanation: “somebody doubled what was poured into”" in said
+    assert "the word “secret”" in said
+
+
+@pytest.mark.thorough
+def test_keys_in_another_order_for_twins_are_named(laboratory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    blind = pool.blind_transition
+
+    def reversed_for_twins(*given: Any) -> dict[str, Any]:
+        payload = blind(*given)
+        if given[1:]:
+            for material in payload["after"]:
+                material["properties"] = material["properties"][::-1]
+        return payload
+
+    monkeypatch.setattr(pool, "blind_transition", reversed_for_twins)
+    assert "key order: " in leaks(audited(opened()), "payload order")
+
+
+def _header(report: dict[str, Any]) -> None:
+    assert "header X-Item-Kind differs between items" in leaks(report, "headers")
+    assert "header X-Item-Kind: the error type: 'subtle'" in leaks(report, "sent words")
+    assert "X-Item-Kind" in leaks(report, "another origin")
+
+
+def _attribute(report: dict[str, Any]) -> None:
+    assert 'data-layout="v2"' in leaks(report, "another origin")
+
+
+def _row(report: dict[str, Any]) -> None:
+    assert "the number of the item's row (pk) in '?item=#" in leaks(report, "database numbers")
+
+
+SENT = {"marked_header": _header, "marked_class": _attribute, "row_in_address": _row}
+
+
+def test_an_attribute_however_neutral_and_the_number_of_a_row_are_named(small: Study, settings: Any) -> None:
+    """Of a header the command is told below."""
+    for middleware in ("marked_class", "row_in_address"):
+        through(settings, middleware)
+    report = audited(small)
+    _attribute(report)
+    _row(report)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("middleware", SENT)
+def test_each_of_them_is_named_where_it_is_alone(small: Study, settings: Any, middleware: str) -> None:
+    through(settings, middleware)
+    SENT[middleware](audited(small))
+
+
+@pytest.mark.thorough
+def test_twins_that_take_longer_are_named(laboratory: None, settings: Any) -> None:
+    study = opened(each=5)
+    through(settings, "slow_twins")
+    assert "planted errors take" in leaks(audited(study), "timing")
+
+
+@pytest.mark.thorough
+def test_a_source_in_the_raters_own_download_is_named(study: Study, settings: Any) -> None:
+    through(settings, "model_in_own_ratings")
+    assert "own ratings, the body: the source: 'offline'" in leaks(audited(study), "sent words")
+
+
+@pytest.mark.thorough
+def test_a_header_that_lets_caches_keep_an_item_is_named(study: Study, settings: Any) -> None:
+    through(settings, "kept_in_cache")
+    assert "header ETag" in leaks(audited(study), "headers")
+
+
+@pytest.mark.thorough
+def test_another_answer_to_strangers_for_items_that_exist_is_named(study: Study, settings: Any) -> None:
+    through(settings, "told_to_strangers")
+    assert "told apart from an item that does not exist (404)" in leaks(audited(study), "closed doors")
+
+
+def test_items_ordered_by_error_type_are_named(laboratory: None) -> None:
+    study = opened(ratings_per_item=2, raters=6, each=5)
+    places = Assignment.objects.filter(rater__study=study).select_related("item__source").order_by("rater", "position")
+    for rater in study.raters.all():
+        own = sorted((p for p in places if p.rater_id == rater.pk), key=lambda p: p.item.source.perturbation)
+        for at, place in enumerate(own):
+            Assignment.objects.filter(pk=place.pk).update(position=1000 + at)
+    assert "position and planted errors go together: AUC " in leaks(of_order(study), "order")
+
+
+@pytest.mark.thorough
+def test_items_frozen_in_the_order_of_their_sources_are_named(
+    laboratory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the batch had not been shuffled: payloads sorted so that rows with planted errors come last."""
+    study = opened(each=5)
+    rows = list(Item.objects.filter(study=study).order_by("pk"))
+    sources = sorted(ItemSource.objects.filter(item__study=study), key=lambda s: s.perturbation != "none")
+    for source in sources:
+        Item.objects.filter(pk=source.item_id).update(payload_sha256=f"{source.pk}")
+    payloads = [(s.item.payload, s) for s in sources]
+    ItemSource.objects.filter(item__study=study).delete()
+    for item, (payload, source) in zip(rows, payloads, strict=True):
+        Item.objects.filter(pk=item.pk).update(payload=payload)
+        source.pk, source.item = None, item
+        source.save()
+    assert "the item's row and planted errors go together" in leaks(audited(study), "order")
+
+
+@pytest.mark.thorough
+def test_twins_that_write_their_figures_otherwise_are_named(laboratory: None) -> None:
+    study = opened(each=7)
+    for source in ItemSource.objects.filter(item__study=study, twin__isnull=False).select_related("item"):
+        for material in source.item.payload["after"]:
+            material["properties"] = [[label, f"{value}, approx. 1.0000"] for label, value in material["properties"]]
+        for seen in source.item.payload["observations"]:
+            seen["value"] += ", approx. 1.0000"
+        source.item.save()
+    assert "decimals a number: AUC 1.00" in leaks(audited(study), "form of twins")
+
+
+MARKS = {
+    "telling_cookie": "item: 'Set-Cookie: view=",
+    "marked_draft": "draft: 'X-Cache: ",
+    "marked_head": "item, HEAD: 'X-Cache: ",
+    "marked_options": "item, OPTIONS: 'X-Cache: ",
+    "marked_last_page": "last page: '<a ",
+    "marked_redirect": "plain answer: 'Location: /rate/(code)/?v=",
+}
+
+
+@pytest.mark.parametrize(
+    "marked",
+    [
+        pytest.param(["marked_last_page"], id="last page"),
+        pytest.param([name for name in MARKS if name != "marked_last_page"], id="all others"),
+    ],
+)
+def test_a_mark_is_named_wherever_it_is_sent(small: Study, settings: Any, marked: list[str]) -> None:
+    """Each by its own middleware, each on another request: one audit names them all. On the last page they meet."""
+    for middleware in marked:
+        through(settings, middleware)
+    said = leaks(audited(small), "another origin")
+    assert [name for name in marked if MARKS[name] not in said] == []
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("middleware", "told"), MARKS.items())
+def test_a_mark_is_named_where_it_is_the_only_one(small: Study, settings: Any, middleware: str, told: str) -> None:
+    through(settings, middleware)
+    assert told in leaks(audited(small), "another origin")
+
+
+@pytest.mark.thorough
+def test_answers_to_planted_errors_that_take_longer_are_named(laboratory: None, settings: Any) -> None:
+    through(settings, "slow_answers")
+    said = leaks(audited(opened(each=4, raters=1)), "timing")
+    assert "timing of answer: planted errors take" in said or "timing of plain answer: planted errors take" in said
+
+
+def _twins_rewritten(study: Study, rewrite: Callable[[Item], None]) -> str:
+    """What the check of forms says when every twin of the study is given another form."""
+    sources = list(ItemSource.objects.filter(item__study=study).select_related("item", "twin", "transition"))
+    for source in sources:
+        if source.twin:
+            rewrite(source.item)
+    check = next(one for one in tells.checks_of(sources) if one.name == "form of twins")
+    return "\n".join(leak.what for leak in check.leaks)
+
+
+def _without_lineage(item: Item) -> None:
+    item.payload["lineage"] = False
+    for material in item.payload["after"]:
+        material["continues"] = ""
+
+
+def _without_context(item: Item) -> None:
+    item.context = {}
+
+
+def _with_other_blanks(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["properties"] = [[name, value.replace(" ", "\u00a0")] for name, value in material["properties"]]
+        material["name"] = material["name"].replace(" ", "\u00a0")
+
+
+def _with_full_stops(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["name"] += "."
+
+
+def _with_another_sign(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["name"] += " ×1 \u03bcL"
+
+
+def _with_small_references(item: Item) -> None:
+    for material in item.payload["after"]:
+        material["ref"] = material["ref"].lower()
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "told"),
+    [
+        (_without_lineage, "lineage known"),
+        (_without_context, "characters of context"),
+        (_with_other_blanks, "the sign U+00A0"),
+        (_with_full_stops, "texts that end with a full stop"),
+        (_with_another_sign, "the sign U+03BC"),
+        (_with_small_references, "references that are capital letters"),
+    ],
+)
+def test_twins_of_another_form_are_named(dealt: Study, rewrite: Callable[[Item], None], told: str) -> None:
+    assert f"{told}: AUC" in _twins_rewritten(dealt, rewrite)
+
+
+def test_the_form_of_real_twins_tells_nothing(dealt: Study) -> None:
+    assert _twins_rewritten(dealt, lambda item: None) == ""

@@ -1,0 +1,248 @@
+"""The classifier of style: what it tells by hand, on held-out pairs, and how well it could."""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from ratings.blinding.allow_list import payload_digest
+from ratings.exchange.archive import design
+from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
+from ratings.protocol.reference import find_reference
+from ratings.studies.blinding_audit import auditing, learning, payloads, wording
+from ratings.studies.blinding_audit.learning import Example
+from ratings.studies.blinding_audit.sealed import sealed
+from tests.support.audited import opened
+
+
+def test_style_keeps_function_words_and_signs_and_masks_numbers_and_content() -> None:
+    assert wording.style("The tube is CLEAR, 12.5 mL.") == "The w4 is W5 , 0 wW2 ."
+    assert wording.style("The tube is CLEAR, -7 mL.") == wording.style("The well is BLACK, 12.5 mL.")
+
+
+def test_an_auc_within_strata_by_hand() -> None:
+    # Stratum a: 3 above 1 and 2 below 3 of (2 | 1, 3): one of two won. Stratum b: 5 above 4: one of one. (1 + 1) / 3.
+    np = learning.np
+    scores, kinds = np.array([2.0, 1.0, 3.0, 5.0, 4.0]), np.array([1, 0, 0, 1, 0])
+    strata = np.array([0, 0, 0, 1, 1])
+    assert learning.auc(scores, kinds, strata, np.ones(5)) == pytest.approx(2 / 3)
+    # The second item drawn twice: of the three comparisons in a, two won. (2 + 1) / 4.
+    assert learning.auc(scores, kinds, strata, np.array([1, 2, 1, 1, 1])) == pytest.approx(3 / 4)
+
+
+def test_the_standard_error_of_hanley_and_mcneil_by_hand() -> None:
+    # A = 0.8, 20 of each: Q1 = 0.8/1.2 = 0.66667, Q2 = 1.28/1.8 = 0.71111; Q1 - A2 = 0.02667, Q2 - A2 = 0.07111;
+    # (0.16 + 19 * 0.02667 + 19 * 0.07111) / 400 = 2.01778 / 400 = 0.0050444, whose root is 0.071024.
+    assert learning.standard_error(0.8, 20, 20) == pytest.approx(0.071024, abs=1e-6)
+
+
+def test_the_smallest_auc_is_at_its_margin_by_just_so_many_standard_errors_and_falls_with_items() -> None:
+    smallest = learning.smallest_auc(50, 50, 0.6)
+    assert smallest is not None
+    assert smallest - 0.6 == pytest.approx(2.801585 * learning.standard_error(smallest, 50, 50), abs=1e-6)
+    more = learning.smallest_auc(500, 500, 0.6)
+    assert more is not None and more < smallest
+    assert learning.smallest_auc(1, 9, 0.6) is None
+    n = learning.needed(0.75, 0.6)
+    assert (learning.smallest_auc(n, n, 0.6) or 1) <= 0.75 < (learning.smallest_auc(n - 1, n - 1, 0.6) or 1)
+
+
+def _examples(seed: int, told: float) -> list[Example]:
+    """Forty pairs of an original and its twin in two actions; with probability `told` a twin ends with a semicolon."""
+    rng = random.Random(seed)
+    rows = []
+    for pair in range(40):
+        text = " ".join(rng.choice(["w4", "W5", "the", "is", ",", "0", "w7"]) for _ in range(30))
+        for kind in (0, 1):
+            mark = " ; ;" if kind and rng.random() < told else ""
+            rows.append(Example(f"{text}{mark} w{rng.randint(2, 9)}", kind, pair, "ab"[pair % 2]))
+    return rows
+
+
+def test_a_style_of_twins_is_found_on_held_out_pairs_and_none_is_not() -> None:
+    told = learning.judge(_examples(1, 0.9), 5)
+    assert told.is_above(0.6) and told.n == (40, 40) and told.pairs == 40
+    nothing = learning.judge(_examples(2, 0.0), 5)
+    assert not nothing.is_above(0.5)
+
+
+@pytest.fixture(scope="module")
+def sentences() -> list[str]:
+    """Three hundred sentences of our handbook as it once was: prose, with hundreds of different pieces and two in a row."""
+    return (Path(__file__).parent / "prose.txt").read_text().splitlines()
+
+
+def _prose(sentences: list[str], seed: int, tell: Callable[[str], str], of_one: bool) -> list[Example]:
+    """Forty pairs of eight sentences; a twin has a tell in one of them. The content is that of its original, or another."""
+    rng = random.Random(seed)
+    rows = []
+    for pair in range(40):
+        text = rng.sample(sentences, 8)
+        for kind in (0, 1):
+            own = list(text) if of_one else rng.sample(sentences, 8)
+            own[rng.randrange(8)] = rng.choice(sentences)
+            at = rng.randrange(8)
+            own[at] = tell(own[at]) if kind else own[at]
+            rows.append(Example(wording.style(" ".join(own)), kind, pair, "ab"[pair % 2]))
+    return rows
+
+
+TELLS: dict[str, Callable[[str], str]] = {
+    "however": lambda text: f"However, {text[0].lower()}{text[1:]}",
+    "dashes": lambda text: f"{text} --",
+    "exclamation": lambda text: text.rstrip(".") + "!",
+    "two in a row": lambda text: f"{text} The, of it.",  # none of its pieces is rare, the comma after the article is
+}
+
+
+@pytest.mark.parametrize("tell", TELLS)
+@pytest.mark.parametrize("of_one", [True, False], ids=["content of the original", "content of its own"])
+def test_a_perfect_tell_in_prose_is_found_at_forty_pairs(sentences: list[str], tell: str, of_one: bool) -> None:
+    told = learning.judge(_prose(sentences, 1, TELLS[tell], of_one), 18)
+    assert told.auc > 0.9 and told.is_above(0.6)
+
+
+def test_prose_without_a_tell_gives_alarms_at_the_nominal_rate(sentences: list[str]) -> None:
+    """Of 24 at 2.5 %, more than 3 would come once in 300 runs; above the margin of planted errors none is to be."""
+    found = [learning.judge(_prose(sentences, seed, str, seed % 2 == 0), 18) for seed in range(24)]
+    assert sum(told.is_above(0.5) for told in found) <= 3
+    assert sum(told.p <= learning.MOST_P for told in found) <= 3
+    assert not any(told.is_above(wording.PLANTED_MARGIN) for told in found)
+
+
+def test_the_power_stated_is_that_of_a_word_in_other_texts_of_the_kind(sentences: list[str]) -> None:
+    """A sign that twins of other prose have, in the share that was stated, is found about as often as stated."""
+    rows = _prose(sentences, 5, str, False)
+    power = learning.find_power(rows, 0.6, learning.judge(rows, 18).chance, 18)
+    assert power and 0.7 <= power.auc <= 0.95 and power.found >= 0.8 * learning.TRIALS
+    rng = random.Random(6)
+
+    def tell(text: str) -> str:
+        return TELLS["exclamation"](text) if rng.random() < 2 * power.auc - 1 else text
+
+    told = [learning.judge(_prose(sentences, seed, tell, False), 18) for seed in range(100, 110)]
+    assert sum(one.is_above(0.6) for one in told) >= 6  # of 10 at 80 %, fewer than 6 come 3 times in 100 runs
+
+
+def test_texts_without_a_word_tell_nothing() -> None:
+    told = learning.judge([example._replace(text="") for example in _examples(1, 0.0)], 5)
+    assert told.auc == 0.5 and told.p == 1
+
+
+def test_no_power_is_stated_where_not_even_a_word_in_every_text_is_found(sentences: list[str]) -> None:
+    rows = _prose(sentences, 5, str, False)[:20]
+    assert learning.find_power(rows, 0.8, learning.judge(rows, 18).chance, 18) is None
+
+
+def test_kinds_are_exchanged_within_pairs_and_whole_pairs_with_their_like() -> None:
+    np = learning.np
+    kinds, pairs = np.array([0, 1, 1, 0, 1, 1, 0, 0, 1, 0]), np.array([0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
+    strata = np.array([0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
+    seen = {tuple(learning.permuted(kinds, pairs, strata, np.random.default_rng(at)).tolist()) for at in range(200)}
+    assert len(seen) == 16
+    for other in seen:
+        assert other[0] != other[1] and other[2] != other[3] and other[8] != other[9]
+        assert other[4] == other[5] != other[6] == other[7]
+
+
+def test_versions_of_one_pair_are_never_in_training_and_test_at_once() -> None:
+    """Each pair has a word of its own and both versions one kind: whoever has seen the other version knows the kind."""
+    rng = random.Random(4)
+    kinds = [rng.randint(0, 1) for _ in range(60)]
+    rows = [Example(f"pair{at} " * 20, kind, at, "a") for at, kind in enumerate(kinds) for _ in range(2)]
+    assert learning.judge(rows, 3).low < 0.6
+
+
+def test_the_same_seed_gives_the_same_numbers() -> None:
+    assert learning.judge(_examples(3, 0.3), 5) == learning.judge(_examples(3, 0.3), 5)
+
+
+@pytest.mark.django_db
+def test_too_few_items_are_said_with_the_number_needed_and_without_counts(laboratory: None) -> None:
+    planted, sources = wording.checks(opened())
+    assert planted.is_undecided and sources.is_undecided
+    assert f"about {learning.needed(0.75, 0.6)} of each to confirm scores with an AUC of 0.75" in planted.skipped
+    assert planted.power["smallest_auc"] is None and planted.power["reason"] == "too few"
+
+
+def _sources(mark: str) -> list[ItemSource]:
+    """Forty pairs, each an original and a twin whose one observation ends with a mark."""
+    rng = random.Random(7)
+    found = []
+    for at in range(40):
+        text = " ".join(rng.choice(["the", "band", "is", "clear", "at", "red", "3", "very"]) for _ in range(25))
+        for kind, end in (("none", ""), ("subtle", mark)):
+            seen = [{"type": "visual", "description": f"{text} {rng.choice(['cold', 'warm'])}{end}", "value": ""}]
+            item = Item(payload={"kind": "transition", "after": [], "observations": seen, "rejected": ""})
+            one = ItemSource(item=item, label="offline", perturbation=kind, action="Mix")
+            one.reference = find_reference(kind, None)
+            one.pair = f"{at}"  # type: ignore[assignment]
+            found.append(one)
+    return found
+
+
+def test_a_study_whose_twins_write_otherwise_fails_and_one_whose_do_not_holds() -> None:
+    leaks, _ = wording.checks_of(_sources("; (-)"))
+    assert leaks.failed and leaks.to_json()["leaks"][0]["where"] == "planted / unperturbed"
+    holds, none = wording.checks_of(_sources(""))
+    assert holds.passed and holds.looked_at == 1 and none.is_undecided
+    assert 0.6 < holds.power["smallest_auc"] < 0.95
+    assert holds.power["found"] >= 0.8 * holds.power["trials"] and "not covered" in holds.power["not_covered"]
+
+
+def test_items_of_which_nothing_was_declared_are_not_taken_for_unperturbed() -> None:
+    sources = _sources("; (-)")
+    for source in sources:
+        source.reference = find_reference(None, None) if source.perturbation == "none" else source.reference
+    planted, _ = wording.checks_of(sources)
+    assert planted.is_undecided
+
+
+@pytest.fixture
+def told(laboratory: None) -> Study:
+    """An opened study with an item that was released though it says "as Gemini predicted"."""
+    study = opened()
+    item = study.items.order_by("pk").first()
+    assert item
+    item.payload["observations"] = [{"type": "visual", "description": "Clear, as Gemini predicted", "value": ""}]
+    item.payload_sha256 = payload_digest(item.payload)
+    item.save()
+    Quarantine.objects.create(study=study, payload_sha256=item.payload_sha256, payload={}, decision="released")
+    return study
+
+
+@pytest.mark.django_db
+def test_the_audit_fails_on_an_item_that_was_let_in_and_names_its_code_and_not_the_name(told: Study) -> None:
+    checks = {check.name: check for check in payloads.checks(told, sealed(told))}
+    found = checks["names of sources"]
+    item = told.items.get(payload__observations__0__description="Clear, as Gemini predicted")
+    assert found.failed and checks["payload words"].passed
+    (leak,) = found.leaks
+    assert leak.where == f"item {item.code}: payload.observations[].description"
+    assert leak.what == "the name of a model" and "gemini" not in str(found.to_json()).lower()
+
+
+@pytest.mark.django_db
+def test_the_blinded_certificate_names_the_item_and_the_power_and_nothing_that_was_measured(told: Study) -> None:
+    checks = [*payloads.checks(told, sealed(told)), *wording.checks(told)]
+    report: dict[str, Any] = auditing.report(told, checks)
+    auditing.store(told, report)
+    assert not BlindingAudit.objects.get().passed
+    shown = design.certificate(told, blinded=True)
+    assert shown
+    whole = str(shown["report"])
+    assert "item " in whole and "gemini" not in whole.lower() and "'measured': {}" in whole
+    assert [check["power"]["margin"] for check in shown["report"]["checks"] if check["power"]] == [0.6, 0.8]
+
+
+@pytest.mark.django_db
+def test_the_page_says_what_the_power_is_of_and_what_is_not_covered(told: Study, admin_client: Client) -> None:
+    planted, _ = wording.checks_of(_sources(""))
+    auditing.store(told, auditing.report(told, [planted]))
+    page = " ".join(admin_client.get(f"/studies/{told.slug}/audit/").content.decode().split())
+    power = planted.power
+    assert f"an AUC of {power['smallest_auc']:.2f}, was found in {power['found']} of {power['trials']} trials" in page
+    assert power["not_covered"] in page

@@ -1,0 +1,77 @@
+"""One rule says which ratings count, and every place that counts them keeps to it."""
+
+import uuid
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from ratings.exchange import exports
+from ratings.models import Assignment, Membership, Rater, Study
+from ratings.rating import answering
+from ratings.studies import interim
+from ratings.studies.progress import reports, stopping
+from ratings.web.study.study import counted
+from tests.support import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    """Eleven items of one source, all rated by R01: ten are planned, as many as an interim look needs, nine are too few."""
+    factories.pool(11)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 11}]
+    study = factories.open_study(raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10)
+    for place in Assignment.objects.filter(rater__study=study):
+        answering.rate(place, True, 3, uuid.uuid4())
+    return study
+
+
+def everywhere(study: Study) -> set[int]:
+    """How many ratings count: by the stop rule, in the list of studies, on the study's page and in its file."""
+    in_file = [row for row in exports.rows(study, blinded=True) if row["counts"] == 1]
+    return {
+        stopping.counted(study),
+        counted(Study.objects.filter(pk=study.pk))[0].given,
+        reports.study_report(study).progress.done,
+        len(in_file),
+    }
+
+
+def interim_look(study: Study) -> list[int | None]:
+    analyst = User.objects.create_user(f"analyst-{uuid.uuid4().hex}")
+    Membership.objects.create(study=study, user=analyst, role="analyst")
+    return [line.rate and line.rate.n for line in interim.look(study, analyst).lines]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"occasion": 2, "slot": None}, {"surplus": True, "slot": None}, {"released_at": timezone.now(), "slot": None}],
+    ids=["second occasion", "surplus", "released"],
+)
+def test_what_is_of_the_second_occasion_surplus_or_released_counts_nowhere(
+    study: Study, change: dict[str, Any]
+) -> None:
+    assert everywhere(study) == {11}
+    first, second = Assignment.objects.filter(rater__study=study)[:2]
+    Assignment.objects.filter(pk=first.pk).update(**change)
+    assert everywhere(study) == {10} and interim_look(study) == [10]
+    Assignment.objects.filter(pk=second.pk).update(**change)
+    assert everywhere(study) == {9} and interim_look(study) == [None]
+
+
+def test_ratings_of_a_dropped_rater_count_nowhere(study: Study) -> None:
+    Rater.objects.filter(study=study).update(withdrawn_at=timezone.now(), dropped=True)
+    assert everywhere(study) == {0} and interim_look(study) == [None]
+
+
+def test_who_cannot_judge_has_given_a_rating_that_no_rate_has(study: Study) -> None:
+    # cannot judge is a rating that was given (the item needs no other), and no verdict
+    place = Assignment.objects.filter(rater__study=study).order_by("-rating__submitted_at", "-rating__pk")[0]
+    answering.rate(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+    assert everywhere(study) == {11}
+    report = reports.study_report(study)
+    assert (report.progress.done, report.cannot_judge) == (11, 1)
+    assert interim_look(study) == [10]

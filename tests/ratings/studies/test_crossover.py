@@ -1,0 +1,437 @@
+"""Crossover studies: two conditions, two sessions, a washout between; versions of one pair never in one session."""
+
+import json
+import uuid
+from collections import Counter, defaultdict
+from datetime import timedelta
+from io import BytesIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core import mail
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from ratings.exchange import exports
+from ratings.exchange.archive import results_files
+from ratings.exchange.imports import rating_imports
+from ratings.models import Assignment, Rater, Rating, Study
+from ratings.protocol import planning  # fmt: skip
+from ratings.protocol.planning import Candidate, PlanError
+from ratings.protocol.protocols import ProtocolError
+from ratings.raters import recalling, simulated
+from ratings.rating import answering, serving
+from ratings.results.analyses import document as results
+from ratings.results.analyses import reading
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
+from ratings.studies import crossover, lifecycle
+from ratings.studies.blinding_audit import auditing, orders
+from ratings.studies.errors import StudyError
+from ratings.studies.seats import redealing, seating, taking_back
+from simulation.casts import casting
+from simulation.models import Transition
+from tests.support import factories, logged
+from wetbench_site.maintenance.verify.ratings import assignments as verifying
+
+pytestmark = [pytest.mark.django_db]
+OTHER = next(cast for cast in casting.CASTS if cast != "offline")
+TWINS = [
+    {"cast": "offline", "perturbation": "none", "count": 8},
+    {"cast": "offline", "perturbation": "obvious", "count": 4},
+    {"cast": "offline", "perturbation": "subtle", "count": 4},
+]
+
+
+def document(conditions: str = "twins", **changes: Any) -> dict[str, Any]:
+    plain = {"design": "crossover", "conditions": conditions, "ratings_per_item": 4, "sources": TWINS, "practice": 0}
+    return {**plain, **changes}
+
+
+def crossed_over(conditions: str = "twins", transitions: int = 12, **changes: Any) -> Study:
+    factories.pool(transitions)
+    return factories.open_study(**document(conditions, **changes))
+
+
+def sources_of_two_casts() -> list[dict[str, Any]]:
+    """Twins by two casts of the same steps: a subtle and an obvious error of each."""
+    for step in Transition.objects.order_by("pk"):
+        factories.twin(step, "obvious", number=3, cast=OTHER)
+        factories.twin(step, "subtle", number=4, cast=OTHER)
+    kinds = [(cast, wrong) for cast in ("offline", OTHER) for wrong in ("obvious", "subtle")]
+    return [{"cast": cast, "perturbation": wrong, "count": 4} for cast, wrong in kinds]
+
+
+def readings(study: Study) -> dict[tuple[str, str], dict[int, int]]:
+    """For each rater and pair, the condition that is read in each session."""
+    condition = crossover.stored_conditions(study)
+    found: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    rows = Assignment.objects.filter(item__study=study, released_at__isnull=True)
+    for rater, pair, session, item in rows.values_list("rater__label", "pair", "session", "item_id"):
+        assert session not in found[rater, str(pair)], "two versions of a pair in one session"
+        found[rater, str(pair)][session] = condition[str(item)]
+    return found
+
+
+def answer(place: Assignment) -> Rating:
+    serving.mark_opened(place)
+    return answering.rate(place, True, 3, uuid.uuid4()).rating
+
+
+def finish_session_one(seat: Rater, days_ago: float = 0) -> None:
+    for place in seat.assignments.filter(session=1).order_by("position"):
+        answer(place)
+    past = timezone.now() - timedelta(days=days_ago)
+    Rating.objects.filter(assignment__rater=seat).update(submitted_at=past)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("conditions", ["twins", "sources", "screens"])
+def test_every_rater_reads_both_conditions_of_every_pair_one_in_each_session(conditions) -> None:
+    factories.pool(16)
+    more: dict[str, Any] = {"sources": sources_of_two_casts()} if conditions == "sources" else {}
+    if conditions == "screens":
+        more = {"display": {"layouts": ["plain", "aligned"], "by": "item"}}
+    study = factories.open_study(**document(conditions, **more))
+    read = readings(study)
+    # 4 raters x 8 pairs; for screens 16 items are asked for, which are 16 pairs
+    assert len(read) == 4 * (16 if conditions == "screens" else 8)
+    assert all(sorted(own.values()) == [1, 2] and sorted(own) == [1, 2] for own in read.values())
+    per_pair = Counter(pair for (_, pair), own in read.items() if own[1] == 1)
+    assert set(per_pair.values()) == {2}, "half of the four raters read condition 1 of each pair in session 1"
+    per_rater = Counter(rater for (rater, _), own in read.items() if own[1] == 1)
+    assert set(per_rater.values()) == {len(read) // 8}, "each rater reads condition 1 of half of the pairs in session 1"
+    for seat in study.raters.all():
+        sessions = list(seat.assignments.order_by("position").values_list("session", flat=True))
+        assert sessions == sorted(sessions) and len(sessions) == 2 * len(read) // 4
+    assert not list(verifying.meetings.find())
+
+
+def test_a_crossover_of_screens_shows_each_item_once_on_each_of_two_screens() -> None:
+    study = crossed_over("screens", 16, display={"layouts": ["plain", "balance"], "by": "item"})
+    shown = defaultdict(set)
+    rows = Assignment.objects.filter(item__study=study)
+    for rater, digest, layout in rows.values_list("rater", "item__payload_sha256", "layout"):
+        shown[rater, digest].add(layout)
+    assert len(shown) == 4 * 16 and all(layouts == {"plain", "balance"} for layouts in shown.values())
+    assert study.items.count() == 32
+
+
+def test_a_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
+    study = crossed_over()
+    by_pair = defaultdict(list)
+    for item in study.items.select_related("source"):
+        by_pair[item.source.pair].append(item.source.perturbation)
+    assert Counter(map(tuple, map(sorted, by_pair.values()))) == {("none", "obvious"): 4, ("none", "subtle"): 4}
+
+
+def steps_of_two_casts(transitions: int, alike: int) -> list[dict[str, Any]]:
+    """Steps of two casts on the same materials; on `alike` of them both have the identical outcome."""
+    first, second = factories.episode("caffeine"), factories.episode("caffeine", OTHER)
+    for number in range(1, transitions + 1):
+        one = factories.transition(first, number)
+        two = factories.transition(second, number)
+        two.step = one.step if number <= alike else two.step
+        two.save(update_fields=["step"])
+    return [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
+
+
+LEFT_OUT = "6 of 10 cases left out, on which both sources gave the identical outcome; what is compared are cases on which they differ"
+
+
+def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_before_and_at_opening(
+    tmp_path, capsys
+) -> None:
+    asked = factories.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
+    study = lifecycle.create_study(lifecycle.read_protocol(asked))
+    staff = Client()
+    staff.force_login(User.objects.create_superuser("chief"))
+    page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
+    assert "6 of 10 cases left out: both sources gave the identical outcome there." in page
+    assert "6 of 10 cases left out" in staff.get(reverse("ratings:matrix", args=[study.slug])).content.decode()
+    plan = staff.get(reverse("ratings:plan_json", args=[study.slug])).json()
+    assert (plan["items"], plan["identical_cases"], plan["cases"]) == (8, 6, 10)
+    file = tmp_path / "study.json"
+    file.write_text(json.dumps({**asked, "name": "Another"}))
+    call_command("create_study", file)
+    assert LEFT_OUT in capsys.readouterr().out
+    lifecycle.open_study(study)
+    assert logged.word(study, "opened").endswith(LEFT_OUT)
+
+
+def test_too_few_steps_on_which_two_sources_differ_says_how_many_are_identical() -> None:
+    sources = steps_of_two_casts(10, alike=8)
+    with pytest.raises(PlanError, match=r"the pool holds 2, and 8 more on which the two are identical, which compare"):
+        factories.open_study(**document("sources", sources=sources))
+
+
+def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -> None:
+    """A replicate that says what the other source says leaves the one that does not."""
+    same, other = (("a", "1"), ("b", "1")), (("b", "2"), ("c", "1"))
+    pool = [Candidate(f"{cast}{content}{pair}", (cast, "none"), pair, content, "e", "Mix")
+            for pair, kinds in (("p", same), ("q", (*same, *other))) for cast, content in kinds]  # fmt: skip
+    first = {("b", "none"): ("a", "none")}
+    [(one, two)] = planning.choose_cases(pool, first, {("b", "none"): 1}, 1)
+    assert (one.pair, one.content, two.content) == ("q", "1", "2")
+    assert planning.count_alike(pool, first) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "more", "names"),
+    [
+        ("sources", {"sources": [{"cast": c, "perturbation": "none", "count": 4} for c in ("offline", OTHER)]},
+         ("offline", OTHER)),
+        ("sources", {"sources": []}, ("m1", "m2")),
+        ("twins", {}, ("original", "twin")),
+        ("twins", {"sources": []}, ("original", "twin, subtle error")),
+        ("screens", {"display": {"layouts": ["plain", "balance"]}}, ("layout: plain", "layout: balance")),
+        ("screens", {"display": {"layouts": ["plain"], "context": [False, True]}},
+         ("goal and earlier steps: no", "goal and earlier steps: yes")),
+    ],
+)  # fmt: skip
+def test_the_two_conditions_have_names_that_tell_which_is_which(conditions, more, names) -> None:
+    protocol = lifecycle.read_protocol(factories.protocol(**document(conditions, **more)))
+    asked = [(source.cast, source.perturbation) for source in protocol.sources]
+    imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
+    assert crossover.name_conditions(protocol, asked or imported) == names
+
+
+def test_results_and_archive_call_the_conditions_by_name() -> None:
+    study = crossed_over(washout_days=0)
+    assert crossover.find_names(study) == ("original", "twin")
+    simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
+    factories.unblinded(study, User.objects.create_superuser("chief"))
+    made = results.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=1, resamples=50)
+    rows = [row for row in records(made["tables"]["contrasts"]) if row["family"] == "conditions"]
+    assert rows and {(row["first"], row["second"]) for row in rows} == {("original", "twin")}
+    judged = reading.read(Study.objects.get(pk=study.pk), Filters()).table
+    entries = results_files.of(made, judged, crossover.find_conditions(study), crossover.find_names(study))
+    says = next(entry.says for entry in entries if entry.name == "imrmc/conditions.imrmc")
+    assert "(condition 1: original; condition 2: twin)" in says
+
+
+def test_a_pool_with_too_few_pairs_says_how_many_there_are() -> None:
+    with pytest.raises(PlanError, match=r"needs 4 pairs .* the pool holds 3"):
+        crossed_over(transitions=3)
+
+
+def test_session_two_is_refused_until_the_washout_is_over_and_the_rater_is_told_when() -> None:
+    study = crossed_over(washout_days=14)
+    seat = factories.seat(study)
+    finish_session_one(seat, days_ago=13)
+    second = seat.assignments.filter(session=2).order_by("position")[0]
+    assert serving.next_assignment(seat) is None and serving.mark_opened(second) is False
+    with pytest.raises(StudyError, match="second session"):
+        answering.rate(second, True, 3, uuid.uuid4())
+    client = Client()
+    client.force_login(seat.user)
+    page = client.get(reverse("ratings:next", args=[seat.code])).content.decode()
+    assert "Your first session is done" in page and "8 items" in page
+    assert f"{crossover.opens_at(seat):%Y-%m-%d}" in page
+    assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 302
+    desk = client.get(reverse("ratings:desk"), follow=True).content.decode()
+    assert "First session done" in desk
+    done = client.get(reverse("ratings:done", args=[seat.code]))
+    assert done.status_code == 302
+    Rating.objects.filter(assignment__rater=seat).update(submitted_at=timezone.now() - timedelta(days=14, minutes=1))
+    assert serving.next_assignment(seat) == second
+    assert client.get(reverse("ratings:rate", args=[second.code])).status_code == 200
+
+
+def test_a_correction_late_in_the_washout_begins_it_again() -> None:
+    seat = factories.seat(crossed_over(washout_days=2))
+    finish_session_one(seat, days_ago=3)
+    assert serving.next_assignment(seat) is not None
+    last = Rating.objects.filter(assignment__rater=seat).last()
+    Rating.objects.filter(pk=last.pk).update(revised_at=timezone.now())
+    assert serving.next_assignment(seat) is None
+
+
+def test_answers_of_session_one_cannot_be_changed_once_session_two_has_begun() -> None:
+    seat = factories.seat(crossed_over(washout_days=0))
+    finish_session_one(seat)
+    for place in seat.assignments.filter(session=2).order_by("position"):
+        answer(place)
+    first = seat.assignments.filter(session=1)[0]
+    first.rater = seat
+    last = seat.assignments.filter(session=2).last()
+    last.rater = seat
+    assert answering.may_correct(last) and not answering.may_correct(first)
+
+
+def test_session_two_is_not_served_while_session_one_has_items_left() -> None:
+    seat = factories.seat(crossed_over(washout_days=0))
+    second = seat.assignments.filter(session=2).order_by("position")[0]
+    second.rater = seat
+    assert serving.mark_opened(second) is False
+    assert serving.next_assignment(seat).session == 1
+
+
+def test_a_letter_is_sent_once_when_the_washout_is_over(settings) -> None:
+    settings.EMAIL_HOST, settings.SITE_URL = "mail.example.org", "https://bench.example.org"
+    study = crossed_over(washout_days=14)
+    done, waiting = factories.seat(study), factories.seat(study)
+    User.objects.filter(pk__in=[done.user_id, waiting.user_id]).update(email="rater@example.org")
+    finish_session_one(done, days_ago=15)
+    finish_session_one(waiting, days_ago=1)
+    assert [recalling.recall_raters(), recalling.recall_raters()] == [1, 0]
+    assert "your second session in Small study is open: 8 items to rate" in mail.outbox[0].body
+    assert "https://bench.example.org/" in mail.outbox[0].body
+
+
+def test_without_a_mail_server_no_letter_is_sent(settings) -> None:
+    settings.EMAIL_HOST = ""
+    seat = factories.seat(crossed_over(washout_days=0))
+    finish_session_one(seat, days_ago=1)
+    assert recalling.recall_raters() == 0 and Rater.objects.get(pk=seat.pk).recalled_at is None
+
+
+@pytest.mark.both_databases
+def test_a_late_rater_gets_both_sessions_and_a_withdrawn_one_leaves_places_for_them() -> None:
+    study = crossed_over()
+    first = factories.seat(study)
+    answer(first.assignments.order_by("position")[0])
+    seating.withdraw(first)
+    assert study.raters.get(label="R02").assignments.count() == 16, "nobody gets a version of a pair they have"
+    late = seating.add_seats(study, 1)[0]
+    study.refresh_from_db()
+    assert study.ratings_per_item == 5, "one item of R01's counts, so that four and the late one make five"
+    read = {pair: own for (rater, pair), own in readings(study).items() if rater == late.label}
+    assert len(read) == 8 and all(sorted(own) == [1, 2] and sorted(own.values()) == [1, 2] for own in read.values())
+    slots = Assignment.objects.filter(rater=late).values_list("slot", flat=True)
+    assert all(slot and slot <= study.ratings_per_item for slot in slots)
+    assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.slots_of_items.find())
+
+
+def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> None:
+    """Cases are taken back from a rater who was made staff; when they are not, what others leave is not theirs by halves."""
+    study = crossed_over(allow_unblinded=True)
+    first, second, third = (factories.seat(study) for _ in range(3))
+    answer(first.assignments.order_by("position")[0])
+    User.objects.filter(pk=first.user_id).update(is_staff=True)
+    assert taking_back.take_back_readable(study).items == 15
+    User.objects.filter(pk=first.user_id).update(is_staff=False)
+    dealt = seating.withdraw(second)
+    assert dealt == redealing.Dealt(0, 15 + 16)
+    assert (
+        "0 places dealt to others; 31 places left until another seat is added" in logged.words(study, "withdrawn")[-1]
+    )
+    assert list(first.assignments.values_list("session", flat=True)) == [1], "what was shown, and no more"
+    lifecycle.close(study)
+    lifecycle.reopen(study)
+    assert first.assignments.count() == 1 and third.assignments.count() == 16
+    assert not list(verifying.sessions_of_crossovers.find()) and not list(verifying.meetings.find())
+    late = seating.add_seats(study, 1)[0]
+    sessions = [sorted(own) for (rater, _), own in readings(study).items() if rater == late.label]
+    assert sessions == [[1, 2]] * 8
+
+
+def test_a_new_order_leaves_each_item_in_its_session() -> None:
+    study = crossed_over()
+    seat = factories.seat(study)
+    answer(seat.assignments.order_by("position")[0])
+    before = dict(seat.assignments.values_list("item_id", "session"))
+    old = list(seat.assignments.order_by("position").values_list("item_id", flat=True))
+    redealing.lay_out(study, [seat.pk])
+    order = list(seat.assignments.order_by("position").values_list("item_id", "session", "position"))
+    assert [item for item, _, _ in order] != old and order[0][0] == old[0]
+    assert [session for _, session, _ in order] == [1] * 8 + [2] * 8
+    assert {item: session for item, session, _ in order} == before
+    assert [position for _, _, position in order] == list(range(1, 17))
+
+
+def test_items_and_ratings_from_elsewhere_are_refused_with_what_to_do_instead() -> None:
+    study = crossed_over()
+    with pytest.raises(StudyError, match="Duplicate the study"):
+        seating.add_items(study, [])
+    with pytest.raises(StudyError, match="crossed or balanced"):
+        rating_imports.check(study, BytesIO(b"item,rater,verdict\n"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"repeats": 0.1}, "repeats: is 0.1; in a crossover no item is shown twice: choose 0"),
+        ({"items_per_rater": 5}, "items_per_rater: is 5; in a crossover every rater rates every item"),
+        (
+            {"display": {"layouts": ["plain", "aligned"]}},
+            "display: makes 2 screens; a crossover of twins has one screen",
+        ),
+        ({"conditions": "screens"}, "display: makes 1 screens; a crossover of screens compares exactly 2"),
+        ({"conditions": "sources"}, "sources: name 1 cast; a crossover of sources compares exactly 2"),
+        ({"sources": TWINS[:2]}, "a crossover of twins has one cast of originals and as many twins as originals"),
+        ({"conditions": "colours"}, "conditions: is 'colours'; allowed: sources, twins, screens"),
+        ({"washout_days": -1}, "washout_days: is -1; it must be a whole number from 0 to 365"),
+        ({"design": "balanced"}, "conditions: is 'twins'; it goes with design \"crossover\" alone: leave it out"),
+        ({"raters": 6}, "raters: is 6; in a crossed design everybody rates everything: 4, as ratings_per_item"),
+    ],
+)
+def test_what_a_crossover_cannot_be_combined_with_is_refused_with_a_reason(changes, said) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        lifecycle.read_protocol(factories.protocol(**{**document(), **changes}))
+    assert said in str(refused.value)
+
+
+def test_the_conditions_are_missing_is_said() -> None:
+    asked = factories.protocol(**document())
+    del asked["conditions"]
+    with pytest.raises(ProtocolError, match="conditions: is missing"):
+        lifecycle.read_protocol(asked)
+
+
+def test_a_document_keeps_its_conditions_and_washout() -> None:
+    protocol = lifecycle.read_protocol(factories.protocol(**document(washout_days=3)))
+    assert protocol.to_json()["conditions"] == "twins" and protocol.to_json()["washout_days"] == 3
+    assert "conditions" not in lifecycle.read_protocol(factories.protocol()).to_json()
+
+
+def test_the_ratings_file_pairs_readings_by_rater_pair_and_session() -> None:
+    study = crossed_over(washout_days=14)
+    simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
+    factories.unblinded(study, User.objects.create_superuser("chief"))
+    rows = list(exports.rows(Study.objects.get(pk=study.pk), blinded=False))
+    assert len(rows) == 4 * 16 and Counter(row["session"] for row in rows) == {1: 32, 2: 32}
+    pairs = Counter((row["rater"], row["pair"]) for row in rows)
+    assert set(pairs.values()) == {2}
+
+
+def test_the_audit_respects_sessions_and_finds_a_session_that_goes_with_planted_errors() -> None:
+    study = crossed_over(transitions=24, sources=[{**one, "count": 2 * one["count"]} for one in TWINS])
+    fair = next(check for check in orders.checks(study) if check.name == "order")
+    assert not fair.leaks and any(c["name"].startswith("the session") for c in fair.measured["contrasts"])
+    for place in Assignment.objects.filter(item__study=study).select_related("item__source"):
+        place.session = 1 if place.item.source.perturbation == "none" else 2
+        Assignment.objects.filter(pk=place.pk).update(session=place.session, pair=uuid.uuid4())
+    biased = next(check for check in orders.checks(study) if check.name == "order")
+    assert any("the session" in leak.what for leak in biased.leaks)
+
+
+def test_the_check_of_rows_finds_a_washout_that_was_too_short_and_a_pair_met_twice() -> None:
+    study = crossed_over(washout_days=14)
+    seat = factories.seat(study)
+    finish_session_one(seat, days_ago=20)
+    answer(seat.assignments.filter(session=2)[0])
+    assert not list(verifying.sessions_of_crossovers.find())
+    Rating.objects.filter(assignment__rater=seat, assignment__session=1).update(submitted_at=timezone.now())
+    assert any("days between the sessions" in str(found) for found in verifying.sessions_of_crossovers.find())
+
+
+@pytest.mark.parametrize("conditions", ["twins", pytest.param("screens", marks=pytest.mark.thorough)])
+def test_the_audit_of_a_crossover_passes_and_visits_both_sessions(conditions, audit_in_place) -> None:
+    """Raters are visited in both sessions, though nobody's washout is over."""
+    if conditions == "screens":
+        sources = [
+            {"cast": "offline", "perturbation": "none", "count": 4},
+            {"cast": "offline", "perturbation": "subtle", "count": 4},
+        ]
+        study = crossed_over(
+            "screens", 16, display={"layouts": ["plain", "aligned"]}, sources=sources, ratings_per_item=2
+        )
+    else:
+        study = crossed_over(ratings_per_item=2)
+    report = auditing.run(study).report
+    failed = [check["name"] for check in report["checks"] if check["passed"] is False]
+    assert failed == ["payload words"], "the pool of the factories writes kL in every planted error"

@@ -1,0 +1,247 @@
+import io
+import itertools
+import uuid
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.urls import reverse
+from django.utils import timezone
+
+from ratings.exchange.imports import rating_imports
+from ratings.models import Assignment, Membership, Rater, Study
+from ratings.models.study_events import Audited, InterimLook, TableExported
+from ratings.rating import answering
+from ratings.studies import interim, lifecycle, members
+from ratings.studies.errors import StudyError
+from ratings.studies.interim import NotAllowed, look
+from ratings.studies.seats import seating
+from tests.support import factories, logged
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    """Twenty originals and twenty subtle twins by one source, one rating each."""
+    factories.pool(40)
+    sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
+    return factories.open_study(raters=2, sources=sources, ratings_per_item=1)
+
+
+@pytest.fixture
+def analyst(study: Study) -> User:
+    user = User.objects.create_user("analyst")
+    Membership.objects.create(study=study, user=user, role="analyst")
+    return user
+
+
+def rate_some(study: Study, perturbation: str, count: int, verdict: bool = True) -> list[Assignment]:
+    open_ones = Assignment.objects.filter(item__study=study, rating=None, item__source__perturbation=perturbation)
+    places = list(open_ones.order_by("pk")[:count])
+    for place in places:
+        answering.rate(place, verdict, 3, uuid.uuid4())
+    return places
+
+
+Told = dict[str, tuple[int, int] | None]
+
+
+def told(study: Study, user: User) -> Told:
+    return {line.perturbation: line.rate and (line.rate.k, line.rate.n) for line in look(study, user).lines}
+
+
+def test_the_whole_study_is_shown_as_it_stood_at_a_quarter_and_a_source_from_ten_ratings_on(
+    study: Study, analyst: User
+) -> None:
+    # 40 ratings are planned: snapshots at 10, 20, 30 and 40.
+    rate_some(study, "none", 9)
+    assert told(study, analyst) == {"none": None, "subtle": None}
+    rate_some(study, "none", 1)
+    assert told(study, analyst) == {"none": (10, 10), "subtle": None}
+    rate_some(study, "subtle", 9, verdict=False)
+    assert told(study, analyst) == {"none": (10, 10), "subtle": None}
+
+
+def test_a_line_moves_on_by_ten_ratings_or_more_alone(study: Study, analyst: User) -> None:
+    rate_some(study, "none", 10)
+    rate_some(study, "subtle", 9, verdict=False)
+    rate_some(study, "none", 1)  # 20: none has 11, one more than it was told of; subtle has 9
+    assert told(study, analyst) == {"none": (10, 10), "subtle": None}
+    rate_some(study, "subtle", 2, verdict=False)
+    rate_some(study, "none", 8, verdict=False)  # 30: none has 19, nine more than told; subtle has 11
+    assert told(study, analyst) == {"none": (10, 10), "subtle": (0, 11)}
+    rate_some(study, "none", 1)
+    rate_some(study, "subtle", 9)  # 40: none has 20, ten more than told; subtle has 20, nine more
+    assert told(study, analyst) == {"none": (12, 20), "subtle": (0, 11)}
+
+
+def test_who_looks_after_each_rating_never_learns_which_one_moved_a_source(study: Study, analyst: User) -> None:
+    seen: list[tuple[int, Told]] = []
+    for number in range(1, 41):
+        rate_some(study, "none" if number % 2 else "subtle", 1)
+        seen.append((number, told(study, analyst)))
+    moves = [now for (_, before), (now, after) in itertools.pairwise(seen) if before != after]
+    # 20: ten of each; at 30 each has only five more, which nobody is told; at 40 ten more.
+    assert moves == [20, 40]
+
+
+def test_a_correction_does_not_tell_which_source_it_belongs_to(study: Study, analyst: User) -> None:
+    *_, place = rate_some(study, "none", 10)
+    before = told(study, analyst)
+    answering.rate(place, False, 1, uuid.uuid4(), revision=1)
+    assert told(study, analyst) == before
+
+
+def test_a_correction_is_no_tenth_rating(study: Study, analyst: User) -> None:
+    *_, place = rate_some(study, "none", 9)
+    answering.rate(place, False, 1, uuid.uuid4(), revision=1)
+    assert told(study, analyst)["none"] is None
+
+
+def test_who_cannot_judge_fills_a_place_of_the_plan_and_is_in_no_rate(study: Study, analyst: User) -> None:
+    rate_some(study, "none", 9)
+    answering.rate(Assignment.objects.filter(rating=None)[0], None, None, uuid.uuid4(), cannot_judge=True)
+    assert look(study, analyst).ratings == 10
+    assert told(study, analyst)["none"] is None
+
+
+def test_what_counts_nowhere_is_in_no_look(study: Study, analyst: User) -> None:
+    places = rate_some(study, "none", 10)
+    Assignment.objects.filter(pk=places[0].pk).update(slot=None, surplus=True)
+    assert told(study, analyst)["none"] is None
+
+
+def test_a_snapshot_that_shows_ratings_dropped_since_is_withdrawn_and_the_one_before_stands(
+    study: Study, analyst: User
+) -> None:
+    first, second = study.raters.order_by("number")
+    for place in [*first.assignments.all(), *second.assignments.all()]:
+        answering.rate(place, True, 3, uuid.uuid4())
+    assert told(study, analyst) == {"none": (20, 20), "subtle": (20, 20)}
+    # Each rater has twenty, ten of each source. At 30 each line still stands as at 20, with the first rater's alone.
+    Rater.objects.filter(pk=second.pk).update(withdrawn_at=timezone.now(), dropped=True)
+    assert look(study, analyst).ratings == 30
+    assert told(study, analyst) == {"none": (10, 10), "subtle": (10, 10)}
+    Rater.objects.filter(pk=first.pk).update(withdrawn_at=timezone.now(), dropped=True)
+    # At 10 there were five of each source, which nobody is told.
+    assert look(study, analyst).ratings == 10 and set(told(study, analyst).values()) == {None}
+
+
+def test_who_was_dropped_before_a_quarter_was_reached_is_not_in_its_snapshot(study: Study, analyst: User) -> None:
+    first, second = study.raters.order_by("number")
+    for place in first.assignments.all()[:9]:
+        answering.rate(place, True, 3, uuid.uuid4())
+    Rater.objects.filter(pk=first.pk).update(withdrawn_at=timezone.now(), dropped=True)
+    for number, place in enumerate(second.assignments.all()[:10], 1):
+        answering.rate(place, True, 3, uuid.uuid4())
+        assert look(study, analyst).ratings == (10 if number == 10 else 0)
+
+
+def test_seats_and_ratings_from_elsewhere_that_come_later_move_no_snapshot() -> None:
+    factories.pool(20)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 20}]
+    crossed = factories.open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
+    analyst = User.objects.create_user("ann")
+    Membership.objects.create(study=crossed, user=analyst, role="analyst")
+    rate_some(crossed, "none", 10)
+    assert look(crossed, analyst)[:2] == (10, 40)  # 20 items, 2 ratings of each
+    seating.add_seats(crossed, 2)
+    codes = crossed.items.values_list("code", flat=True)
+    table = "item,rater,verdict,confidence\n" + "".join(f"{code},A,0,1\n" for code in codes)
+    rating_imports.take(crossed, io.BytesIO(table.encode()))
+    assert look(crossed, analyst)[:2] == (10, 40)
+    assert told(crossed, analyst) == {"none": (10, 10)}
+
+
+def test_every_look_is_in_the_log_with_its_analyst_and_none_that_was_refused(study: Study, analyst: User) -> None:
+    rate_some(study, "none", 10)
+    look(study, analyst)
+    event = study.events.get(kind="looked")
+    assert (event.by, event.content) == (analyst, InterimLook(ratings=10, planned=40, shown=1, sources=2))
+    assert logged.word(study, "looked") == "at 10 of 40 planned ratings: 1 of 2 sources shown"
+    with pytest.raises(NotAllowed):
+        look(study, User.objects.create_user("nobody"))
+    assert study.events.filter(kind="looked").count() == 1
+
+
+def test_who_rates_or_runs_the_study_may_not_look_superusers_included(study: Study, admin_user: User) -> None:
+    rater = factories.seat(study).user
+    assert "hold a seat" in interim.refusal(study, rater)
+    admin = User.objects.create_user("editor")
+    Membership.objects.create(study=study, user=admin, role="admin")
+    assert "run this study" in interim.refusal(study, admin)
+    assert interim.refusal(study, admin_user) == ""
+    study.created_by = admin_user
+    study.save()
+    assert "run this study" in interim.refusal(study, admin_user)
+    both = User.objects.create_superuser("both")
+    factories.seat(study, user=both)
+    assert "hold a seat" in interim.refusal(study, both)
+
+
+def test_who_ran_the_study_once_may_not_look_as_its_analyst(study: Study) -> None:
+    boss, ann = User.objects.create_user("boss"), User.objects.create_user("ann", is_staff=True)
+    members.add(study, "ann", "admin", boss)
+    members.add(study, "ann", "analyst", boss)
+    assert "have run this study" in interim.refusal(study, ann)
+    study.members.get(user=ann).delete()
+    User.objects.filter(pk=ann.pk).update(username="anna")  # another name is no other person
+    members.add(study, "anna", "analyst", boss)
+    assert "have run this study" in interim.refusal(study, User.objects.get(pk=ann.pk))
+
+
+def test_who_did_anything_in_a_study_but_read_it_may_not_look(study: Study, admin_user: User) -> None:
+    look = InterimLook(ratings=0, planned=40, shown=0, sources=2)
+    for content in (TableExported(blinded=True), Audited(passed=True), look):
+        lifecycle.log(study, content, admin_user)
+    assert interim.refusal(study, admin_user) == ""
+    lifecycle.pause(study, admin_user)
+    study.refresh_from_db()
+    assert "have run this study" in interim.refusal(study, admin_user)
+
+
+def test_who_was_an_admin_by_the_table_of_changes_may_not_look(study: Study, analyst: User) -> None:
+    assert interim.refusal(study, analyst) == ""
+    study.membership_changes.create(user=analyst, role="admin", granted=True)
+    assert "have run this study" in interim.refusal(study, analyst)
+
+
+def test_who_looked_cannot_be_made_an_admin_before_unblinding(study: Study, analyst: User) -> None:
+    User.objects.filter(pk=analyst.pk).update(is_staff=True)
+    look(study, analyst)
+    with pytest.raises(StudyError, match="has taken an interim look"):
+        members.add(study, "analyst", "admin")
+    lifecycle.close_and_unblind(study, None)
+    study.refresh_from_db()
+    assert members.add(study, "analyst", "admin").role == "admin"
+
+
+def test_there_is_nothing_to_look_at_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:
+    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft")))
+    assert "is draft" in interim.refusal(draft, admin_user)
+    lifecycle.close_and_unblind(study, None)
+    study.refresh_from_db()
+    assert "is unblinded" in interim.refusal(study, admin_user)
+
+
+def test_reading_the_page_looks_at_nothing_and_pressing_the_button_does(
+    study: Study, analyst: User, client: Any
+) -> None:
+    rate_some(study, "subtle", 10)
+    client.force_login(analyst)
+    address = reverse("ratings:interim", args=[study.slug])
+    page = client.get(address)
+    assert page.status_code == 200
+    assert b"10 of 10" not in page.content
+    assert not study.events.filter(kind="looked").exists()
+    assert b"10 of 10" in client.post(address).content
+    assert study.events.filter(kind="looked").count() == 1
+
+
+def test_a_look_names_no_item_and_no_rater(study: Study, analyst: User, client: Any) -> None:
+    rate_some(study, "subtle", 10)
+    client.force_login(analyst)
+    page = client.post(reverse("ratings:interim", args=[study.slug])).content.decode()
+    assert not any(str(code) in page for code in study.items.values_list("code", flat=True))
+    assert not any(label in page for label in study.raters.values_list("label", flat=True))

@@ -1,0 +1,234 @@
+import uuid
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from django.test import Client
+from django.utils.html import escape
+
+from ratings.exchange import exports
+from ratings.models import Assignment, Item, ItemSource
+from ratings.protocol.planning import PlanError
+from ratings.protocol.protocols import ProtocolError
+from ratings.rating import answering, serving
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import opening
+from simulation.models import Experiment
+from tests.support import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def test_opening_freezes_the_items_asked_for_and_seats_as_few_raters_as_will_do() -> None:
+    factories.pool()
+    study = factories.open_study()
+    sources = ItemSource.objects.filter(item__study=study)
+    assert study.status == "open"
+    assert sources.filter(perturbation="none", truth=True).count() == 4
+    assert sources.filter(perturbation="obvious", truth=False).count() == 3
+    assert sources.filter(perturbation="subtle", truth=False).count() == 3
+    # Three versions of one transition, two ratings each, all by different people: 3 x 2 = 6.
+    assert study.raters.count() == 6
+    assert Assignment.objects.filter(item__study=study).count() == 10 * 2
+
+
+def test_items_of_a_batch_share_one_time_and_stand_in_no_order_of_their_sources() -> None:
+    factories.pool(40)
+    sources = [{"cast": "offline", "perturbation": p, "count": 30} for p in ("none", "obvious", "subtle")]
+    study = factories.open_study(sources=sources)
+    assert Item.objects.filter(study=study).values("created_at").distinct().count() == 1
+    made = list(Item.objects.filter(study=study).order_by("pk").values_list("source__perturbation", flat=True))
+    changes = sum(a != b for a, b in pairwise(made))
+    # 89 neighbours, each different with probability 60/89: 60 expected, standard deviation about 4.5. Sorted: 2.
+    assert changes > 40
+
+
+def test_the_same_pool_and_seed_give_the_same_study() -> None:
+    factories.pool()
+    first, second = factories.open_study(slug="one"), factories.open_study(slug="two")
+
+    assert plan(first) == plan(second)
+
+
+def plan(study: object) -> list[tuple[str, int, str]]:
+    rows = Assignment.objects.filter(item__study=study).order_by("rater__label", "position")
+    return list(rows.values_list("rater__label", "position", "item__payload_sha256"))
+
+
+def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> None:
+    factories.pool(2)
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    with pytest.raises(
+        PlanError, match="needs 3 obvious twins by offline, the pool holds 2: make more twins, or vet those that wait"
+    ):
+        lifecycle.open_study(study)
+    study.refresh_from_db()
+    assert study.status == "draft"
+    assert not Item.objects.exists()
+
+
+def test_the_pool_report_names_need_and_stock_of_each_source() -> None:
+    factories.pool(3)
+    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
+    assert [(line.source.perturbation, line.source.count, line.have, line.enough) for line in report] == [
+        ("none", 4, 3, False),
+        ("obvious", 3, 3, True),
+        ("subtle", 3, 3, True),
+    ]
+
+
+def test_rejected_steps_unfinished_episodes_and_replaced_replicates_are_not_in_the_pool() -> None:
+    factories.transition(factories.episode(), 1, accepted=False)
+    factories.transition(factories.episode(replicate=2, status="running"), 2)
+    replaced = factories.episode(replicate=3, status="failed")
+    replaced.counts = False
+    replaced.save()
+    factories.transition(replaced, 3)
+    good = factories.transition(factories.episode(replicate=4), 4)
+    factories.twin(good, "obvious", status="failed", error="broke", outcome=None, why="")
+    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
+    assert [line.have for line in report] == [1, 0, 0]
+
+
+def test_a_twin_that_reads_like_its_original_is_left_out() -> None:
+    original = factories.transition(factories.episode(), 1)
+    factories.twin(original, "subtle", outcome={**original.step["outcome"], "reasoning": "SECRET: nothing changed"})
+    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
+    assert [line.have for line in report] == [1, 0, 0]
+
+
+def test_a_slug_is_given_only_once() -> None:
+    lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    with pytest.raises(ProtocolError, match="'small-study' is the slug of another study"):
+        lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+
+
+def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user) -> None:
+    factories.pool()
+    study = factories.open_study()
+    with pytest.raises(StudyError, match="only a study that is draft can be opened"):
+        lifecycle.open_study(study)
+    lifecycle.close(study, admin_user)
+    lifecycle.reopen(study, admin_user)
+    lifecycle.close(study, admin_user)
+    lifecycle.unblind(study, admin_user)
+    study.refresh_from_db()
+    assert study.status == "unblinded"
+    with pytest.raises(StudyError, match="only a study that is closed can be reopened"):
+        lifecycle.reopen(study, admin_user)
+    log = list(study.events.values_list("kind", flat=True))
+    assert log == ["created", "opened", "closed", "reopened", "closed", "unblinded"]
+    assert study.events.get(kind="unblinded").by == admin_user
+
+
+def test_a_name_that_is_no_study_lists_the_known_ones() -> None:
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    assert lifecycle.find("small-study") == lifecycle.find(str(study.code)) == study
+    with pytest.raises(StudyError, match=r"There is no study 'nope'\. Known studies: small-study"):
+        lifecycle.find("nope")
+
+
+def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -> None:
+    factories.evidence_pool()
+    study = factories.open_study(**factories.evidence_protocol())
+    sources = ItemSource.objects.filter(item__study=study)
+    assert {tuple(source.verdicts) for source in sources} == {("offline/checklist",)}
+    assert sum(source.verdicts["offline/checklist"] for source in sources) == 3
+    assert {source.truth for source in sources} == {None}
+
+
+def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Client) -> None:
+    hostile = "{{ 7|add:7 }}{% now 'Y' %}<b onclick=x>\r\nSet-Cookie: x=1\n../../etc =1+1 " + "9" * 4000
+    row = factories.transition(factories.episode(), 1)
+    row.step["inputs"][0]["name"] = row.step["outcome"]["new_materials"][0]["name"] = hostile
+    row.step["outcome"]["new_observations"][0]["description"] = "left \u202e right"
+    row.save()
+    study = factories.open_study(sources=[{"cast": "offline", "count": 1}])
+    seat = factories.seat(study)
+    place = serving.next_assignment(seat)
+    client.force_login(seat.user)
+    answer = client.get(f"/rate/{place.code}/")
+    page = answer.content.decode()
+    assert answer.status_code == 200 and "Set-Cookie" not in answer.headers
+    assert page.count(escape(hostile)) >= 1 and "<b onclick" not in page
+    assert "left \ufffd right" in page and "\u202e" not in page
+    answering.rate(place, True, 3, uuid.uuid4())
+    assert len(list(exports.csv_lines(study, blinded=True))) == 2
+
+
+def test_a_record_whose_goal_has_been_rewritten_is_no_item_any_more() -> None:
+    factories.evidence_pool(6)
+    protocol = lifecycle.read_protocol(factories.evidence_protocol(6))
+    assert [stock.have for stock in lifecycle.pool_report(protocol)] == [6]
+    Experiment.objects.update(goal="Something else.", sha256="1" * 64)
+    assert [stock.have for stock in lifecycle.pool_report(protocol)] == [0]
+
+
+def test_seats_are_free_and_slots_run_from_one_to_the_ratings_wanted() -> None:
+    factories.pool()
+    study = factories.open_study()
+    assert set(study.raters.values_list("user", "invited_at", "number")) == {(None, None, n) for n in range(1, 7)}
+    slots = Assignment.objects.filter(item__study=study).order_by("item", "slot").values_list("item", "slot")
+    assert Counter(slot for _, slot in slots) == {1: 10, 2: 10} and len(set(slots)) == 20
+
+
+def test_crossed_everybody_rates_everything_and_nobody_two_versions() -> None:
+    factories.pool(20)
+    study = factories.open_study(design="crossed", ratings_per_item=3)
+    assert {seat.assignments.count() for seat in study.raters.all()} == {10} and study.raters.count() == 3
+    assert ItemSource.objects.filter(item__study=study).values("pair").distinct().count() == 10
+
+
+def test_at_most_so_many_items_per_rater_make_more_seats() -> None:
+    factories.pool(20)
+    study = factories.open_study(items_per_rater=2)
+    # Ten items, two ratings each, at most two for a rater: ten raters.
+    assert {seat.assignments.count() for seat in study.raters.all()} == {2} and study.raters.count() == 10
+
+
+def test_every_rater_has_an_arm_and_a_share_of_items_comes_twice() -> None:
+    factories.pool(20)
+    display = {"layouts": ["plain", "aligned"], "context": [False, True], "marks": ["off"], "by": "rater"}
+    study = factories.open_study(design="crossed", ratings_per_item=4, display=display, repeats=0.2, repeat_distance=5)
+    arms = [set(seat.assignments.values_list("layout", "with_context")) for seat in study.raters.all()]
+    assert sorted(arm for own in arms for arm in own) == [
+        ("aligned", False), ("aligned", True), ("plain", False), ("plain", True)
+    ]  # fmt: skip
+    for seat in study.raters.all():
+        first = dict(seat.assignments.filter(occasion=1).values_list("item", "position"))
+        again = dict(seat.assignments.filter(occasion=2).values_list("item", "position"))
+        assert len(again) == 2 and all(place - first[item] > 5 for item, place in again.items())
+        assert serving.arm(seat)[:2] in {*seat.assignments.values_list("layout", "with_context")}
+
+
+def test_a_pool_study_has_items_and_seats_and_nothing_dealt_out() -> None:
+    factories.pool()
+    study = factories.open_study(design="pool")
+    assert (study.items.count(), study.raters.count(), Assignment.objects.count()) == (10, 6, 0)
+
+
+def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
+    factories.pool()
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    seen = opening.preview(lifecycle.read_protocol(study.protocol), study)
+    assert (seen.items, seen.seats, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
+    lifecycle.open_study(study)
+    rows = Assignment.objects.filter(item__study=study).values_list("rater__number", "item__source__perturbation")
+    told: Counter[str] = Counter()
+    for row in seen.matrix.rows:
+        told.update({wrong: count for (_, wrong), count in row.counts.items()})
+    # who gets what is drawn anew at opening, with a salt that nobody sees; how much there is of each is not
+    assert Counter(wrong for _, wrong in rows) == told
+
+
+def test_a_copy_with_the_same_seed_is_dealt_otherwise() -> None:
+    """Whoever unblinded a copy of an open study would else have read the study itself."""
+    factories.pool()
+    first, second = (
+        lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug=slug))) for slug in ("one", "two")
+    )
+    for study in (first, second):
+        lifecycle.open_study(study)
+    assert first.seed == second.seed and first.salt != second.salt
+    assert plan(first) != plan(second)

@@ -1,0 +1,187 @@
+"""What an item's text might give away is kept out of a study until a person says otherwise."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from ratings.models import Quarantine, Study
+from ratings.protocol import protocols
+from ratings.studies import lifecycle
+from ratings.studies.pool import pool, quarantine
+from ratings.studies.pool.quarantine import Secret
+from simulation.models import Twin
+from tests.support import factories, logged
+
+pytestmark = pytest.mark.django_db
+
+WHY = "the volume that was poured into the flask is far too large"
+
+
+def payload(description: str, **more: object) -> dict[str, object]:
+    return {"kind": "transition", "observations": [{"type": "visual", "description": description, "value": ""}], **more}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SECRET: so it is", "A perturbation", "deliberately wrong", "intentionally wrong", "IMPLAUSIBLE", "error_type 2",
+     "error types", "an incorrect transition", "per\u200bturbed", "ｐｅｒｔｕｒｂｅｄ",
+     "a secret", "unintentional", "is_perturbed", "Intentionally warm"],
+)  # fmt: skip
+def test_suspicious_words_are_found_however_they_are_written(text: str) -> None:
+    assert [place for place, _ in quarantine.reasons(payload(text), {})] == ["observations[0].description"]
+
+
+@pytest.mark.parametrize("text", ["The secretion is clear", "secretory", "A typed error", "undeliberated", "plausible"])
+def test_ordinary_words_are_let_through(text: str) -> None:
+    assert quarantine.reasons(payload(text), {}) == []
+
+
+def test_six_words_of_the_secret_are_found_and_five_are_not() -> None:
+    secret = Secret(WHY)
+    six = payload("It seems the volume that was poured into a jar")  # the volume that was poured into: six
+    five = payload("It seems the volume that was poured in a jar")
+    assert "“the volume that was poured into”" in quarantine.reasons(six, {}, secret)[0][1]
+    assert quarantine.reasons(five, {}, secret) == []
+
+
+def test_suspicious_words_are_found_in_the_goal_and_the_earlier_steps_as_well() -> None:
+    context = {"goal": "See it", "time": "0 s", "steps": [{"action": "Perturb cells"}]}
+    assert [place for place, _ in quarantine.reasons(payload("clear"), context)] == ["context.steps[0].action"]
+
+
+def test_words_of_the_original_the_goal_and_the_materials_may_be_said_by_both() -> None:
+    said = payload("The volume that was poured into the flask")
+    assert quarantine.reasons(said, {}, Secret(WHY, {"seen": "the volume that was poured into the flask"})) == []
+    assert quarantine.reasons(said, {"goal": "See the volume that was poured into the flask"}, Secret(WHY)) == []
+    assert quarantine.reasons({**said, "before": ["the volume that was poured into the flask"]}, {}, Secret(WHY)) == []
+
+
+def test_a_secret_may_quote_the_outcome() -> None:
+    assert quarantine.reasons(payload("One clear band at about three hundred"), {}, Secret("“One clear band at about three hundred” is wrong")) == []  # fmt: skip
+
+
+def test_a_list_of_readings_is_nobodys_wording() -> None:
+    assert quarantine.reasons(payload("1.2, 1.3, 1.4 mL"), {}, Secret("read 1.2, 1.3, 1.4 mL and so on")) == []
+
+
+@pytest.fixture
+def study() -> Study:
+    """A draft over a pool in which one twin says too much."""
+    factories.pool(10)
+    twin = Twin.objects.filter(perturbation="subtle").first()
+    assert twin
+    twin.outcome["new_observations"] = [
+        {"description": "deliberately wrong", "measurement_type": "visual", "value": ""}
+    ]
+    twin.save()
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+
+
+def held(study: Study) -> list[quarantine.Held]:
+    return pool.look(protocols.stored(study.protocol), study).held
+
+
+def test_an_item_that_says_too_much_stays_out_until_it_is_released(study: Study) -> None:
+    (one,) = held(study)
+    assert one.found not in pool.find(protocols.stored(study.protocol), study)
+    quarantine.decide(study, one, "released", User.objects.create_user("ada"))
+    assert held(study) == [] and len(pool.find(protocols.stored(study.protocol), study)) == 30
+    assert study.events.filter(kind="quarantine", data__decision="released").count() == 1
+
+
+def test_what_was_dropped_stays_out(study: Study) -> None:
+    (one,) = held(study)
+    quarantine.decide(study, one, "dropped", User.objects.create_user("ada"))
+    assert [h.decision for h in held(study)] == ["dropped"]
+
+
+def test_what_was_dropped_stays_out_though_nothing_in_it_is_suspicious_any_more(study: Study) -> None:
+    # In the list of words of a later release, say: the decision is a person's, and it stands.
+    protocol = protocols.stored(study.protocol)
+    clean = pool.find(protocol)[0]
+    Quarantine.objects.create(study=study, payload_sha256=clean.candidate.content, payload={}, decision="dropped")
+    assert clean in pool.find(protocol) and clean not in pool.find(protocol, study)
+
+
+def test_a_release_holds_in_its_own_study_alone(study: Study) -> None:
+    (one,) = held(study)
+    quarantine.decide(study, one, "released", User.objects.create_user("ada"))
+    other = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(name="Another")))
+    assert len(held(other)) == 1
+
+
+def test_nothing_is_decided_once_the_study_is_open(study: Study) -> None:
+    (one,) = held(study)
+    lifecycle.open_study(study)
+    with pytest.raises(quarantine.DecisionError, match="frozen"):
+        quarantine.decide(study, one, "released", User.objects.create_user("ada"))
+
+
+def test_opening_keeps_what_stayed_out(study: Study) -> None:
+    lifecycle.open_study(study)
+    assert Quarantine.objects.get(study=study).decision == ""
+    assert "deliberately" not in str(list(study.items.values_list("payload", flat=True)))
+
+
+def test_the_page_shows_the_reason_and_takes_the_decision(study: Study, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    address = reverse("ratings:quarantine", args=[study.slug])
+    assert "the word “deliberately”" in client.get(address).content.decode()
+    (one,) = held(study)
+    assert client.post(address, {"item": one.digest, "decision": "released"}).status_code == 302
+    row = Quarantine.objects.get(study=study)
+    assert (row.decision, row.payload_sha256, row.by.username) == ("released", one.digest, "root")
+    assert "Nothing is held" in client.get(address).content.decode()
+
+
+@pytest.mark.parametrize("sent", [{}, {"item": "x", "decision": "released"}])
+def test_a_form_that_names_no_held_item_changes_nothing(study: Study, client: Client, sent: dict[str, str]) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    client.post(reverse("ratings:quarantine", args=[study.slug]), sent)
+    assert not Quarantine.objects.exists()
+
+
+@pytest.fixture
+def named(study: Study) -> Study:
+    """A draft in which one twin has a column of a name that is a model's as well."""
+    twin = Twin.objects.filter(perturbation="subtle").first()
+    assert twin
+    seen = [{"description": "Mounted Gemini, 3 um", "measurement_type": "visual", "value": ""}]
+    twin.outcome["new_observations"] = seen
+    twin.save()
+    return study
+
+
+def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named: Study, client: Client) -> None:
+    client.force_login(User.objects.create_superuser("root"))
+    address = reverse("ratings:quarantine", args=[named.slug])
+    (one,) = held(named)
+    assert one.names == ("gemini",) and "“<bdi>gemini</bdi>” is a thing in the laboratory" in client.get(address).content.decode()  # fmt: skip
+    sent = {"item": one.digest, "decision": "released", "name": "gemini", "thing": " an HPLC  column "}
+    client.post(address, sent)
+    assert Quarantine.objects.get(study=named).things == [["gemini", "an HPLC column"]]
+    assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi>" in client.get(address).content.decode()
+    assert logged.word(named, "quarantine").endswith("; declared things in the laboratory: “gemini”, an HPLC column")
+    assert quarantine.declared(named) == {one.digest: {"gemini": "an HPLC column"}}
+
+
+@pytest.mark.parametrize(
+    ("decision", "things", "told"),
+    [("dropped", {"gemini": "a column"}, "Only in an item that is released"),
+     ("released", {"claude": "a man"}, "“claude” is no name that was found"),
+     ("released", {"gemini": "x" * 201}, "at most 200 characters")],
+)  # fmt: skip
+def test_nothing_is_declared_of_what_is_not_there(
+    named: Study, decision: str, things: dict[str, str], told: str
+) -> None:
+    (one,) = held(named)
+    with pytest.raises(quarantine.DecisionError, match=told):
+        quarantine.decide(named, one, decision, User.objects.create_user("ada"), things)
+    assert not Quarantine.objects.exists()
+
+
+def test_a_reason_of_nothing_declares_nothing(named: Study) -> None:
+    (one,) = held(named)
+    row = quarantine.decide(named, one, "released", User.objects.create_user("ada"), {"gemini": "  "})
+    assert row.things == [] and quarantine.declared(named) == {}

@@ -1,0 +1,153 @@
+"""How far a study is, and what its lists of items hold."""
+
+import uuid
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from ratings.models import Assignment, ItemSource, Rating, Study
+from ratings.rating import answering
+from ratings.results import item_lines, rows
+from ratings.studies.errors import SealedError
+from ratings.studies.progress.reports import study_report
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+
+
+def rated(answers: dict[str, list[tuple[bool, int]]], **changes: object) -> Study:
+    """A study of 20 originals and 20 subtle twins rated by two; `answers` are each rater's, by perturbation, in turn."""
+    factories.pool(40)
+    sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
+    study = factories.open_study(raters=2, sources=sources, **changes)
+    for rater in study.raters.all():
+        turn = {"none": iter(answers["none"] * 20), "subtle": iter(answers["subtle"] * 20)}
+        places = rater.assignments.select_related("item__source").order_by("item__payload_sha256")
+        for place in places:
+            verdict, confidence = next(turn[place.item.source.perturbation])
+            answering.rate(place, verdict, confidence, uuid.uuid4())
+    return study
+
+
+def test_a_report_says_how_far_the_study_is() -> None:
+    study = rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]})
+    report = study_report(study)
+    assert report.progress == (80, 80, 40, 2, 2, 0)
+    Rating.objects.filter(assignment__rater__label="R02")[0].delete()
+    assert study_report(study).progress == (79, 80, 40, 2, 1, 1)
+
+
+def test_no_report_reads_a_source_or_a_verdict(admin_user) -> None:
+    study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
+    for _ in range(2):
+        with CaptureQueriesContext(connection) as asked:
+            study_report(study)
+        assert asked.captured_queries
+        assert not any(ItemSource._meta.db_table in q["sql"] or '"verdict"' in q["sql"] for q in asked.captured_queries)
+        factories.unblinded(study, admin_user) if not study.is_unblinded else None
+
+
+def test_rows_with_sources_are_sealed_until_the_study_is_unblinded(admin_user) -> None:
+    study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
+    for sealed in (rows.rating_rows, item_lines.item_lines):
+        with pytest.raises(SealedError, match="sealed until it is unblinded"):
+            sealed(study)
+    assert len(list(rows.rating_rows(factories.unblinded(study, admin_user)))) == 80
+
+
+def test_rows_of_some_items_are_theirs_alone(admin_user) -> None:
+    study = factories.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2)]}), admin_user)
+    codes = set(study.items.values_list("code", flat=True)[:3])
+    found = list(rows.rating_rows(study, *codes))
+    assert len(found) == 6
+    assert {row.item for row in found} == codes
+
+
+@pytest.mark.both_databases
+def test_a_report_asks_as_many_questions_for_twenty_ratings_as_for_ten() -> None:
+    factories.pool(40)
+    asked = []
+    for count in (10, 20):
+        source = [{"cast": "offline", "perturbation": "none", "count": count}]
+        study = factories.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
+        for rater in study.raters.all():
+            factories.rate_all(rater)
+        with CaptureQueriesContext(connection) as queries:
+            report = study_report(study)
+        assert report.progress.done == count
+        asked.append(len(queries))
+    assert asked[0] == asked[1] <= 6
+
+
+def test_the_median_is_of_the_times_that_are_known() -> None:
+    study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
+    Rating.objects.update(seconds=50)
+    first, second, third, *_ = Rating.objects.filter(assignment__rater__label="R01").order_by("pk")
+    others = Rating.objects.filter(assignment__rater__label="R01").exclude(pk__in=[first.pk, second.pk, third.pk])
+    others.update(imported=True, seconds=0)  # collected elsewhere, and nobody knows how long they took
+
+    def medians() -> list[float | None]:
+        return [line.median_seconds for line in study_report(study).raters]
+
+    Rating.objects.filter(pk=first.pk).update(seconds=10)
+    Rating.objects.filter(pk=second.pk).update(seconds=90, active_seconds=30)
+    Rating.objects.filter(pk=third.pk).update(seconds=100)
+    # of 10, 30 (the browser's 30 and not the clock's 90) and 100 the middle one; then of 10, 20, 30 and 100 between two
+    assert medians() == [30, 50]
+    Rating.objects.filter(pk=others[0].pk).update(seconds=20)
+    assert medians() == [25, 50]
+
+
+def test_simulated_raters_are_named_as_such() -> None:
+    study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
+    assert study_report(study).simulated == ""
+    study.raters.filter(label="R02").update(simulated=True)
+    report = study_report(study)
+    assert report.simulated == "1 of 2 raters are simulated; they gave 40 of 80 ratings."
+    assert ([line.simulated for line in report.raters], report.by_simulated) == ([False, True], 40)
+
+
+@pytest.mark.both_databases
+def test_what_counts_nowhere_is_told_apart() -> None:
+    study = rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]})
+    surplus, again, unsure, *_ = Rating.objects.filter(verdict=True).order_by("pk")
+    Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
+    Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
+    Rating.objects.filter(pk=unsure.pk).update(verdict=None, confidence=None, cannot_judge=True)
+    report = study_report(study)
+    # Of 80 one came too late and one is a repeat; one was given, and could not judge.
+    assert (report.progress.done, report.progress.total) == (78, 80)
+    assert (report.surplus, report.cannot_judge) == (1, 1)
+
+
+@pytest.mark.both_databases
+def test_a_dropped_raters_ratings_are_nowhere_and_their_line_says_so() -> None:
+    study = rated({"none": [(True, 5)], "subtle": [(True, 2)]})
+    study.raters.filter(label="R02").update(withdrawn_at=timezone.now(), dropped=True)
+    report = study_report(study)
+    assert report.progress.done == 40
+    assert [line.dropped for line in report.raters] == [False, True]
+
+
+@pytest.mark.both_databases
+def test_an_item_is_disputed_when_most_of_two_or_more_raters_say_otherwise(admin_user) -> None:
+    study = factories.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
+
+    def disputed() -> int:
+        return item_lines.item_lines(study, disputed=True).count()
+
+    # Both raters say plausible of the 20 originals (true) and of 10 of the 20 twins (wrong): ten are disputed.
+    assert disputed() == 10
+    lines = [item_lines.line(row) for row in item_lines.item_lines(study)]
+    assert [line.disputed for line in lines] == [True] * 10 + [False] * 30
+    assert {(line.reference, line.yes, line.judged, line.cannot_judge) for line in lines[:10]} == {("planted", 2, 2, 0)}
+    # One against one is no majority, and one alone neither.
+    one, _ = Rating.objects.filter(assignment__item__code=lines[0].code)
+    Rating.objects.filter(pk=one.pk).update(verdict=False)
+    assert disputed() == 9
+    Rating.objects.filter(pk=one.pk).update(verdict=None, confidence=None, cannot_judge=True)
+    assert disputed() == 9
+    ItemSource.objects.update(reference="")
+    assert disputed() == 0

@@ -1,0 +1,410 @@
+"""Raters who come late or leave, and items that come late: what was served stays as it was."""
+
+import random
+import threading
+import time
+import uuid
+from collections import Counter
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from ratings.models import Assignment, ItemSource, Rater, Study
+from ratings.protocol.planning import PlanError
+from ratings.raters import inviting
+from ratings.rating import answering, serving
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import pool
+from ratings.studies.seats import redealing, seating
+from tests.support import factories, logged
+from tests.support.steps import race
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def plain(count: int, **more: Any) -> dict[str, Any]:
+    """So many items, no two of them versions of one thing."""
+    return {"sources": [{"cast": "offline", "perturbation": "none", "count": count}], **more}
+
+
+def live(study: Study) -> dict[int, list[int]]:
+    """The slots of each item that somebody has rated or is to rate."""
+    rows = Assignment.objects.filter(
+        item__study=study, occasion=1, released_at__isnull=True, slot__isnull=False, rater__dropped=False
+    )
+    slots: dict[int, list[int]] = {item: [] for item in study.items.values_list("pk", flat=True)}
+    for item, slot in rows.order_by("slot").values_list("item", "slot"):
+        slots[item].append(slot)
+    return slots
+
+
+def served(seat: Rater) -> list[tuple[int, int, int]]:
+    rows = seat.assignments.filter(opened_at__isnull=False).order_by("position")
+    return list(rows.values_list("position", "item", "occasion"))
+
+
+def waiting(study: Study) -> dict[str, int]:
+    """How much each rater has still to do."""
+    rows = Assignment.objects.filter(item__study=study, occasion=1, rating__isnull=True, released_at__isnull=True)
+    counted = Counter(rows.values_list("rater__label", flat=True))
+    return {label: counted[label] for label in study.raters.values_list("label", flat=True)}
+
+
+def rate_some(seat: Rater, count: int) -> None:
+    for _ in range(count):
+        place = serving.next_assignment(seat)
+        serving.mark_opened(place)
+        answering.rate(place, True, 3, uuid.uuid4())
+
+
+def check(study: Study) -> None:
+    """What must hold at every moment: slots once each, no gaps in anybody's order, no two versions, repeats apart."""
+    for slots in live(study).values():
+        assert slots == sorted(set(slots)) and set(slots) <= set(range(1, study.ratings_per_item + 1))
+    for seat in study.raters.filter(withdrawn_at__isnull=True):
+        rows = list(seat.assignments.order_by("position"))
+        assert [row.position for row in rows] == list(range(1, len(rows) + 1))
+        first = {row.item_id: row.position for row in rows if row.occasion == 1}
+        assert len({row.pair for row in rows if row.occasion == 1}) == len(first)
+        distance = study.protocol.get("repeat_distance", 10)
+        assert all(row.position - first[row.item_id] > distance for row in rows if row.occasion == 2)
+
+
+@pytest.fixture
+def balanced(db: None) -> Study:
+    factories.pool(40)
+    return factories.open_study(**plain(24), ratings_per_item=3, raters=6, repeats=0.25, repeat_distance=3)
+
+
+def test_a_late_rater_takes_nothing_that_was_served_and_all_have_about_as_much_left(balanced) -> None:
+    seats = factories.seat_all(balanced)
+    for seat, count in zip(seats, (0, 2, 4, 6, 8, 12), strict=True):
+        rate_some(seat, count)
+    serving.mark_opened(serving.next_assignment(seats[1]))
+    before = {seat.label: served(seat) for seat in seats}
+    late = seating.add_seats(balanced, 2)
+    balanced.refresh_from_db()
+    assert [seat.label for seat in late] == ["R07", "R08"] and balanced.protocol["raters"] == 8
+    assert {seat.label: served(seat) for seat in seats} == before
+    assert set(map(len, live(balanced).values())) == {3}
+    check(balanced)
+    left = waiting(balanced)
+    # 72 places, about 32 of them rated on the first occasion: what is left is evened out to newcomers within one.
+    assert left["R07"] >= 4 and max(left.values()) - min(left["R07"], left["R08"]) <= 1
+
+
+def test_late_seats_of_a_study_in_which_nobody_rated_yet_end_up_with_equal_shares(balanced) -> None:
+    seating.add_seats(balanced, 3)
+    assert set(waiting(balanced).values()) == {8}  # 24 items, three ratings each, nine raters
+    check(balanced)
+
+
+def test_in_a_crossed_study_a_late_rater_gets_every_item_and_each_wants_one_rating_more(db) -> None:
+    factories.pool(20)
+    study = factories.open_study(**plain(10), design="crossed", ratings_per_item=3)
+    rate_some(factories.seat(study), 4)
+    before = served(study.raters.first())
+    seating.add_seats(study, 1)
+    study.refresh_from_db()
+    assert study.ratings_per_item == study.protocol["ratings_per_item"] == 4
+    assert set(map(tuple, live(study).values())) == {(1, 2, 3, 4)}
+    assert served(study.raters.first()) == before
+    check(study)
+
+
+@pytest.mark.parametrize("withdrawal", ["keep", "drop"])
+def test_the_document_of_a_crossed_study_whose_rater_was_replaced_can_be_opened_again(db, withdrawal) -> None:
+    factories.pool(20)
+    study = factories.open_study(**plain(10), design="crossed", ratings_per_item=3, withdrawal=withdrawal)
+    seating.withdraw(factories.seat(study))
+    study.refresh_from_db()
+    seating.add_seats(study, 1)
+    study.refresh_from_db()
+    assert set(map(len, live(study).values())) == {3}
+
+    copy = lifecycle.duplicate(study)
+    lifecycle.open_study(copy)
+    assert copy.raters.count() == 3
+
+
+def test_more_seats_than_a_study_may_have_are_refused(balanced) -> None:
+    for count in (0, 195):
+        with pytest.raises(StudyError, match="a study has at most 200"):
+            seating.add_seats(balanced, count)
+    assert balanced.raters.count() == 6
+
+
+def test_in_a_pool_a_late_rater_just_gets_a_seat(db) -> None:
+    factories.pool()
+    study = factories.open_study(design="pool")
+    seats = seating.add_seats(study, 2)
+    assert len(seats) == 2 and not Assignment.objects.exists()
+
+
+def test_the_arms_of_others_stay_when_a_rater_comes_late(db) -> None:
+    factories.pool(20)
+    display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "rater"}
+    study = factories.open_study(**plain(12), raters=3, display=display)
+    before = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
+    late = seating.add_seats(study, 1)[0]
+    after = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
+    assert {pk: after[pk] for pk in before} == before
+    assert after[late.pk] == {serving.arm(late).layout}
+    assert Counter(layout for own in after.values() for layout in own) == {"plain": 2, "aligned": 2}
+
+
+def test_what_a_withdrawn_rater_left_goes_to_others_and_what_they_rated_stays(balanced) -> None:
+    seats = factories.seat_all(balanced)
+    rate_some(seats[0], 5)
+    others = {seat.label: served(seat) for seat in seats[1:]}
+    dealt = seating.withdraw(seats[0], by=seats[0].user)
+    # 24 items, three ratings, six raters: twelve each, five of them rated; all pairs differ, so others can have the rest.
+    rated = seats[0].assignments.filter(rating__isnull=False, occasion=1).count()
+    assert dealt == (12 - rated, 0)
+    assert set(map(len, live(balanced).values())) == {3}
+    assert {seat.label: served(seat) for seat in seats[1:]} == others
+    seats[0].refresh_from_db()
+    assert seats[0].withdrawn_at and not seats[0].dropped
+    assert serving.next_assignment(seats[0]) is None
+    check(balanced)
+
+
+def test_where_the_rule_is_to_drop_the_rated_places_go_to_others_too(db) -> None:
+    factories.pool(40)
+    study = factories.open_study(**plain(24), ratings_per_item=3, raters=6, withdrawal="drop")
+    seats = factories.seat_all(study)
+    rate_some(seats[0], 5)
+    assert seating.withdraw(seats[0]) == (12, 0)
+    seats[0].refresh_from_db()
+    assert seats[0].dropped and seats[0].assignments.filter(rating__isnull=False).count() == 5
+    assert set(map(len, live(study).values())) == {3}
+    for seat in seats[1:]:
+        factories.rate_all(seat)
+    assert study.raters.get(label="R02").assignments.filter(rating__isnull=False).count() > 12
+
+
+def test_what_nobody_may_have_waits_for_another_seat_and_the_log_says_so(db) -> None:
+    # Two items, two ratings each, two raters: when one leaves, the other has everything already.
+    factories.pool(10)
+    study = factories.open_study(**plain(2), raters=2)
+    gone = factories.seat(study)
+    assert seating.withdraw(gone, by=gone.user) == (0, 2)
+    event = study.events.get(kind="withdrawn")
+    assert event.data == {"rater": "R01", "dropped": False, "dealt": 0, "left": 2}
+    assert logged.word(study, "withdrawn") == (
+        "R01, ratings kept; 0 places dealt to others; 2 places left until another seat is added"
+    )
+    assert event.by is None  # the log must not tie a name to a code
+    late = seating.add_seats(study, 1)[0]
+    assert late.assignments.count() == 2 and set(map(tuple, live(study).values())) == {(1, 2)}
+
+
+def test_withdrawing_twice_changes_nothing_and_takes_the_invitation_back(balanced) -> None:
+    seat = balanced.raters.first()
+    inviting.invite(seat)
+    admin = User.objects.create_user("boss")
+    seating.withdraw(seat, admin)
+    assert balanced.events.get(kind="withdrawn").by == admin
+    assert seating.withdraw(seat, admin) == (0, 0)
+    assert balanced.events.filter(kind="withdrawn").count() == 1
+    assert seat.invitations.get().revoked_at
+
+
+def test_nobody_withdraws_from_results_that_are_out_and_a_closed_study_deals_nothing(balanced) -> None:
+    seats = factories.seat_all(balanced)
+    lifecycle.close(balanced)
+    assert seating.withdraw(seats[0]) == (0, 0)
+    lifecycle.unblind(balanced, None)
+    with pytest.raises(StudyError, match="is unblinded: its results stand"):
+        seating.withdraw(seats[1])
+
+
+def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(db) -> None:
+    factories.pool(40)
+    study = factories.open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
+    seats = factories.seat_all(study)
+    for seat in seats:
+        factories.rate_all(seat)
+    lifecycle.close(study)
+    seating.withdraw(seats[0])
+    assert waiting(study) == dict.fromkeys(waiting(study), 0)
+    # 24 ratings by 4 raters: 6 are dropped, and wanted of the other three
+    lifecycle.reopen(study)
+    assert sum(waiting(study).values()) == 6
+    assert logged.word(study, "reopened") == "6 places dealt"
+    for seat in seats[1:]:
+        factories.rate_all(seat)
+    assert lifecycle.stop_met(study)
+    check(study)
+
+
+def test_in_a_pool_what_a_withdrawn_rater_held_can_be_claimed_by_others(db) -> None:
+    factories.pool()
+    study = factories.open_study(**plain(1), design="pool", ratings_per_item=1, raters=2)
+    one, two = factories.seat_all(study)
+    held = serving.next_assignment(one)
+    assert serving.next_assignment(two) is None
+    seating.withdraw(one)
+    assert serving.next_assignment(two).item_id == held.item_id
+
+
+def fresh(study: Study, count: int) -> list[pool.Found]:
+    """Plain items of the pool that the study does not have."""
+    protocol = lifecycle.read_protocol({**study.protocol, "actions": "all"})
+    known = set(study.items.values_list("payload_sha256", flat=True))
+    return [found for found in pool.find(protocol) if found.candidate.content not in known][:count]
+
+
+def test_items_that_come_late_are_dealt_evenly_in_random_order_behind_what_was_served(balanced) -> None:
+    seats = factories.seat_all(balanced)
+    for seat in seats:
+        rate_some(seat, 3)
+    before = {seat.label: served(seat) for seat in seats}
+    old = set(balanced.items.values_list("pk", flat=True))
+    assert seating.add_items(balanced, fresh(balanced, 8)) == 8
+    assert balanced.items.count() == 32 and set(map(len, live(balanced).values())) == {3}
+    assert {seat.label: served(seat) for seat in seats} == before
+    check(balanced)
+    assert max(waiting(balanced).values()) - min(waiting(balanced).values()) <= 1
+    new_at = [row.position for row in Assignment.objects.filter(occasion=1).exclude(item__in=old)]
+    old_at = [row.position for row in Assignment.objects.filter(opened_at__isnull=True, occasion=1, item__in=old)]
+    assert min(new_at) > 3 and min(new_at) < max(old_at)  # among what was not served, not after it
+
+
+def test_an_added_version_of_something_goes_to_nobody_who_has_another_version(db) -> None:
+    factories.pool(12)
+    study = factories.open_study(**plain(12), raters=4)
+    document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
+    twins = pool.find(lifecycle.read_protocol(document))
+    assert seating.add_items(study, twins) == 12
+    pairs = Counter(study.items.values_list("source__pair", flat=True))
+    assert set(pairs.values()) == {2}
+    # Each thing has two versions and four raters: two have the one, two the other.
+    assert set(map(len, live(study).values())) == {2}
+    check(study)
+
+
+def test_a_version_of_something_from_before_the_upgrade_is_known_as_one(db) -> None:
+    factories.pool(12)
+    study = factories.open_study(**plain(12), raters=4)
+    for source in ItemSource.objects.all():  # earlier releases drew these by chance
+        ItemSource.objects.filter(pk=source.pk).update(pair=uuid.uuid4())
+    document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
+    seating.add_items(study, pool.find(lifecycle.read_protocol(document)))
+    assert set(Counter(study.items.values_list("source__pair", flat=True)).values()) == {2}
+
+
+def test_items_that_are_in_the_study_are_not_added_again(balanced) -> None:
+    found = fresh(balanced, 2)
+    seating.add_items(balanced, found)
+    with pytest.raises(PlanError, match="2 items would be in the study twice"):
+        seating.add_items(balanced, found)
+    lifecycle.close(balanced)
+    with pytest.raises(StudyError, match="seats and items are added while a study runs"):
+        seating.add_items(balanced, fresh(balanced, 1))
+    with pytest.raises(StudyError, match="is closed"):
+        seating.add_seats(balanced, 1)
+
+
+def test_items_added_to_a_pool_can_be_claimed(db) -> None:
+    factories.pool(20)
+    study = factories.open_study(**plain(2), design="pool", ratings_per_item=1, raters=1)
+    seat = factories.seat(study)
+    assert factories.rate_all(seat) == 2
+    seating.add_items(study, fresh(study, 3))
+    assert factories.rate_all(seat) == 3
+
+
+def test_who_has_finished_gets_nothing_more(balanced) -> None:
+    seats = factories.seat_all(balanced)
+    Rater.objects.filter(pk=seats[0].pk).update(finished_at=timezone.now())
+    seating.add_items(balanced, fresh(balanced, 4))
+    assert seats[0].assignments.filter(occasion=1).count() == 12
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.one_database) for seed in range(1, 6))])
+def test_whatever_happens_in_whatever_order_what_was_served_stays_and_all_is_rated_in_the_end(db, seed) -> None:
+    """Rating, late seats, withdrawals and added items in random order; then everybody finishes."""
+    rng = random.Random(seed)
+    factories.pool(60)
+    study = factories.open_study(
+        **plain(20), seed=seed, ratings_per_item=3, raters=6, repeats=rng.choice((0, 0.2)), repeat_distance=3,
+        withdrawal=rng.choice(("keep", "drop")),
+    )  # fmt: skip
+    acts = ["rate"] * 12 + ["late"] * 2 + ["leave"] * 2 + ["items"] * 2
+    rng.shuffle(acts)
+    for act in acts:
+        seats = [*factories.seat_all(study), *study.raters.filter(withdrawn_at=None, user__isnull=False)]
+        seat = rng.choice(seats)
+        before = {one.pk: served(one) for one in seats if one != seat}
+        if act == "rate":
+            for _ in range(rng.randint(1, 4)):
+                if serving.next_assignment(seat):
+                    rate_some(seat, 1)
+        elif act == "late":
+            seating.add_seats(study, 1)
+        elif act == "leave":
+            seating.withdraw(seat)
+        else:
+            seating.add_items(study, fresh(study, 5))
+        study.refresh_from_db()
+        check(study)
+        assert {one.pk: served(one) for one in seats if one != seat} == before
+    seating.add_seats(study, 3)
+    for seat in factories.seat_all(study):
+        factories.rate_all(seat)
+    for seat in study.raters.filter(withdrawn_at=None):
+        factories.rate_all(seat)
+    study.refresh_from_db()
+    assert set(map(len, live(study).values())) == {3}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rater_who_is_shown_an_item_keeps_it_though_seats_are_added_at_that_moment() -> None:
+    factories.pool(40)
+    study = factories.open_study(**plain(24), ratings_per_item=2, raters=4)
+    seats = factories.seat_all(study)
+    jobs: list[Any] = [lambda: seating.add_seats(study, 2)]
+    jobs += [lambda seat=seat: [rate_or_leave(seat) for _ in range(6)] for seat in seats]
+    results = race(lambda: jobs.pop()(), threads=5)
+    assert [result for result in results if isinstance(result, Exception)] == []
+    check(study)
+    assert set(map(len, live(study).values())) == {2}
+    assert not Assignment.objects.filter(rating__isnull=False, released_at__isnull=False).exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rater_who_is_shown_a_repeat_keeps_it_though_their_work_is_laid_out_anew_at_that_moment() -> None:
+    factories.pool(40)
+    study = factories.open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
+    (seat,) = factories.seat_all(study)
+    repeat = seat.assignments.filter(occasion=2).order_by("position").first()
+    assert repeat is not None
+    shown = threading.Event()
+
+    def show() -> None:
+        with transaction.atomic():
+            assert serving.mark_opened(repeat)
+            shown.set()
+            time.sleep(0.5)  # long enough for the other to read what is unserved; it has to wait for this
+
+    def lay_out() -> None:
+        assert shown.wait(timeout=30)
+        with transaction.atomic():
+            Study.objects.select_for_update().get(pk=study.pk)
+            redealing.lay_out(study, [seat.pk])
+
+    jobs = [show, lay_out]
+    assert race(lambda: jobs.pop()(), threads=2) == [None, None]
+    assert served(seat) == [(repeat.position, repeat.item_id, 2)]
+
+
+def rate_or_leave(seat: Rater) -> None:
+    """As the page does: what has gone to another rater meanwhile is not shown."""
+    place = serving.next_assignment(seat)
+    if place and serving.mark_opened(place):
+        answering.rate(place, True, 3, uuid.uuid4())

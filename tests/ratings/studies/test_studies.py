@@ -1,0 +1,168 @@
+"""The moves of a study: a table, each step of it taken, and every other one refused."""
+
+import io
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from ratings.exchange.imports import rating_imports
+from ratings.models import Rater, Rating, Study
+from ratings.models.study_events import GuideRevised, MemberChanged, Paused
+from ratings.results.event_sentences import title_event
+from ratings.studies import lifecycle
+from ratings.studies.errors import StudyError
+from ratings.studies.progress import reports, stopping
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+
+MOVES: dict[str, tuple[str, Callable[[Study, User], Any]]] = {
+    "open": ("open", lambda study, by: lifecycle.open_study(study, by=by)),
+    "pause": ("paused", lifecycle.pause),
+    "resume": ("open", lifecycle.resume),
+    "close": ("closed", lifecycle.close),
+    "reopen": ("open", lifecycle.reopen),
+    "unblind": ("unblinded", lifecycle.unblind),
+}
+# status -> the moves it allows; unblinding twice changes nothing, and is no mistake
+LEGAL = {
+    "draft": {"open"},
+    "open": {"pause", "close"},
+    "paused": {"resume", "close"},
+    "closed": {"reopen", "unblind"},
+    "unblinded": {"unblind"},
+}
+WAY = {"draft": (), "open": ("open",), "paused": ("open", "pause"), "closed": ("open", "close"), "unblinded": ("open", "close", "unblind")}  # fmt: skip
+
+
+def brought_to(status: str, by: User) -> Study:
+    factories.pool()
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()), by)
+    for move in WAY[status]:
+        MOVES[move][1](study, by)
+    study.refresh_from_db()
+    assert study.status == status
+    return study
+
+
+@pytest.mark.parametrize("status", LEGAL)
+def test_the_table_of_moves_is_what_happens(status: str, ada: User) -> None:
+    study = brought_to(status, ada)
+    assert {MOVES[move][0] for move in LEGAL[status]} - {status} == set(Study.MOVES[status])
+    for name in MOVES.keys() - LEGAL[status]:
+        events = study.events.count()
+        with pytest.raises(StudyError, match="only a study that is"):
+            MOVES[name][1](study, ada)
+        study.refresh_from_db()
+        assert (study.status, study.events.count()) == (status, events)
+
+
+@pytest.mark.parametrize(("status", "move"), [(status, move) for status in LEGAL for move in sorted(LEGAL[status])])
+def test_each_legal_move_is_one_line_in_the_log(status: str, move: str, ada: User) -> None:
+    study = brought_to(status, ada)
+    before = study.events.count()
+    MOVES[move][1](study, ada)
+    study.refresh_from_db()
+    assert study.status == MOVES[move][0]
+    assert study.events.count() == before + (status != "unblinded")
+
+
+def test_a_study_can_be_closed_paused_and_unblinded_in_one_go_by_a_command(ada: User) -> None:
+    study = brought_to("paused", ada)
+    lifecycle.close_and_unblind(study, ada)
+    assert list(study.events.values_list("kind", flat=True))[-3:] == ["paused", "closed", "unblinded"]
+
+
+def test_the_stop_rule_is_complete_once_every_item_has_its_ratings(ada: User) -> None:
+    study = brought_to("open", ada)
+    first, *others = factories.seat_all(study)
+    factories.rate_all(first)
+    given = Rating.objects.count()
+    # ten items, two ratings each
+    assert stopping.look(study) == (False, given, 20, f"{20 - given} ratings to go.")
+    for seat in others:
+        factories.rate_all(seat)
+    assert lifecycle.stop_met(study)
+
+
+def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
+    study = brought_to("open", ada)
+    for seat in factories.seat_all(study):
+        factories.rate_all(seat)
+    place = Rating.objects.order_by("pk")[0].assignment
+    for change in ({"occasion": 2, "slot": None}, {"surplus": True, "slot": None}):
+        before = {name: getattr(place, name) for name in change}
+        type(place).objects.filter(pk=place.pk).update(**change)
+        assert stopping.look(study).said == "1 rating to go."
+        type(place).objects.filter(pk=place.pk).update(**before)
+    assert lifecycle.stop_met(study)
+    done = place.rater.assignments.count()
+    type(place.rater).objects.filter(pk=place.rater_id).update(dropped=True, withdrawn_at=study.created_at)
+    assert stopping.look(study).given == 20 - done
+
+
+def test_a_study_that_stops_at_a_number_of_ratings_needs_no_more(ada: User) -> None:
+    factories.pool()
+    protocol = lifecycle.read_protocol(factories.protocol(stop="ratings", stop_ratings=2))
+    study = lifecycle.create_study(protocol, ada)
+    assert not lifecycle.stop_met(study)
+    lifecycle.open_study(study)
+    factories.rate_all(factories.seat(study, "R01"))
+    assert lifecycle.stop_met(study)
+
+
+def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
+    day = date(2027, 3, 31)
+    protocol = lifecycle.read_protocol(factories.protocol(stop="deadline", deadline=day.isoformat()))
+    study = lifecycle.create_study(protocol, ada)
+    assert stopping.look(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
+    assert not stopping.look(study, today=day).met
+    assert stopping.look(study, today=day + timedelta(days=1)).met
+
+
+def test_a_study_without_items_is_never_complete(ada: User) -> None:
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[])), ada)
+    assert not lifecycle.stop_met(study)
+
+
+def test_many_ratings_of_one_item_make_up_for_none_of_another(ada: User) -> None:
+    study = brought_to("open", ada)
+    item = study.items.order_by("pk")[0]
+    rows = "".join(f"{item.code},Dr {number},plausible,4\n" for number in range(20))
+    rating_imports.take(study, io.BytesIO(f"item,rater,verdict,confidence\n{rows}".encode()))
+    # ten items, two ratings each: the one has what it wants, the other nine lack two
+    assert stopping.look(study) == (False, 20, 20, "18 ratings to go.")
+    progress = reports.study_report(study).progress
+    assert (progress.done, progress.total, progress.missing) == (20, 38, 18)
+
+
+def test_a_draft_without_items_is_not_said_to_have_all_its_ratings(ada: User) -> None:
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[])), ada)
+    assert stopping.look(study) == (False, 0, 0, "It has no items to rate yet.")
+
+
+def test_what_hangs_on_a_draft_goes_with_it(ada: User) -> None:
+    study = brought_to("draft", ada)
+    study.audits.create(by=ada, passed=True, report={}, sha256="0" * 64)
+    study.members.create(user=User.objects.create_user("ben"), role="analyst")
+    lifecycle.delete_draft(study)
+    assert not Study.objects.exists()
+
+
+def test_a_draft_that_somehow_has_raters_is_kept_and_it_is_said_why(ada: User) -> None:
+    study = brought_to("draft", ada)
+    Rater.objects.create(study=study, number=1, label="R01")
+    with pytest.raises(StudyError, match="cannot be deleted: it has raters"):
+        lifecycle.delete_draft(study)
+    assert study.events.exists()
+
+
+def test_log_titles_name_what_happened() -> None:
+    given = MemberChanged(account=3, role="analyst", granted=True)
+    assert title_event("member", given) == "role given"
+    assert title_event("member", given.model_copy(update={"granted": False})) == "role taken back"
+    assert title_event("guide", GuideRevised(version=2)) == "guide revised"
+    assert title_event("paused", Paused()) == "paused"

@@ -1,0 +1,92 @@
+"""What pages count of a study is kept while the study stays as it is, and counted anew after any change."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from ratings.models import Rater, Study
+from ratings.rating import answering, serving
+from ratings.studies.progress import tallies
+from ratings.studies.seats import seating
+from tests.support import factories
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+@pytest.fixture
+def study(settings: Any) -> Study:
+    settings.TALLY_SECONDS = 60
+    cache.clear()
+    factories.pool(6)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 6}]
+    study = factories.open_study(raters=2, sources=sources, ratings_per_item=2, items_per_rater=None)
+    factories.seat_all(study)
+    answer(study)
+    return study
+
+
+def answer(study: Study) -> None:
+    """R01 says of the next item that it is plausible."""
+    place = serving.next_assignment(seat(study))
+    assert place is not None
+    answering.rate(place, True, 3, uuid.uuid4())
+
+
+def correct(study: Study) -> None:
+    """R01 takes the only answer back: it cannot be judged."""
+    place = serving.previous_assignment(seat(study))
+    assert place is not None
+    answering.rate(place, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+
+
+def seat(study: Study) -> Rater:
+    return study.raters.get(label="R01")
+
+
+def queries_of(study: Study) -> int:
+    with CaptureQueriesContext(connection) as asked:
+        tallies.of(study)
+    return len(asked)
+
+
+def test_what_was_counted_is_not_counted_again_while_nothing_changes(study: Study) -> None:
+    first, again = queries_of(study), queries_of(study)
+    assert again < first
+    assert tallies.of(study).study.given == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "seen"),
+    [
+        (answer, lambda found: found.study.given == 2 and max(seat.rated for seat in found.seats.values()) == 2),
+        (correct, lambda found: found.study.cannot_judge == 1),
+        (lambda study: seating.add_seats(study, 1), lambda found: len(found.seats) == 3),
+        (lambda study: study.raters.filter(label="R01").update(dropped=True, withdrawn_at="2026-01-01T00:00Z"),
+         lambda found: found.study.given == 0),
+    ],
+    ids=["an answer", "a correction", "a seat", "a rater dropped"],
+)  # fmt: skip
+def test_a_change_is_seen_at_the_next_look(
+    study: Study, change: Callable[[Study], Any], seen: Callable[[tallies.Tallies], bool]
+) -> None:
+    assert not seen(tallies.of(study))
+    change(study)
+    assert seen(tallies.of(study))
+
+
+def test_counting_takes_the_same_queries_for_twenty_ratings_as_for_ten(settings: Any) -> None:
+    settings.TALLY_SECONDS = 60
+    factories.pool(20)
+    asked = []
+    for count in (10, 20):
+        source = [{"cast": "offline", "perturbation": "none", "count": count}]
+        study = factories.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
+        for rater in study.raters.all():
+            factories.rate_all(rater)
+        asked.append(queries_of(study))
+    assert asked[0] == asked[1]

@@ -1,0 +1,24 @@
+"""A rater of a small study, at work."""
+
+import pytest
+from django.test import Client
+
+from ratings.models import Rater, Study
+from tests.support.rating_room import open_study
+
+
+@pytest.fixture
+def study(db: None) -> Study:
+    return open_study(items=3)
+
+
+@pytest.fixture
+def rater(study: Study) -> Rater:
+    return study.raters.get(label="R01")
+
+
+@pytest.fixture
+def at_work(client: Client, rater: Rater) -> Client:
+    assert rater.user is not None
+    client.force_login(rater.user)
+    return client

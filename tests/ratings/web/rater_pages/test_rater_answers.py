@@ -1,0 +1,437 @@
+"""What raters send from the rating screen: what is kept of it, what is refused, and what comes next."""
+
+import re
+import uuid
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from ratings.blinding import allow_list
+from ratings.models import EVIDENCE, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
+from ratings.rating import answering
+from ratings.rating.answering import Answer
+from ratings.studies import lifecycle
+from tests.support.rater_forms import EITHER_WAY, HTMX, address, answer, marked_study, onward, page_of
+from tests.support.rating_room import nth, open_study
+
+
+def hidden(html: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', html)
+    assert found
+    return found[1]
+
+
+# ---------------------------------------------------------------- answering
+
+
+def test_an_answer_is_saved_and_a_plain_browser_sent_to_the_next_item(at_work: Client, rater: Rater) -> None:
+    saved = at_work.post(address(nth(rater)), answer(verdict="no", confidence="2"))
+
+    rating = Rating.objects.get()
+    assert (rating.verdict, rating.confidence) == (False, 2)
+    assert (saved.status_code, saved.headers["Location"]) == (303, address(nth(rater, 2)))
+
+
+def test_htmx_gets_the_next_item_with_the_answer_to_the_post(at_work: Client, rater: Rater) -> None:
+    saved = at_work.post(address(nth(rater)), answer(), headers=HTMX)
+
+    card = saved.content.decode()
+    assert (saved.status_code, saved.headers["HX-Push-Url"]) == (200, address(nth(rater, 2)))
+    assert f'hx-post="{address(nth(rater, 2))}"' in card and "1 saved, last at" in card
+    assert nth(rater, 2).opened_at is not None
+
+
+def test_after_the_last_item_htmx_loads_the_last_page(at_work: Client, rater: Rater) -> None:
+    for assignment in rater.assignments.all():
+        last = at_work.post(address(assignment), answer(), headers=HTMX)
+
+    assert last.headers["HX-Redirect"] == onward(rater)
+
+
+@EITHER_WAY
+@pytest.mark.parametrize(
+    ("given", "asked_for", "kept"),
+    [
+        ({"verdict": "no", "confidence": ""}, "Choose how confident you are", 'value="no" data-key="n" checked'),
+        ({"verdict": "", "confidence": "5"}, "Choose Plausible or Not plausible.", 'aria-label="5, very high" checked'),
+        ({"verdict": "yes", "confidence": "6"}, "Choose how confident you are", 'value="yes" data-key="p" checked'),
+        ({"verdict": "maybe", "note": "unsure"}, "Choose Plausible or Not plausible.", ">unsure</textarea>"),
+    ],
+)
+def test_half_a_rating_comes_back_with_what_was_chosen(
+    at_work: Client, rater: Rater, headers: dict[str, str], given: dict[str, str], asked_for: str, kept: str
+) -> None:
+    sent = answer(**given)
+
+    back = at_work.post(address(nth(rater)), sent, headers=headers)
+
+    page = back.content.decode()
+    assert back.status_code == 422
+    assert f">{asked_for}" in page  # the message itself; the same words stand ready in data-missing
+    assert kept in page
+    assert sent["submission_id"] in page
+    assert not Rating.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["verdict", "confidence", "note", "revision", "stage", "submission_id"])
+def test_a_form_that_says_two_things_at_once_is_refused_by_name(at_work: Client, rater: Rater, name: str) -> None:
+    page_of(at_work, nth(rater))
+    sent = answer()
+    response = at_work.post(address(nth(rater)), {**sent, name: [sent.get(name, ""), "no"]})
+    assert response.status_code == 422 and f"The form says two things at once: {name}." in response.content.decode()
+    assert not Rating.objects.exists()
+
+
+@EITHER_WAY
+def test_the_same_form_sent_twice_just_goes_on(at_work: Client, rater: Rater, headers: dict[str, str]) -> None:
+    form = answer()
+
+    once = at_work.post(address(nth(rater)), form, headers=headers)
+    again = at_work.post(address(nth(rater)), form, headers=headers)
+
+    where = "HX-Push-Url" if headers else "Location"
+    assert (again.status_code, again.headers[where]) == (once.status_code, once.headers[where])
+    assert Rating.objects.count() == 1
+
+
+def test_cannot_judge_needs_neither_verdict_nor_confidence(at_work: Client, rater: Rater) -> None:
+    form = {"cannot_judge": "1", "verdict": "yes", "note": "virology", "submission_id": str(uuid.uuid4())}
+
+    assert at_work.post(address(nth(rater)), form).status_code == 303
+    rating = Rating.objects.get()
+    assert (rating.verdict, rating.confidence, rating.cannot_judge, rating.note) == (None, None, True, "virology")
+
+
+@pytest.mark.parametrize("note", ["x" * 2001, "a\0b"])
+def test_a_note_that_cannot_be_kept_is_refused_with_the_reason(at_work: Client, rater: Rater, note: str) -> None:
+    back = at_work.post(address(nth(rater)), answer(note=note))
+
+    assert back.status_code == 422
+    assert 'id="unsaved" role="alert">' in back.content.decode()  # not hidden
+    assert not Rating.objects.exists()
+
+
+def test_a_note_keeps_its_lines_and_shows_what_would_hide_or_turn_text(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer(note="pH 7\r\nnot\u202e 4\x1b"))
+
+    assert Rating.objects.get().note == "pH 7\nnot\ufffd 4\ufffd"
+
+
+def test_a_form_of_another_item_is_refused_and_gets_a_new_id(at_work: Client, rater: Rater) -> None:
+    form = answer()
+    at_work.post(address(nth(rater)), form)
+
+    replayed = at_work.post(address(nth(rater, 2)), form)
+
+    assert replayed.status_code == 422
+    assert "sent before for another item" in replayed.content.decode()
+    assert form["submission_id"] not in replayed.content.decode()
+    assert Rating.objects.count() == 1
+
+
+def test_a_form_without_its_token_saves_nothing(rater: Rater) -> None:
+    strict = Client(enforce_csrf_checks=True)
+    assert rater.user is not None
+    strict.force_login(rater.user)
+
+    assert strict.post(address(nth(rater)), answer()).status_code == 403
+    assert not Rating.objects.exists()
+
+
+@EITHER_WAY
+def test_what_a_paused_study_cannot_take_is_kept_as_a_draft(
+    at_work: Client, rater: Rater, headers: dict[str, str]
+) -> None:
+    lifecycle.pause(rater.study)
+
+    sent = at_work.post(address(nth(rater)), answer(note="wait"), headers=headers)
+
+    assert sent.headers["HX-Redirect" if headers else "Location"] == onward(rater)
+    assert not Rating.objects.exists()
+    lifecycle.resume(rater.study)
+    assert ">wait</textarea>" in page_of(at_work, nth(rater))
+
+
+# ---------------------------------------------------------------- two tabs, corrections
+
+
+@EITHER_WAY
+def test_another_answer_from_a_second_tab_is_asked_about_and_can_take_the_place(
+    at_work: Client, rater: Rater, headers: dict[str, str]
+) -> None:
+    at_work.post(address(nth(rater)), answer(verdict="yes", confidence="4"))
+
+    second = at_work.post(address(nth(rater)), answer(verdict="no", confidence="1", note="b"), headers=headers)
+
+    page = second.content.decode()
+    assert second.status_code == 409
+    assert "Which answer shall stand?" in page and "Plausible</strong>, confidence 4" in page
+    assert "Not plausible</strong>, confidence 1" in page
+    assert Rating.objects.get().verdict is True  # until somebody decides
+
+    again = {name: hidden(page, name) for name in ("verdict", "confidence", "note", "submission_id", "revision")}
+    assert at_work.post(address(nth(rater)), again).status_code == 303
+    rating = Rating.objects.get()
+    assert (rating.verdict, rating.confidence, rating.note, rating.revision) == (False, 1, "b", 2)
+    assert RatingEvent.objects.count() == 2
+
+
+def test_a_form_used_for_another_answer_before_is_refused_and_asked_about(at_work: Client, rater: Rater) -> None:
+    form = answer()
+    at_work.post(address(nth(rater)), form)
+
+    other = at_work.post(address(nth(rater)), {**form, "verdict": "no"})
+
+    assert other.status_code == 422
+    assert "Which answer shall stand?" in other.content.decode()
+    assert form["submission_id"] not in other.content.decode()
+
+
+def test_the_last_answer_comes_back_filled_in_and_can_be_changed(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer(note="first"))
+
+    page = page_of(at_work, nth(rater))
+
+    assert 'value="yes" data-key="p" checked' in page and 'value="4" data-key="4"' in page and ">first<" in page
+    assert hidden(page, "revision") == "1" and "You are changing your answer" in page
+    changed = answer(verdict="no", revision="1", submission_id=hidden(page, "submission_id"))
+    assert at_work.post(address(nth(rater)), changed).headers["Location"] == address(nth(rater, 2))
+    assert [event.verdict for event in RatingEvent.objects.all()] == [True, False]
+
+
+def test_the_way_to_the_previous_answer_is_on_the_page(at_work: Client, rater: Rater) -> None:
+    assert 'id="previous"' not in page_of(at_work, nth(rater))
+    at_work.post(address(nth(rater)), answer())
+
+    assert f'id="previous" href="{address(nth(rater))}"' in page_of(at_work, nth(rater, 2))
+
+
+def test_an_answer_before_the_last_one_stands(at_work: Client, rater: Rater) -> None:
+    for position in (1, 2):
+        at_work.post(address(nth(rater, position)), answer())
+
+    page = page_of(at_work, nth(rater, 1))
+    sent = at_work.post(address(nth(rater, 1)), answer(verdict="no", revision="1"))
+
+    assert "Your answer to this item stands: plausible, confidence 4" in page and "<form class" not in page
+    assert sent.status_code == 409 and "was not saved" in sent.content.decode()
+    assert not Rating.objects.filter(verdict=False).exists()
+
+
+def test_once_all_is_rated_any_answer_can_be_changed_until_finish(at_work: Client, rater: Rater) -> None:
+    for assignment in rater.assignments.all():
+        at_work.post(address(assignment), answer())
+
+    changed = at_work.post(address(nth(rater)), answer(verdict="no", revision="1"))
+    assert (changed.status_code, changed.headers["Location"]) == (303, onward(rater))
+    Rater.objects.filter(pk=rater.pk).update(finished_at=timezone.now())
+
+    assert "You have finished" in page_of(at_work, nth(rater))
+
+
+# ---------------------------------------------------------------- drafts
+
+
+def test_what_was_chosen_and_not_saved_is_there_again(at_work: Client, rater: Rater) -> None:
+    form = answer(verdict="no", confidence="", note="half")
+
+    assert at_work.post(address(nth(rater)) + "draft/", form).status_code == 204
+
+    page = page_of(at_work, nth(rater))
+    assert 'value="no" data-key="n" checked' in page and ">half</textarea>" in page
+    assert not Rating.objects.exists()
+
+
+def test_a_draft_is_never_refused(at_work: Client, rater: Rater) -> None:
+    nonsense = {"verdict": "perhaps", "confidence": "9", "marks": "no/such", "note": "x" * 5000 + "\0"}
+
+    assert at_work.post(address(nth(rater)) + "draft/", nonsense).status_code == 204
+    kept = Draft.objects.get()
+    assert (kept.verdict, kept.confidence, kept.marks, len(kept.note)) == (None, None, [], 2000)
+
+
+def test_a_draft_takes_a_post_alone(at_work: Client, rater: Rater) -> None:
+    assert at_work.get(address(nth(rater)) + "draft/").status_code in (404, 405)
+
+
+def test_a_late_answer_and_its_draft_do_not_meet(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer())
+
+    at_work.post(address(nth(rater)) + "draft/", answer(verdict="no"))  # sent before, arrived after
+
+    assert not Draft.objects.exists()
+    assert answering.said(Rating.objects.get()) == Answer(True, 4)
+
+
+# ---------------------------------------------------------------- the arms
+
+
+def first_key(place: Assignment) -> str:
+    return allow_list.mark_keys(place.item.payload)[0]
+
+
+@pytest.mark.parametrize(
+    ("marks", "verdict", "kept"),
+    [("always", "yes", True), ("if_not_plausible", "no", True), ("if_not_plausible", "yes", False)],
+)
+def test_marked_rows_are_kept_where_the_arm_asks_for_them(
+    client: Client, db: None, marks: str, verdict: str, kept: bool
+) -> None:
+    rater = marked_study(marks)
+    assert rater.user is not None
+    client.force_login(rater.user)
+    key = first_key(nth(rater))
+
+    client.post(address(nth(rater)), answer(verdict=verdict, marks=[key, key]))
+
+    assert Rating.objects.get().marks == ([key] if kept else [])
+
+
+def test_a_mark_on_a_row_that_is_not_there_is_refused(client: Client, db: None) -> None:
+    rater = marked_study("always")
+    assert rater.user is not None
+    client.force_login(rater.user)
+
+    back = client.post(address(nth(rater)), answer(marks=["Z:no such row"]))
+
+    assert back.status_code == 422 and "not part of this item" in back.content.decode()
+
+
+def test_where_marks_are_off_nothing_can_be_marked(at_work: Client, rater: Rater) -> None:
+    assert at_work.post(address(nth(rater)), answer(marks=[first_key(nth(rater))])).status_code == 422
+    assert 'name="marks"' not in page_of(at_work, nth(rater))
+
+
+@pytest.fixture
+def asked_twice(client: Client, db: None) -> Rater:
+    rater = open_study(items=3, layout="confirm").raters.get(label="R01")
+    assert rater.user is not None
+    client.force_login(rater.user)
+    return rater
+
+
+@EITHER_WAY
+def test_in_the_confirm_arm_the_same_item_comes_again_and_both_answers_are_kept(
+    client: Client, asked_twice: Rater, headers: dict[str, str]
+) -> None:
+    place = nth(asked_twice)
+    before = page_of(client, place)
+    assert hidden(before, "stage") == "first"
+
+    sent = client.post(address(place), answer(verdict="yes", stage="first", note="hm"), headers=headers)
+    after = sent.content.decode() if headers else page_of(client, place)
+
+    assert (FirstLook.objects.get().verdict, Rating.objects.exists()) == (True, False)
+    assert hidden(after, "stage") == "final" and "Your first answer is kept: <strong>plausible, confidence 4" in after
+    assert 'data-key="p" checked' not in after and ">hm</textarea>" in after  # asked afresh, the note stays
+    assert hidden(after, "submission_id") != hidden(before, "submission_id")
+
+    client.post(address(place), answer(verdict="no", confidence="5", stage="final"), headers=headers)
+    assert (FirstLook.objects.get().verdict, Rating.objects.get().verdict) == (True, False)
+    assert Rating.objects.get().layout_shown == "confirm"
+
+
+def test_the_first_form_sent_again_does_not_become_the_final_answer(client: Client, asked_twice: Rater) -> None:
+    form = answer(stage="first")
+    for _ in range(2):
+        client.post(address(nth(asked_twice)), form)
+
+    assert FirstLook.objects.count() == 1 and not Rating.objects.exists()
+
+
+def test_nothing_is_final_before_the_balance_was_shown_whatever_the_form_says(
+    client: Client, asked_twice: Rater
+) -> None:
+    client.post(address(nth(asked_twice)), answer(verdict="yes", stage="final"))
+
+    assert FirstLook.objects.get().verdict and not Rating.objects.exists()
+
+
+def test_an_arm_that_asks_once_takes_no_first_look(at_work: Client, rater: Rater) -> None:
+    at_work.post(address(nth(rater)), answer(stage="first"))
+
+    assert Rating.objects.exists() and not FirstLook.objects.exists()
+
+
+def test_cannot_judge_ends_the_confirm_arm_at_the_first_look(client: Client, asked_twice: Rater) -> None:
+    client.post(address(nth(asked_twice)), {"cannot_judge": "1", "stage": "first", "submission_id": str(uuid.uuid4())})
+
+    assert Rating.objects.get().cannot_judge and not FirstLook.objects.exists()
+
+
+def test_where_lineage_is_not_certain_the_confirm_arm_asks_once(client: Client, asked_twice: Rater) -> None:
+    item = nth(asked_twice).item
+    item.payload["lineage"] = False
+    item.save()
+
+    assert hidden(page_of(client, nth(asked_twice)), "stage") == "final"
+    client.post(address(nth(asked_twice)), answer(stage="final"))
+    assert Rating.objects.get().layout_shown == "plain"
+
+
+def test_evidence_is_asked_about_once_in_every_arm(client: Client, db: None) -> None:
+    rater = open_study(EVIDENCE, items=2, layout="confirm").raters.get(label="R01")
+    assert rater.user is not None
+    client.force_login(rater.user)
+
+    page = page_of(client, nth(rater))
+
+    assert hidden(page, "stage") == "final"
+    assert 'data-key="s"' in page and 'data-key="p"' not in page
+
+
+# ---------------------------------------------------------------- what is stored beside the answer
+
+
+def test_time_hand_window_and_versions_are_stored(at_work: Client, rater: Rater) -> None:
+    page_of(at_work, nth(rater))
+    Assignment.objects.filter(pk=nth(rater).pk).update(opened_at=timezone.now() - timedelta(seconds=60))
+
+    at_work.post(
+        address(nth(rater)),
+        answer(
+            active_seconds="41.5", first_verdict_seconds="12.0", changes="2", hand="keys", viewport="1440x900",
+            interface="2",
+        ),
+    )  # fmt: skip
+
+    saved = Rating.objects.get()
+    assert 60 <= saved.seconds < 90
+    assert (saved.active_seconds, saved.first_verdict_seconds, saved.changes) == (41.5, 12.0, 2)
+    assert (saved.hand, saved.viewport, saved.interface_version) == ("keys", "1440x900", "2")
+    assert (saved.guide_version, saved.layout_shown) == (1, "aligned")
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ({"active_seconds": "1e9", "first_verdict_seconds": "1e9"}, (10.0, 10.0)),  # no longer than it was out
+        ({"active_seconds": "5", "first_verdict_seconds": "8"}, (5.0, 5.0)),
+        ({"active_seconds": "-3", "first_verdict_seconds": "nan"}, (0.0, None)),
+        ({"active_seconds": "soon", "first_verdict_seconds": "inf"}, (None, None)),
+        ({}, (None, None)),  # no scripts
+    ],
+)
+def test_what_the_browser_claims_is_held_to_what_can_be(
+    at_work: Client, rater: Rater, sent: dict[str, str], kept: tuple[float | None, float | None]
+) -> None:
+    Assignment.objects.filter(pk=nth(rater).pk).update(opened_at=timezone.now() - timedelta(seconds=10))
+
+    at_work.post(address(nth(rater)), answer(**sent, hand="foot", viewport="huge", interface="<b>", changes="many"))
+
+    saved = Rating.objects.get()
+    assert (saved.active_seconds, saved.first_verdict_seconds) == (
+        pytest.approx(kept[0], abs=1) if kept[0] is not None else None,
+        pytest.approx(kept[1], abs=1) if kept[1] is not None else None,
+    )
+    assert (saved.hand, saved.viewport, saved.interface_version, saved.changes) == ("", "", "", 0)
+
+
+def test_a_second_look_does_not_start_the_clock_again(at_work: Client, rater: Rater) -> None:
+    page_of(at_work, nth(rater))
+    shown_at = nth(rater).opened_at
+    page_of(at_work, nth(rater))
+
+    assert nth(rater).opened_at == shown_at is not None

@@ -1,0 +1,239 @@
+"""The rating screen as a browser without scripts and as htmx get it."""
+
+import gzip
+import re
+import uuid
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from ratings.blinding import allow_list
+from ratings.models import Assignment, Draft, Rater, Rating, Study
+from tests.support.rater_forms import EITHER_WAY, HTMX, address, answer, marked_study, onward, page_of
+from tests.support.rating_room import nth, open_study, transition_payloads
+
+ALL_BITS = (1 << 128) - 1
+
+
+def without_token(html: str) -> str:
+    return re.sub(r'value="[A-Za-z0-9]{64}"|"X-CSRFToken": "[A-Za-z0-9]{64}"', "", html)
+
+
+# ---------------------------------------------------------------- where to go on
+
+
+@EITHER_WAY
+@pytest.mark.parametrize("missing", [{"consented_at": None}, {"guide_seen": 0}, {"practised_at": None}])
+def test_nobody_rates_by_a_form_of_their_own_before_they_agreed_read_and_practised(
+    at_work: Client, rater: Rater, study: Study, missing: dict[str, Any], headers: dict[str, str]
+) -> None:
+    Rater.objects.filter(pk=rater.pk).update(**missing)
+    Study.objects.update(protocol={**study.protocol, "practice": 3})
+    sent = at_work.post(address(nth(rater)), answer(), headers=headers)
+    assert (sent.headers.get("Location") or sent.headers["HX-Redirect"]) == onward(rater)
+    at_work.post(f"{address(nth(rater))}draft/", answer())
+    assert not Rating.objects.exists() and not Draft.objects.exists()
+
+
+def test_an_answer_to_an_item_that_was_shown_before_the_guide_was_revised_is_kept(
+    at_work: Client, rater: Rater
+) -> None:
+    page_of(at_work, nth(rater))
+    Study.objects.update(guide_version=2)
+    at_work.post(address(nth(rater)), answer())
+    assert Rating.objects.get().guide_version == 1
+
+
+def test_who_has_read_and_practised_goes_to_the_first_item(at_work: Client, rater: Rater) -> None:
+    assert at_work.get(onward(rater)).headers["Location"] == address(nth(rater))
+
+
+@pytest.mark.parametrize(
+    ("missing", "where"),
+    [
+        ({"consented_at": None}, "agree/"),
+        ({"guide_seen": 0}, "guide/"),
+        ({"practised_at": None}, "practice/"),
+        ({"started_at": None}, "guide/"),
+    ],
+)
+def test_consent_guide_and_practice_come_first(
+    at_work: Client, rater: Rater, missing: dict[str, Any], where: str
+) -> None:
+    rater.study.protocol["practice"] = 2
+    rater.study.save()
+    Rater.objects.filter(pk=rater.pk).update(**missing)
+
+    assert at_work.get(onward(rater)).headers["Location"] == onward(rater) + where
+    assert at_work.get(address(nth(rater))).headers["Location"] == onward(rater)
+
+
+def test_a_newer_guide_is_shown_before_the_next_item(at_work: Client, rater: Rater) -> None:
+    Study.objects.update(guide_version=2)
+
+    assert at_work.get(onward(rater)).headers["Location"] == onward(rater) + "guide/"
+
+
+@EITHER_WAY
+def test_a_newer_guide_is_shown_before_the_item_that_would_follow_an_answer(
+    at_work: Client, rater: Rater, headers: dict[str, str]
+) -> None:
+    Study.objects.update(guide_version=2)
+    saved = at_work.post(address(nth(rater)), answer(), headers=headers)
+
+    assert saved.headers.get("HX-Redirect", saved.headers.get("Location")) == onward(rater)
+    assert Rating.objects.get().guide_version == 1 and nth(rater, 2).opened_at is None
+
+
+def test_after_the_last_item_comes_the_last_page(at_work: Client, rater: Rater) -> None:
+    for assignment in rater.assignments.all():
+        last = at_work.post(address(assignment), answer(), follow=True)
+
+    assert last.redirect_chain == [(onward(rater), 303), (onward(rater) + "done/", 302)]
+
+
+@pytest.mark.parametrize(("status", "said"), [("paused", "This study is paused"), ("closed", "This study is closed")])
+def test_a_study_that_takes_no_ratings_says_so(at_work: Client, rater: Rater, status: str, said: str) -> None:
+    Study.objects.update(status=status)
+
+    assert said in at_work.get(onward(rater)).content.decode()
+    assert at_work.get(onward(rater), headers=HTMX).headers["HX-Redirect"] == onward(rater)
+    assert at_work.get(address(nth(rater))).headers["Location"] == onward(rater)
+
+
+def test_who_has_withdrawn_is_told_so_and_gets_no_item(at_work: Client, rater: Rater) -> None:
+    Rater.objects.filter(pk=rater.pk).update(withdrawn_at=timezone.now())
+
+    assert "You have withdrawn" in at_work.get(onward(rater)).content.decode()
+    assert at_work.get(address(nth(rater))).status_code == 404
+
+
+# ---------------------------------------------------------------- who may
+
+
+def test_strangers_are_sent_to_sign_in_and_htmx_is_told_so(client: Client, rater: Rater) -> None:
+    place = address(nth(rater))
+
+    assert client.get(place).headers["Location"] == f"/login/?next={place}"
+    for path in (place, place + "draft/"):
+        assert client.post(path, answer(), headers=HTMX).status_code == 401
+    assert not Rating.objects.exists() and not Draft.objects.exists()
+
+
+def test_another_raters_item_does_not_exist(at_work: Client, study: Study) -> None:
+    foreign = nth(study.raters.get(label="R02"))
+
+    for asked in (at_work.get, at_work.post):
+        theirs, nobodys = asked(address(foreign)), asked(f"/rate/{uuid.uuid4()}/")
+        assert theirs.status_code == nobodys.status_code == 404
+        assert theirs.content == nobodys.content
+    assert at_work.post(address(foreign) + "draft/", answer()).status_code == 404
+    assert at_work.get(onward(foreign.rater)).status_code == 404
+
+
+def test_who_holds_no_seat_gets_404(client: Client, study: Study) -> None:
+    client.force_login(User.objects.create(username="admin", is_staff=True))
+
+    for path in (address(nth(study.raters.get(label="R01"))), onward(study.raters.get(label="R01"))):
+        assert client.get(path).status_code == 404
+
+
+# ---------------------------------------------------------------- what the pages hold
+
+
+def test_htmx_gets_the_card_and_the_progress_alone(at_work: Client, rater: Rater) -> None:
+    page = page_of(at_work, nth(rater))
+    fragment = page_of(at_work, nth(rater), headers=HTMX)
+
+    assert "<html" in page and "<html" not in fragment
+    for html in (page, fragment):
+        assert html.count('id="rating-card"') == html.count('id="progress"') == html.count('id="saved"') == 1
+    assert "hx-swap-oob" in fragment and "hx-swap-oob" not in page
+
+
+def test_the_next_item_costs_less_than_ten_kilobytes(at_work: Client, rater: Rater) -> None:
+    fragment = at_work.post(address(nth(rater)), answer(), headers=HTMX).content
+
+    assert len(gzip.compress(fragment)) < 10_000
+
+
+@pytest.mark.parametrize("marks", ["off", "always"])
+def test_nothing_is_chosen_beforehand(client: Client, db: None, marks: str) -> None:
+    rater = marked_study(marks)
+    assert rater.user is not None
+    client.force_login(rater.user)
+
+    assert " checked" not in page_of(client, nth(rater), headers=HTMX)
+
+
+@pytest.mark.parametrize("path", ["next", "item"])
+def test_no_cache_keeps_a_raters_page(at_work: Client, rater: Rater, path: str) -> None:
+    response = at_work.get(address(nth(rater)) if path == "item" else onward(rater))
+
+    assert response.headers["Cache-Control"] == "no-store"
+    assert "ETag" not in response.headers
+
+
+@EITHER_WAY
+def test_pages_differ_by_what_the_item_shows_and_by_nothing_else(
+    at_work: Client, rater: Rater, headers: dict[str, str]
+) -> None:
+    def shown(place: Assignment) -> tuple[str, dict[str, Any]]:
+        response = at_work.get(address(place), headers=headers)
+        body = without_token(response.content.decode()).replace(str(place.code), "CODE")
+        body = re.sub(r'(name="submission_id" value=")[0-9a-f-]{36}', r"\1", body)
+        return body, {k: v for k, v in response.headers.items() if k not in ("Content-Length", "X-Request-ID")}
+
+    one, other = nth(rater, 1), nth(rater, 2)
+    other.item.payload = {**one.item.payload}
+    other.item.save()
+
+    assert shown(one) == shown(other)
+
+
+def test_the_number_of_a_request_tells_nothing_of_the_item(at_work: Client, rater: Rater) -> None:
+    """128 bits, each drawn anew for every request: whatever the item is, each of them is sometimes 1 and sometimes 0."""
+    for place in (nth(rater, 1), nth(rater, 2)):
+        drawn = [int(at_work.get(address(place)).headers["X-Request-ID"], 16) for _ in range(24)]
+        ones, zeros = 0, 0
+        for number in drawn:
+            ones, zeros = ones | number, zeros | ~number
+        assert ones & zeros & ALL_BITS == ALL_BITS and len(set(drawn)) == len(drawn)
+
+
+def test_text_of_a_model_and_of_a_rater_is_shown_as_text(at_work: Client, rater: Rater) -> None:
+    item = nth(rater).item
+    item.payload["action"]["name"] = "<script>alert(1)</script>"
+    item.save()
+    at_work.post(address(nth(rater)), answer(note="</textarea><script>alert(2)</script>"))
+
+    page = page_of(at_work, nth(rater))
+
+    assert "&lt;script&gt;alert(1)" in page and "&lt;script&gt;alert(2)" in page and "<script>alert" not in page
+
+
+def test_reasoning_and_barcodes_stay_behind(at_work: Client, rater: Rater) -> None:
+    for assignment in rater.assignments.all():
+        page = page_of(at_work, assignment)
+        assert "SECRET" not in page and "MAT-" not in page
+
+
+def test_a_page_takes_the_same_queries_for_a_short_and_a_long_study(client: Client, db: None) -> None:
+    counts = []
+    for items in (4, 12):
+        rater = open_study(items=items).raters.get(label="R01")
+        assert rater.user is not None
+        client.force_login(rater.user)
+        with CaptureQueriesContext(connection) as asked:
+            client.post(address(nth(rater)), answer(), headers=HTMX)
+        counts.append(len(asked))
+    assert counts[0] == counts[1]
+
+
+def test_the_payloads_of_these_tests_differ() -> None:
+    assert len({allow_list.payload_digest(p) for p in transition_payloads(5)}) == 5

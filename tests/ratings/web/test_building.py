@@ -1,0 +1,343 @@
+"""A study built in four steps, looked at before it opens, copied and deleted."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import reverse
+
+from ratings.models import Assignment, Item, Rater, Study, StudyEvent
+from ratings.protocol import protocols
+from ratings.studies import lifecycle, protocol_words
+from ratings.studies.errors import StudyError
+from ratings.studies.pool import rehearsal
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+
+QUESTION = {"name": "Small study", "kind": "transition_plausibility"}
+ITEMS = {"count-offline-none": 4, "count-offline-obvious": 3, "count-offline-subtle": 3, "vetting": "rules", "seed": 7}
+RATERS = {
+    "design": "balanced", "ratings_per_item": 2, "raters": 5, "practice": 3, "repeats": 20, "repeat_distance": 2,
+    "lease_minutes": 30, "stop": "complete", "withdrawal": "keep",
+}  # fmt: skip
+SCREEN = {"layouts": ["plain", "aligned"], "context": ["off"], "marks": ["off"], "by": "rater"}
+
+
+def text(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def at(name: str, study: Study, *more: str) -> str:
+    return reverse(f"ratings:{name}", args=[study.slug, *more])
+
+
+def drafted(by: User, **changes: Any) -> Study:
+    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**changes)), by)
+
+
+def test_four_steps_make_the_study_that_a_document_makes(staff: Client) -> None:
+    factories.pool()
+    new = reverse("ratings:new_study")
+    answer = staff.post(new, {"by": "form", "do": "next", **QUESTION})
+    assert answer.url == "/studies/small-study/build/items/"
+    for part, onward in ((ITEMS, "raters/"), (RATERS, "screen/"), (SCREEN, "small-study/")):
+        answer = staff.post(answer.url, {**part, "do": "next"})
+        assert answer.status_code == 302
+        assert answer.url.endswith(onward)
+    by_steps = Study.objects.get()
+    document = json.dumps({**by_steps.protocol, "slug": "by-text"})
+    staff.post(new, {"by": "document", "do": "create", "text": document})
+    sent = SimpleUploadedFile("study.json", document.replace("by-text", "by-file").encode())
+    staff.post(new, {"by": "document", "do": "create", "file": sent})
+    made = [{**row.protocol, "slug": ""} for row in Study.objects.all()]
+    assert len(made) == 3
+    assert made[0] == made[1] == made[2]
+    protocol = protocols.stored(by_steps.protocol)
+    assert (protocol.raters, protocol.repeats, protocol.display.layouts) == (5, 0.2, ("plain", "aligned"))
+    assert (by_steps.ratings_per_item, by_steps.seed, by_steps.created_by.username) == (2, 7, "ada")
+    opened = staff.post(at("open_study", by_steps), follow=True)
+    assert "The study is open." in text(opened)
+    # 10 items by 2 raters each; a fifth of each rater's 4 items again is 1 for each of 5
+    assert Assignment.objects.filter(occasion=1).count() == 20
+    assert Assignment.objects.filter(occasion=2).count() == 5
+
+
+def test_each_step_is_saved_by_itself_and_shows_again_what_was_saved(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada)
+    staff.post(at("build", study, "raters"), {**RATERS, "deadline": "2027-03-31", "feedback": "on", "do": "save"})
+    staff.post(at("build", study, "screen"), {**SCREEN, "context": ["off", "on"], "do": "save"})
+    page = text(staff.get(at("build", study, "raters")))
+    for shown in ('name="raters" value="5"', 'name="repeats" value="20"', 'value="2027-03-31"'):
+        assert shown in page
+    assert re.search(r'name="feedback"[^>]*checked', page)
+    page = text(staff.get(at("build", study, "screen")))
+    assert len(re.findall(r'name="(?:layouts|context)" value="\w+" checked', page)) == 4
+    study.refresh_from_db()
+    assert study.deadline.isoformat() == "2027-03-31"
+    assert [source["count"] for source in study.protocol["sources"]] == [4, 3, 3]
+    assert list(study.events.values_list("kind", "data")) == [
+        ("created", {}),
+        ("edited", {"part": "raters"}),
+        ("edited", {"part": "screen"}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("step", "wrong", "field", "said"),
+    [
+        ("question", {**QUESTION, "name": ""}, "name", "This field is required"),
+        ("question", {**QUESTION, "slug": "Not a Slug"}, "slug", "small letters and digits"),
+        ("question", {**QUESTION, "slug": "taken"}, "slug", "is the slug of another study"),
+        ("items", {**ITEMS, "count-offline-none": -1}, "count-offline-none", "greater than or equal to 0"),
+        ("items", {**ITEMS, "experiments": ["moon"]}, "experiments", "not one of the available choices"),
+        ("raters", {**RATERS, "ratings_per_item": 0}, "ratings_per_item", "greater than or equal to 1"),
+        ("raters", {**RATERS, "raters": 1}, "raters", "need at least 2 raters"),
+        ("raters", {**RATERS, "design": "crossed"}, "raters", "everybody rates everything: 2"),
+        ("raters", {**RATERS, "stop": "deadline"}, "deadline", "needs one"),
+        ("raters", {**RATERS, "stop": "ratings"}, "stop_ratings", "needs one"),
+        ("raters", {**RATERS, "items_per_rater": 1}, "items_per_rater", "need at least 4"),
+        ("screen", {**SCREEN, "layouts": []}, "layouts", "This field is required"),
+        ("screen", {**SCREEN, "marks": ["often"]}, "marks", "not one of the available choices"),
+    ],
+)
+def test_a_wrong_step_names_the_field_and_saves_nothing(
+    staff: Client, ada: User, step: str, wrong: dict[str, Any], field: str, said: str
+) -> None:
+    factories.pool()
+    drafted(ada, slug="taken")
+    study = drafted(ada)
+    before = study.protocol
+    answer = staff.post(at("build", study, step), {**wrong, "do": "next"})
+    assert answer.status_code == 422
+    assert said in " ".join(answer.context["form"].errors[field])
+    assert "Please check these" in text(answer)
+    study.refresh_from_db()
+    assert study.protocol == before
+
+
+def test_what_another_step_lacks_keeps_nobody_from_saving_this_one(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada)
+    answer = staff.post(at("build", study, "question"), {**QUESTION, "kind": "evidence_sufficiency", "do": "save"})
+    assert answer.status_code == 302
+    page = text(staff.get(answer.url))
+    assert "This draft cannot be opened yet." in page
+    assert "sources[1].perturbation: is &#x27;obvious&#x27;; allowed: none" in page
+    refused = text(staff.post(at("open_study", study), follow=True))
+    assert "The document cannot be opened" in refused
+    # the source table of evidence has one column; saving it drops what no longer fits
+    staff.post(at("build", study, "items"), {**ITEMS, "do": "save"})
+    study.refresh_from_db()
+    assert [source["perturbation"] for source in study.protocol["sources"]] == ["none"]
+
+
+def test_none_ticked_means_all_experiments_and_so_does_every_one(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada)
+    for ticked, stored in (([], "all"), (["caffeine"], ["caffeine"]), (["caffeine", "zebrafish"], "all")):
+        staff.post(at("build", study, "items"), {**ITEMS, "experiments": ticked, "do": "save"})
+        study.refresh_from_db()
+        assert study.protocol["experiments"] == stored
+
+
+def test_the_source_table_says_how_much_there_is(staff: Client, ada: User) -> None:
+    factories.pool(10)
+    factories.evidence_pool(3, cast="offline-lapses")
+    cells = dict(staff.get(at("build", drafted(ada), "items")).context["rows"])
+    assert [one.most for one in cells["offline"]] == [10, 10, 10]
+    assert [one.most for one in cells["offline-random"]] == [0, 0, 0]
+    evidence = lifecycle.create_study(lifecycle.read_protocol(factories.evidence_protocol()), ada)
+    cells = dict(staff.get(at("build", evidence, "items")).context["rows"])
+    # two episodes were submitted in the pool of ten, but no classifier judged them
+    assert [[one.most for one in cells[cast]] for cast in ("offline", "offline-lapses")] == [[0], [3]]
+
+
+def test_counting_the_pool_saves_and_says_what_it_holds(staff: Client, ada: User) -> None:
+    factories.pool(10)
+    study = drafted(ada)
+    sent = {**ITEMS, "count-offline-subtle": 400, "do": "count"}
+    answer = staff.post(at("build", study, "items"), sent, follow=True)
+    assert "too few" in text(answer)
+    assert [(one.source.count, one.have) for one in answer.context["stock"]] == [(4, 10), (3, 10), (400, 10)]
+    # 403 of 407 items carry an error
+    assert (answer.context["sizes"].planted, answer.context["sizes"].percent_planted) == (403, 99)
+    assert "What the pool holds" not in text(staff.get(at("build", study, "items")))
+
+
+def test_checking_a_document_makes_nothing(staff: Client) -> None:
+    factories.pool(10)
+    sent = {"by": "document", "do": "check", "text": json.dumps(factories.protocol())}
+    answer = staff.post(reverse("ratings:new_study"), sent)
+    assert answer.status_code == 200
+    assert "would draw on" in text(answer)
+    assert not Study.objects.exists()
+
+
+def test_a_study_without_items_is_a_draft_that_cannot_be_opened(staff: Client, ada: User) -> None:
+    study = drafted(ada, sources=[])
+    page = text(staff.get(at("study", study)))
+    assert "It has no items yet." in page
+    assert re.search(r"<button[^>]*disabled[^>]*>Open the study", page)
+    assert "name a source, or import items" in text(staff.post(at("open_study", study), follow=True))
+
+
+def test_an_opened_study_is_built_no_further(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada)
+    lifecycle.open_study(study, by=ada)
+    for step in ("question", "items", "raters", "screen"):
+        answer = staff.post(at("build", study, step), {**QUESTION, "name": "Other", "do": "save"}, follow=True)
+        assert "The protocol is frozen" in text(answer)
+    with pytest.raises(StudyError, match="only a study that is draft can be edited"):
+        lifecycle.edit_draft(study, protocols.stored(study.protocol))
+    study.refresh_from_db()
+    assert study.name == "Small study"
+
+
+def test_an_unknown_step_is_no_page(staff: Client, ada: User) -> None:
+    assert staff.get(at("build", drafted(ada), "colours")).status_code == 404
+
+
+def test_the_rehearsal_is_the_plan_and_writes_nothing(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada, raters=5, repeats=0.25, repeat_distance=1)
+    page = text(staff.get(at("matrix", study)))
+    assert not Item.objects.exists()
+    assert not Rater.objects.exists()
+    seen = rehearsal.rehearse(study)
+    assert (seen.items, seen.ratings, len(seen.lines)) == (10, 20, 5)
+    assert [(group.name, group.start, group.items) for group in seen.groups] == [
+        ("offline", 0, 4), ("offline, obvious errors", 4, 3), ("offline, subtle errors", 7, 3),
+    ]  # fmt: skip
+    # 20 ratings among 5 raters: 4 each, and a quarter of them again
+    assert {(line.items, line.repeats, sum(count for _, count in line.counts), line.done) for line in seen.lines} == {
+        (4, 1, 4, 0)
+    }
+    # two raters share 10 of the pairs (5 choose 2), 10 items are shared by two each: one item for every pair
+    assert seen.shared == (1, 1)
+    assert seen.picture is not None
+    # a square for every rating, a smaller one for each of the five repeats
+    assert (seen.picture.waiting.count("M"), seen.picture.repeats.count("M"), seen.picture.done) == (20, 5, "")
+    assert "12 of" not in page
+    assert "4 of offline; 3 of offline, obvious errors" in page
+
+
+def test_a_rehearsal_says_what_opening_would_say(staff: Client, ada: User) -> None:
+    factories.pool(2)
+    page = text(staff.get(at("matrix", drafted(ada))))
+    assert "the pool holds 2" in page
+
+
+def test_once_open_the_picture_tells_no_source(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada)
+    lifecycle.open_study(study, by=ada)
+    factories.rate_all(factories.seat(study, "R01"))
+    page = text(staff.get(at("matrix", study)))
+    assert "obvious" not in page
+    assert "offline" not in page
+    seen = rehearsal.planned(study)
+    assert seen.groups == ()
+    assert seen.picture is not None
+    assert seen.picture.done.count("M") == next(line.done for line in seen.lines if line.label == "R01") > 0
+
+
+def test_a_pool_study_deals_nothing_out_beforehand(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada, design="pool", raters=3)
+    seen = rehearsal.rehearse(study)
+    assert [line.items for line in seen.lines] == [0, 0, 0]
+    assert (seen.picture, seen.shared) == (None, None)
+    assert "raters of a pool take items as they come" in text(staff.get(at("matrix", study)))
+
+
+def test_the_preview_shows_an_item_in_any_layout_and_names_no_source(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada)
+    for layout in ("plain", "aligned", "balance", "confirm"):
+        answer = staff.get(at("preview", study), {"layout": layout, "marks": "always", "context": "on", "item": 3})
+        assert answer.status_code == 200
+        assert answer.context["arm"]["layout"] == layout
+        assert answer.context["number"] == 3
+        assert not re.search("LEAK|obvious|subtle", text(answer))
+    assert not Item.objects.exists()
+
+
+@pytest.mark.parametrize("item", ["0", "-1", "9999", "x", "", "²", "1" * 5000])
+def test_a_preview_of_an_item_that_is_not_there_shows_another(staff: Client, ada: User, item: str) -> None:
+    factories.pool()
+    answer = staff.get(at("preview", drafted(ada)), {"item": item, "layout": "x", "marks": "x", "context": "x"})
+    assert answer.status_code == 200
+    assert answer.context["number"] in (1, 12)
+
+
+def test_a_preview_without_anything_to_show_says_so(staff: Client, ada: User) -> None:
+    assert "No item to show yet" in text(staff.get(at("preview", drafted(ada, sources=[]))))
+
+
+def test_a_copy_is_a_draft_with_the_same_protocol_and_nobodys_ratings(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = drafted(ada)
+    lifecycle.open_study(study, by=ada)
+    lifecycle.revise_guide(study, "Mind the units.", ada)
+    answer = staff.post(at("duplicate", study), follow=True)
+    assert "This is the copy." in text(answer)
+    copy = Study.objects.get(slug="small-study-copy")
+    assert (copy.name, copy.status, copy.created_by) == ("Small study (copy)", "draft", ada)
+    assert (copy.guide, copy.guide_version) == ("Mind the units.", 1)
+    study.refresh_from_db()
+    left = ("name", "slug", "guide")
+    assert {k: v for k, v in copy.protocol.items() if k not in left} == {
+        k: v for k, v in study.protocol.items() if k not in left
+    }
+    assert not copy.items.exists()
+    assert not copy.raters.exists()
+    assert lifecycle.duplicate(study, ada).slug == "small-study-copy-2"
+    assert lifecycle.duplicate(copy, ada).slug == "small-study-copy-copy"
+
+
+def test_the_longest_name_can_be_copied_again_and_again(ada: User) -> None:
+    study = drafted(ada, name="n" * 120, slug="s" * 80)
+    for _ in range(11):
+        copy = lifecycle.duplicate(study, ada)
+    assert copy.slug.endswith("-copy-11")
+    assert len(copy.name) <= 120
+    assert lifecycle.problems_of(copy.protocol) == []
+
+
+def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(staff: Client, ada: User) -> None:
+    factories.pool(20)
+    sources = [{"cast": "offline", "perturbation": "none", "count": 16}]
+    # 32 ratings by 6 raters: at most 6 items each, and nothing can be shown again 10 later
+    study = drafted(ada, sources=sources, raters=6, repeats=0.1, repeat_distance=10)
+    for page in (at("stock", study), at("study", study) + "?counted=1", at("build", study, "items") + "?counted=1"):
+        assert "ask for a distance of at most 5" in text(staff.get(page)), page
+    good = drafted(ada, sources=sources, raters=6, repeats=0.2, repeat_distance=2, slug="good")
+    assert "cannot be opened like this" not in text(staff.get(at("stock", good)))
+
+
+def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada: User) -> None:
+    protocol = lifecycle.read_protocol(factories.evidence_protocol())
+    told = {fact.name for fact in protocol_words.facts(lifecycle.create_study(protocol, ada))}
+    of_steps = {"Layout", "Goal and earlier steps", "Errors checked by", "Actions"}
+    assert not told & of_steps
+    assert {"Marks", "Items"} <= told
+    assert of_steps <= {fact.name for fact in protocol_words.facts(drafted(ada))}
+
+
+def test_a_draft_can_be_deleted_and_nothing_else_can(staff: Client, ada: User) -> None:
+    factories.pool()
+    draft, study = drafted(ada, slug="draft"), drafted(ada)
+    lifecycle.open_study(study, by=ada)
+    asked = staff.get(at("delete_study", draft))
+    assert "deleted for good" in text(asked)
+    assert "is gone" in text(staff.post(at("delete_study", draft), follow=True))
+    assert "only a study that is draft can be deleted" in text(staff.post(at("delete_study", study), follow=True))
+    assert list(Study.objects.values_list("slug", flat=True)) == ["small-study"]
+    assert set(StudyEvent.objects.values_list("study__slug", flat=True)) == {"small-study"}

@@ -1,0 +1,496 @@
+"""The rater's own pages: the desk, consent, the guide, the last page, withdrawal, the result, the profile."""
+
+import csv
+import io
+import uuid
+from datetime import date
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from ratings.models import EVIDENCE, Assignment, ImportedItem, ItemSource, Rater, RaterProfile, Rating, Study
+from ratings.protocol.reference import find_reference
+from ratings.raters import results
+from ratings.rating import answering
+from ratings.studies.errors import StudyError
+from simulation.models import PERTURBATIONS
+from tests.support.rating_room import open_study, seat_in
+
+pytestmark = pytest.mark.django_db
+
+
+def first_seat(study: Study) -> Rater:
+    seat = study.raters.order_by("number").first()
+    assert seat is not None
+    return seat
+
+
+def base(seat: Rater) -> str:
+    return f"/rate/study/{seat.code}/"
+
+
+@pytest.fixture
+def seat() -> Rater:
+    return first_seat(open_study(items=3))
+
+
+@pytest.fixture
+def rater(client: Client, seat: Rater) -> Client:
+    return signed_in(client, seat)
+
+
+def signed_in(client: Client, seat: Rater) -> Client:
+    assert seat.user is not None
+    client.force_login(seat.user)
+    return client
+
+
+def rate_all(seat: Rater, verdict: bool = True, confidence: int = 4) -> None:
+    for place in seat.assignments.select_related("item", "rater__study").order_by("position"):
+        Rating.objects.create(
+            assignment=place, verdict=verdict, confidence=confidence, submission_id=uuid.uuid4(),
+            opened_at=timezone.now(), submitted_at=timezone.now(), seconds=30,
+        )  # fmt: skip
+
+
+def become(study: Study, status: str) -> None:
+    Study.objects.filter(pk=study.pk).update(status=status)
+
+
+# ---------------------------------------------------------------- the desk
+
+
+def test_who_has_one_study_with_work_goes_straight_on(rater: Client, seat: Rater) -> None:
+    assert rater.get("/rate/")["Location"] == base(seat)
+
+
+@pytest.mark.parametrize("asked", ["pause", "pause=1", "all=1"])
+def test_who_pauses_or_asks_for_the_list_gets_it(rater: Client, asked: str) -> None:
+    page = rater.get(f"/rate/?{asked}")
+    assert page.status_code == 200
+    assert "0 of 3 rated" in page.content.decode()
+    assert ("You have paused" in page.content.decode()) is asked.startswith("pause")
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "words"),
+    [
+        ("paused", {}, "Paused"),
+        ("closed", {}, "takes no more answers"),
+        ("unblinded", {}, "takes no more answers"),
+        ("open", {"finished_at": timezone.now()}, "Finished"),
+        ("open", {"withdrawn_at": timezone.now()}, "You left this study"),
+    ],
+)
+def test_the_desk_says_where_each_study_stands(
+    rater: Client, seat: Rater, status: str, changes: dict[str, Any], words: str
+) -> None:
+    become(seat.study, status)
+    Rater.objects.filter(pk=seat.pk).update(**changes)
+    page = rater.get("/rate/")
+    assert page.status_code == 200
+    assert words in page.content.decode()
+
+
+def test_when_all_is_rated_the_desk_offers_to_check_and_finish(rater: Client, seat: Rater) -> None:
+    rate_all(seat)
+    page = rater.get("/rate/").content.decode()
+    assert "All rated" in page and f"{base(seat)}done/" in page
+
+
+def test_the_desk_tells_the_deadline_while_there_is_work(rater: Client, seat: Rater) -> None:
+    Study.objects.filter(pk=seat.study_id).update(deadline=date(2027, 1, 31))
+    assert "31 January 2027" in rater.get("/rate/?all").content.decode()
+    become(seat.study, "closed")
+    assert "31 January 2027" not in rater.get("/rate/?all").content.decode()
+
+
+def test_the_desk_takes_the_same_queries_for_two_studies_and_six(client: Client) -> None:
+    def studies_of(user: User, count: int) -> int:
+        for _ in range(count):
+            taken = first_seat(open_study(items=3))
+            Rater.objects.filter(pk=taken.pk).update(user=user)
+        client.force_login(user)
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            assert client.get("/rate/").status_code == 200
+        return len(queries)
+
+    assert studies_of(User.objects.create(username="two"), 2) == studies_of(User.objects.create(username="six"), 6)
+
+
+def test_somebody_without_a_seat_has_no_desk(client: Client) -> None:
+    client.force_login(User.objects.create(username="nobody"))
+    for page in ("/rate/", "/rate/profile/", "/rate/mine.csv"):
+        assert client.get(page).status_code == 404
+
+
+# ---------------------------------------------------------------- consent and the guide
+
+
+def test_nothing_is_shown_before_consent(client: Client, seat: Rater) -> None:
+    Rater.objects.filter(pk=seat.pk).update(consented_at=None)
+    signed_in(client, seat)
+    assert client.get(base(seat))["Location"] == f"{base(seat)}agree/"
+    assert client.get(f"{base(seat)}guide/")["Location"] == f"{base(seat)}agree/"
+    assert client.post(f"{base(seat)}agree/").status_code == 422
+    assert client.post(f"{base(seat)}agree/", {"consent": "on"}).status_code == 303
+    seat.refresh_from_db()
+    assert seat.consented_at is not None
+    assert client.get(f"{base(seat)}agree/")["Location"] == base(seat)  # asked once
+
+
+def test_going_on_from_the_guide_says_which_version_was_read(client: Client) -> None:
+    seat = first_seat(open_study(items=3, begun=False))
+    Study.objects.filter(pk=seat.study_id).update(guide_version=3)
+    signed_in(client, seat)
+    assert client.get(base(seat))["Location"] == f"{base(seat)}guide/"
+    assert client.post(f"{base(seat)}guide/").status_code == 303
+    seat.refresh_from_db()
+    assert seat.guide_seen == 3
+    assert seat.started_at is not None and seat.practised_at is not None  # no practice is asked for
+
+
+def test_a_new_version_of_the_guide_is_read_before_rating_goes_on_and_practice_is_not_asked_again(
+    client: Client,
+) -> None:
+    seat = first_seat(open_study(items=3, practice=3))
+    Study.objects.filter(pk=seat.study_id).update(guide_version=2, guide="Mind the units.")
+    signed_in(client, seat)
+    assert client.get(base(seat))["Location"] == f"{base(seat)}guide/"
+    page = client.get(f"{base(seat)}guide/").content.decode()
+    assert "These instructions have changed" in page and "Mind the units." in page
+    gone_on = client.post(f"{base(seat)}guide/", follow=True)
+    assert gone_on.redirect_chain[-1][0] == f"/rate/{seat.assignments.get(position=1).code}/"
+
+
+def test_reading_the_guide_changes_nothing(client: Client) -> None:
+    seat = first_seat(open_study(items=3, begun=False))
+    signed_in(client, seat).get(f"{base(seat)}guide/")
+    seat.refresh_from_db()
+    assert (seat.guide_seen, seat.started_at) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("display", "words"),
+    [
+        ({"marks": ["always"]}, "Mark one row or more of every item"),
+        ({"marks": ["if_not_plausible"]}, "mark the row that looks wrong"),
+        ({"layouts": ["confirm"]}, "You answer twice"),
+    ],
+)
+def test_the_guide_tells_what_this_raters_screen_asks(client: Client, display: dict[str, Any], words: str) -> None:
+    with_it, without = first_seat(open_study(items=3, display=display)), first_seat(open_study(items=3))
+    assert words in signed_in(client, with_it).get(f"{base(with_it)}guide/").content.decode()
+    assert words not in signed_in(client, without).get(f"{base(without)}guide/").content.decode()
+
+
+@pytest.mark.parametrize("kind", [EVIDENCE, "transition_plausibility"])
+def test_the_guide_names_no_arm_and_no_source(client: Client, kind: str) -> None:
+    seat = first_seat(open_study(kind, items=4, display={"layouts": ["aligned", "plain"], "by": "item"}))
+    page = signed_in(client, seat).get(f"{base(seat)}guide/").content.decode()
+    for word in ("offline", "aligned", "layout", "subtle", "perturb", "prevalence"):
+        assert word not in page.lower()
+
+
+# ---------------------------------------------------------------- the last page
+
+
+def test_the_last_page_is_for_when_nothing_is_left(rater: Client, seat: Rater) -> None:
+    assert rater.get(f"{base(seat)}done/")["Location"] == base(seat)
+    rate_all(seat)
+    page = rater.get(f"{base(seat)}done/").content.decode()
+    for place in seat.assignments.all():
+        assert f"/rate/{place.code}/" in page
+    assert "Finish" in page and "4" in page
+
+
+def test_finishing_needs_everything_rated_and_then_nothing_changes(rater: Client, seat: Rater) -> None:
+    assert rater.post(f"{base(seat)}finish/")["Location"] == base(seat)
+    seat.refresh_from_db()
+    assert seat.finished_at is None
+    rate_all(seat)
+    assert rater.post(f"{base(seat)}finish/")["Location"] == f"{base(seat)}done/"
+    seat.refresh_from_db()
+    first = seat.finished_at
+    assert first is not None
+    assert not answering.may_correct(seat.assignments.get(position=1))
+    page = rater.get(f"{base(seat)}done/").content.decode()
+    assert "You finished on" in page and "Change" not in page
+    rater.post(f"{base(seat)}finish/")
+    seat.refresh_from_db()
+    assert seat.finished_at == first
+
+
+def test_a_change_that_comes_after_finish_is_not_written_and_leads_to_the_last_page(rater: Client, seat: Rater) -> None:
+    rate_all(seat)
+    rater.post(f"{base(seat)}finish/")
+    place = seat.assignments.get(position=1)
+    late = {"verdict": "no", "confidence": "1", "submission_id": str(uuid.uuid4()), "revision": "1"}
+    answered = rater.post(f"/rate/{place.code}/", late, follow=True)
+    assert answered.redirect_chain[-1][0] == f"{base(seat)}done/"
+    assert "You finished on" in answered.content.decode()
+    assert (place.rating.verdict, place.rating.revision) == (True, 1)
+
+
+@pytest.mark.parametrize("status", ["paused", "closed"])
+def test_nobody_finishes_or_changes_anything_while_the_study_takes_no_answers(
+    rater: Client, seat: Rater, status: str
+) -> None:
+    rate_all(seat)
+    become(seat.study, status)
+    rater.post(f"{base(seat)}finish/")
+    seat.refresh_from_db()
+    assert seat.finished_at is None
+    page = rater.get(f"{base(seat)}done/").content.decode()
+    assert "your answers stand" in page and "Change" not in page
+
+
+def test_the_last_page_takes_the_same_queries_for_ten_answers_and_twenty(client: Client) -> None:
+    def asked(items: int) -> int:
+        seat = first_seat(open_study(items=items))
+        rate_all(seat)
+        signed_in(client, seat)
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(f"{base(seat)}done/").status_code == 200
+        return len(queries)
+
+    assert asked(10) == asked(20)
+
+
+# ---------------------------------------------------------------- withdrawal
+
+
+def test_withdrawal_is_asked_first_and_then_done(rater: Client, seat: Rater) -> None:
+    assert "kept and count" not in rater.get(f"{base(seat)}withdraw/").content.decode()  # nothing is rated yet
+    rate_all(seat)
+    assert "kept and count" in rater.get(f"{base(seat)}withdraw/").content.decode()
+    seat.refresh_from_db()
+    assert seat.withdrawn_at is None
+    page = rater.post(f"{base(seat)}withdraw/", follow=True)
+    seat.refresh_from_db()
+    assert seat.withdrawn_at is not None and not seat.dropped
+    assert "You have withdrawn" in page.content.decode()
+    assert Rating.objects.filter(assignment__rater=seat).count() == 3  # kept
+
+
+def test_where_the_rule_drops_answers_the_page_says_so(client: Client) -> None:
+    seat = first_seat(open_study(items=3, withdrawal="drop"))
+    rate_all(seat)
+    signed_in(client, seat)
+    assert "left out" in client.get(f"{base(seat)}withdraw/").content.decode()
+    client.post(f"{base(seat)}withdraw/")
+    seat.refresh_from_db()
+    assert seat.dropped
+
+
+# ---------------------------------------------------------------- the result
+
+
+def with_truths(study: Study, truths: list[tuple[bool | None, str]]) -> None:
+    """What the items are, in the order of the first rater."""
+    seat = first_seat(study)
+    places = seat.assignments.select_related("item").order_by("position")
+    for place, (truth, perturbation) in zip(places, truths, strict=True):
+        reference = find_reference(perturbation if perturbation != "none" else None, truth)
+        item = place.item
+        row = ImportedItem.objects.create(
+            study=study, key=str(item.code), label="elsewhere", record={}, perturbation=perturbation, truth=truth, reference=reference,
+            payload=item.payload, payload_sha256=item.payload_sha256,
+        )  # fmt: skip
+        ItemSource.objects.create(
+            item=item,
+            pair=uuid.uuid4(),
+            label="elsewhere",
+            perturbation=perturbation,
+            truth=truth,
+            imported=row,
+            reference=reference,
+        )
+
+
+def answer(seat: Rater, position: int, verdict: bool | None, confidence: int | None, occasion: int = 1) -> None:
+    place = seat.assignments.get(position=position)
+    if occasion == 2:
+        place = Assignment.objects.create(
+            item=place.item, rater=seat, occasion=2, position=100 + position, pair=place.pair
+        )
+    Rating.objects.create(
+        assignment=place, verdict=verdict, confidence=confidence, cannot_judge=verdict is None,
+        submission_id=uuid.uuid4(), opened_at=timezone.now(), submitted_at=timezone.now(), seconds=9,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def judged() -> Rater:
+    """Twenty items: six obvious errors (four found), six subtle (one found), six genuine (five called plausible), one whose
+    truth nobody knows, one not judged. Two came again: the first alike, the third not."""
+    study = open_study(items=20, feedback=True)
+    seat = first_seat(study)
+    none, obvious, subtle = (name for name, _ in PERTURBATIONS)
+    known = [(False, obvious)] * 6 + [(False, subtle)] * 6 + [(True, none)] * 6
+    with_truths(study, [*known, (None, none), (True, none)])
+    verdicts = [False] * 4 + [True] * 2 + [False] + [True] * 5 + [True] * 5 + [False]
+    for position, verdict in enumerate(verdicts, start=1):
+        answer(seat, position, verdict, 5 if position % 2 else 3)
+    answer(seat, 19, False, 1)
+    answer(seat, 20, None, None)
+    answer(seat, 1, False, 4, occasion=2)
+    answer(seat, 3, True, 4, occasion=2)
+    become(study, "unblinded")
+    return Rater.objects.select_related("study").get(pk=seat.pk)
+
+
+def test_the_result_counts_what_was_found_by_kind_and_by_confidence(judged: Rater) -> None:
+    result = results.own_result(judged)
+    assert [(share.name, share.right, share.of) for share in result.kinds] == [
+        ("obvious errors found", 4, 6),
+        ("subtle errors found", 1, 6),
+        ("outcomes without a planted error, called plausible", 5, 6),
+    ]
+    # Odd positions with 5, even ones with 3; the second occasion is in none of these.
+    assert [tuple(share) for share in result.confidence] == [("3", 4, 9), ("5", 6, 9)]
+    assert result.total is not None and tuple(result.total)[1:] == (10, 18) and not result.left_out
+    assert result.same_again is not None and tuple(result.same_again)[1:] == (1, 2)
+    assert (result.unknown, result.not_judged) == (1, 1)
+
+
+def test_no_number_of_the_result_tells_whether_one_answer_was_right(client: Client, judged: Rater) -> None:
+    """Of one answer, of few, of all or none right; nor can such a number be reckoned from the others."""
+    Rating.objects.filter(assignment__rater=judged, assignment__position=2).update(confidence=1)
+    result = results.own_result(judged)
+    assert [share.name for share in result.confidence] == ["5"]  # with "3" the answer with 1 would be the rest
+    assert result.left_out and len(result.kinds) == 3
+    page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
+    assert "1 of 1" not in page and "they would tell of single items" in page
+    subtle = Rating.objects.filter(assignment__rater=judged, assignment__position=7)
+    subtle.update(verdict=True)
+    result = results.own_result(judged)
+    # No subtle error was found: neither that is told nor all the others, of which it would be the rest.
+    assert [share.name for share in result.kinds] == ["outcomes without a planted error, called plausible"]
+
+
+def test_of_too_few_answers_nothing_is_told(client: Client, judged: Rater) -> None:
+    Rating.objects.filter(assignment__rater=judged, assignment__position__gt=4, assignment__occasion=1).delete()
+    result = results.own_result(judged)
+    assert result.total is None and result.kinds == () == result.confidence and result.left_out
+    page = signed_in(client, judged).get(f"{base(judged)}result/").content.decode()
+    assert "There are too few answers to tell" in page and " of 4" not in page
+
+
+def test_the_raters_own_result_is_shown_to_them_alone(client: Client, judged: Rater) -> None:
+    page = signed_in(client, judged).get(f"{base(judged)}result/")
+    assert page.status_code == 200
+    assert "4 of 6" in page.content.decode() and "elsewhere" not in page.content.decode()
+    other = judged.study.raters.exclude(pk=judged.pk).get()
+    assert signed_in(client, other).get(f"{base(judged)}result/").status_code == 404
+    assert "My result" in signed_in(client, judged).get("/rate/").content.decode()
+
+
+@pytest.mark.parametrize("status", ["open", "paused", "closed"])
+def test_there_is_no_result_before_unblinding(client: Client, judged: Rater, status: str) -> None:
+    become(judged.study, status)
+    assert signed_in(client, judged).get(f"{base(judged)}result/").status_code == 404
+    with pytest.raises(StudyError):
+        results.own_result(Rater.objects.select_related("study").get(pk=judged.pk))
+
+
+def test_there_is_no_result_where_the_study_does_not_tell(client: Client, judged: Rater) -> None:
+    judged.study.protocol["feedback"] = False
+    judged.study.save()
+    assert signed_in(client, judged).get(f"{base(judged)}result/").status_code == 404
+    assert "My result" not in client.get("/rate/").content.decode()
+
+
+def test_work_that_came_too_late_to_count_is_not_in_the_result(judged: Rater) -> None:
+    judged.assignments.filter(position=1).update(surplus=True, slot=None)
+    assert tuple(results.own_result(judged).kinds[0])[1:] == (3, 5)
+
+
+# ---------------------------------------------------------------- own answers as a file
+
+
+def test_the_own_download_holds_own_answers_and_nothing_else(rater: Client, seat: Rater) -> None:
+    rate_all(seat)
+    other = seat.study.raters.exclude(pk=seat.pk).get()
+    rate_all(other, verdict=False)
+    Rating.objects.filter(assignment__rater=seat, assignment__position=2).update(note="=1+1")
+    response = rater.get("/rate/mine.csv")
+    rows = list(csv.DictReader(io.StringIO(b"".join(response).decode("utf-8-sig"))))
+    assert list(rows[0]) == [
+        "study", "rater", "number", "answer", "confidence", "marks", "note", "saved_at", "changed_at",
+    ]  # fmt: skip
+    assert [(row["rater"], row["number"], row["answer"]) for row in rows] == [
+        ("R01", str(number), "Plausible") for number in (1, 2, 3)
+    ]
+    assert rows[1]["note"] == "'=1+1"  # no formula to a spreadsheet
+    assert response["Cache-Control"] == "no-store"
+
+
+# ---------------------------------------------------------------- the profile
+
+
+def test_the_profile_is_kept_and_wrong_values_are_named(rater: Client, seat: Rater) -> None:
+    about = {"save": "about", "degree": "Master's degree", "field": "<b>ecology</b>", "years": "12"}
+    assert rater.post("/rate/profile/", about).status_code == 303
+    profile = RaterProfile.objects.get(user=seat.user)
+    assert (profile.degree, profile.field, profile.years) == ("Master's degree", "<b>ecology</b>", 12)
+    assert "&lt;b&gt;ecology" in rater.get("/rate/profile/").content.decode()
+    assert rater.post("/rate/profile/", {**about, "years": "-1"}).status_code == 422
+    assert rater.post("/rate/profile/", {"save": "everything"}).status_code == 422
+
+
+def test_a_password_can_be_set_and_then_only_with_the_old_one_changed(rater: Client, seat: Rater) -> None:
+    new = {"save": "password", "new_password1": "pipette-tips-42", "new_password2": "pipette-tips-42"}
+    assert rater.post("/rate/profile/", new).status_code == 303
+    assert rater.get("/rate/profile/").status_code == 200  # still signed in
+    user = User.objects.get(pk=seat.user_id)
+    assert user.check_password("pipette-tips-42")
+    assert rater.post("/rate/profile/", new).status_code == 422
+    assert rater.post("/rate/profile/", {**new, "old_password": "pipette-tips-42"}).status_code == 303
+    assert rater.post("/rate/profile/", {**new, "old_password": "wrong"}).status_code == 422
+
+
+def test_single_keys_are_kept_per_person(rater: Client, seat: Rater) -> None:
+    assert rater.post("/rate/keys/", {"single_keys": "off"}).status_code == 204
+    assert RaterProfile.objects.get(user=seat.user).single_keys is False
+    assert rater.post("/rate/keys/", {"single_keys": "on", "from": "profile"}).status_code == 303
+    assert RaterProfile.objects.get(user=seat.user).single_keys is True
+    assert rater.get("/rate/keys/").status_code == 405
+
+
+def test_erasure_needs_the_tick_and_leaves_codes_and_answers(rater: Client, seat: Rater) -> None:
+    rate_all(seat)
+    assert rater.post("/rate/profile/erase/").status_code == 422
+    gone = rater.post("/rate/profile/erase/", {"sure": "on"}, follow=True)
+    assert "Your personal data is erased" in gone.content.decode()
+    user = User.objects.get(pk=seat.user_id)
+    assert not user.is_active and "rater" not in user.username and not user.has_usable_password()
+    assert RaterProfile.objects.get(user=user).field == ""
+    assert Rating.objects.filter(assignment__rater=seat).count() == 3
+    assert rater.get("/rate/").status_code in (302, 401)
+
+
+# ---------------------------------------------------------------- whose pages these are
+
+
+@pytest.mark.parametrize("page", ["agree/", "guide/", "practice/", "done/", "withdraw/", "result/"])
+def test_another_raters_pages_do_not_exist(client: Client, seat: Rater, page: str) -> None:
+    other = seat_in(seat.study, 3)
+    signed_in(client, other)
+    assert client.get(base(seat) + page).status_code == 404
+    assert client.post(base(seat) + page).status_code in (404, 405)
+    client.logout()
+    assert client.get(base(seat) + page).status_code == 302
+    assert client.get(base(seat) + page, headers={"HX-Request": "true"}).status_code == 401
+
+
+@pytest.mark.parametrize("page", ["finish/", "practice/done/"])
+def test_what_changes_something_takes_no_get(rater: Client, seat: Rater, page: str) -> None:
+    assert rater.get(base(seat) + page).status_code == 405

@@ -1,0 +1,420 @@
+"""An unblinded study's page and its items' pages: one stored document, shown whole, the same in every file."""
+
+import json
+import re
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.template.loader import render_to_string
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+from django.utils.html import escape
+
+from ratings.models import Analysis, Assignment, ItemSource, MachineRater, Rating, Study
+from ratings.rating import answering
+from ratings.results.analyses import playing, sections_raters, store
+from ratings.results.analyses.filters import Filters
+from ratings.results.analyses.tables import records
+from ratings.studies import lifecycle
+from ratings.templatetags.result_tables import grid
+from ratings.web.results import contested, panels
+from simulation.models import Job, Twin
+from tests.support import factories
+
+pytestmark = pytest.mark.django_db
+
+
+def rated(by: User, **changes: Any) -> Study:
+    """Ten items, two ratings each; both raters say plausible with 4 of what is no error and of one subtle twin."""
+    factories.pool()
+    study = factories.open_study(**changes)
+    Study.objects.filter(pk=study.pk).update(created_by=by)
+    missed = study.items.filter(source__perturbation="subtle").order_by("pk")[0]
+    for rater in factories.seat_all(study):
+        for place in rater.assignments.select_related("item__source"):
+            yes = place.item.source.perturbation == "none" or place.item == missed
+            answering.rate(place, yes, 4 if yes else 5, uuid.uuid4())
+    study.refresh_from_db()
+    return study
+
+
+def unblinded(study: Study) -> Study:
+    lifecycle.close_and_unblind(study, User.objects.get_or_create(username="eve")[0])
+    study.refresh_from_db()
+    return study
+
+
+def at(name: str, study: Study, *more: Any) -> str:
+    return reverse(f"ratings:{name}", args=[study.slug, *more])
+
+
+def text(answer: Any) -> str:
+    return str(answer.content.decode())
+
+
+def test_the_page_says_the_numbers_of_the_stored_document(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    answer = staff.get(at("study", study))
+    document = Analysis.objects.get(study=study).document
+    shown = {number.name: number for number in answer.context["headline"]}
+    assert [entry["name"] for entry in document["headline"]] == list(shown)
+    # Four genuine items by two raters, all plausible; of three subtle twins one was missed by both: 4 of 6 caught.
+    by_key = {entry["key"]: shown[entry["name"]].value for entry in document["headline"]}
+    assert (by_key["collected"], by_key["plausible_unperturbed"], by_key["subtle_caught"]) == ("20", "100%", "67%")
+    page = text(answer)
+    for row in records(document["tables"]["rates"]):
+        assert escape(row["source"]) in page
+        assert f">{row['rate']:.1%}<" in page
+    assert "60% of these items have a planted error" in page
+    assert not re.search(r"\sstyle=", page)
+
+
+def test_the_interval_of_a_kappa_says_for_whom_it_is() -> None:
+    entry = {
+        "name": "A",
+        "kind": "number",
+        "value": 0.5,
+        "low": 0.4,
+        "high": 0.6,
+        "said": "",
+        "published": None,
+        "reason": "",
+    }
+    keys = "agreement", "model_agreement", "auc"
+    found = panels.headline({"headline": [{**entry, "key": key} for key in keys]})
+    assert [number.target for number in found] == ["for these raters", "for these raters", ""]
+    page = render_to_string("ratings/_study_headline.html", {"headline": found})
+    assert "95% interval for these raters: 0.40 to 0.60" in page and "95% interval 0.40 to 0.60" in page
+
+
+@pytest.mark.parametrize(("height", "tall"), [("1000", False), ("1000.5", True)])
+def test_a_figure_that_no_page_of_paper_holds_may_go_on_on_the_next(height: str, tall: bool) -> None:
+    figure = SimpleNamespace(
+        wide=f'<svg viewBox="0 0 700 {height}" width="700" height="{height}" role="img"><g/></svg>', summary=""
+    )
+    document = {"subject": {"kind": ""}, "tables": {}}
+    (panel,) = next(part for part in panels.parts(document, {"misses": figure}) if part.slug == "machines").panels
+    assert panel.tall == tall
+
+
+def test_every_statistic_of_the_document_stands_on_the_page(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    listed = staff.get(at("study", study)).context["sections"]
+    assert sum(one.total for one in listed) == len(Analysis.objects.get(study=study).document["results"]) > 40
+    undefined = [line for one in listed for line in one.section.lines if line.value == "undefined"]
+    assert undefined
+    assert all(line.reason for line in undefined)
+
+
+def test_what_is_not_defined_says_why(staff: Client, ada: User) -> None:
+    factories.pool()
+    study = factories.open_study()
+    Study.objects.filter(pk=study.pk).update(created_by=ada)
+    answer = staff.get(at("study", unblinded(study)))
+    numbers = answer.context["headline"]
+    assert [number.value for number in numbers] == ["0", *["undefined"] * 4]
+    assert all(number.reason for number in numbers[1:])
+    assert "closed before anyone rated" in text(answer)
+
+
+def test_filters_stand_in_the_address_in_chips_and_in_every_link(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    page = text(staff.get(at("study", study), {"error": "subtle", "rater": "R01"}))
+    assert page.count('<option value="R01" selected>') == 1
+    assert f'href="{at("study", study)}?rater=R01"' in page  # what is left without the other chip
+    assert f'href="{at("study", study)}?error=subtle"' in page
+    links = re.findall(r'href="([^"]*(?:\.csv|results\.json)[^"]*)"', page)
+    assert links[0].startswith(at("ratings_csv", study))  # the button on top
+    assert links
+    assert all(link.endswith("?error=subtle&amp;rater=R01") for link in links), links
+    assert "Only planted error: subtle error; rater: R01." in page
+    first = staff.get(at("study", study), {"error": "subtle", "rater": "R01"}).context["headline"][0]
+    own = Rating.objects.filter(assignment__rater__label="R01", assignment__item__source__perturbation="subtle")
+    assert first.value == str(own.count())
+    assert 0 < own.count() < 20
+    # Whatever is looked at, raters met six planted errors in ten items.
+    said = "In the whole study, 60% of the rated items have a planted error"
+    assert said in page and said in text(staff.get(at("study", study), {"error": "none"}))
+
+
+def test_a_filter_that_this_study_does_not_have_is_named_and_filters_nothing(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    answer = staff.get(at("study", study), {"error": "<b>x", "colour": "red"})
+    assert answer.context["headline"][0].value == "20"
+    assert "This study has no planted error &#x27;&lt;b&gt;x&#x27;" in text(answer)
+    assert "There is no filter &#x27;colour&#x27;" in text(answer)
+
+
+def test_nothing_is_shown_of_filters_that_let_nothing_through(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    ItemSource.objects.filter(perturbation="none").update(action="Centrifuge")
+    answer = staff.get(at("study", study), {"error": "subtle", "action": "Centrifuge"})
+    assert "No rating passes these filters." in text(answer)
+
+
+def test_items_that_raters_disagree_about_show_all_ratings_and_ticks(staff: Client, ada: User) -> None:
+    study = rated(ada)
+    Assignment.objects.update(marks="always")
+    one = Rating.objects.filter(assignment__item__source__perturbation="none").order_by("pk")[0]
+    Rating.objects.filter(pk=one.pk).update(verdict=False, confidence=2, marks=["A:Volume"])
+    (line,) = staff.get(at("study", unblinded(study))).context["contested"]
+    assert line.row["item"] == str(one.assignment.item.code)
+    assert [(cell.side, cell.text) for cell in line.strip] == [("yes", "+4"), ("no", "\N{MINUS SIGN}2")]
+    assert [(tick.said, tick.raters, tick.planted) for tick in line.ticks] == [("A: Volume", 1, False)]
+
+
+def test_contested_items_are_counted_beyond_what_the_table_keeps(
+    staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = rated(ada)
+    for item in study.items.filter(source__perturbation="none").order_by("pk")[:3]:
+        one = Rating.objects.filter(assignment__item=item).order_by("pk")[0]
+        Rating.objects.filter(pk=one.pk).update(verdict=False)
+    unblinded(study)
+    monkeypatch.setattr(contested, "MOST", 2)
+    monkeypatch.setattr(sections_raters, "CONTESTED", 3)
+    page = text(staff.get(at("study", study)))
+    # The subtle twin that both missed is disputed and comes first: two of the three are left in the table.
+    assert "The first 2 of 3 items that raters are not of one mind about" in page
+    Analysis.objects.all().delete()
+    monkeypatch.setattr(sections_raters, "CONTESTED", 1)
+    page = text(staff.get(at("study", study)))
+    assert "not of one mind about 3 items; none is among the rows" in page
+    assert "of one mind about every item" not in page
+
+
+def test_the_matrix_has_every_rating_and_says_which_are_wrong(staff: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    matrix = staff.get(at("study", study)).context["matrix"]
+    cells = [cell for row in matrix.rows for cell in row.cells if cell]
+    assert (len(matrix.rows), len(cells), matrix.items) == (10, 20, 10)
+    assert sum(cell.wrong for cell in cells) == 2
+    document = Analysis.objects.get(study=study).document
+    row = document["tables"]["matrix"]["rows"][0]
+    document["tables"]["matrix"]["rows"] = [[*row[:1], f"item {n}", *row[2:]] for n in range(panels.MATRIX_CELLS + 1)]
+    cut, whole = panels.matrix(document), panels.matrix(document, whole=True)
+    assert cut and whole
+    assert (len(cut.rows), cut.items, len(whole.rows)) == (panels.MATRIX_CELLS, panels.MATRIX_CELLS + 1, whole.items)
+
+
+def test_large_studies_wait_for_the_task_and_say_so(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "INLINE", 19)
+    study = unblinded(rated(ada))
+    answer = staff.get(at("study", study))
+    job = Job.objects.get(kind="analysis")
+    assert "The results are being computed" in text(answer)
+    assert f'id="job-{job.code}"' in text(answer)
+    Job.objects.filter(pk=job.pk).update(status="failed", error="no room", reason="internal", ended_at=job.created_at)
+    assert "The results could not be computed" in text(staff.get(at("study", study)))
+    made = store.compute(study, Filters())
+    assert "Its figures could not be drawn." in text(staff.get(at("study", study)))
+    playing.draw(made)
+    done = text(staff.get(at("study", study)))
+    assert "Computed just now from 20 ratings; intervals from 2,000 resamples, seed 0." in done
+    assert f'id="job-{job.code}"' not in done
+
+
+def test_numbers_older_than_the_ratings_say_so(staff: Client, ada: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = unblinded(rated(ada))
+    store.compute(study, Filters())
+    assert "older than the ratings" not in text(staff.get(at("study", study)))
+    monkeypatch.setattr(store, "INLINE", 0)
+    study.raters.filter(label="R01").update(dropped=True, withdrawn_at=study.opened_at)
+    answer = staff.get(at("study", study))
+    assert "older than the ratings" in text(answer)
+    assert answer.context["headline"][0].value == "20"
+
+
+def test_sealed_the_page_plans_by_numbers_and_tells_nothing_by_source(staff: Client, ada: User) -> None:
+    study = rated(ada)
+    with CaptureQueriesContext(connection) as asked:
+        page = text(staff.get(at("study", study)))
+    table = ItemSource._meta.db_table
+    assert not any(table in query["sql"] for query in asked.captured_queries)
+    assert "What more ratings would give" in page
+    assert not Analysis.objects.exists()
+    assert not re.search("Error found|All statistics|Subtle errors caught", page)
+
+
+def test_evidence_is_set_against_its_classifier(staff: Client, ada: User) -> None:
+    factories.evidence_pool()
+    study = lifecycle.create_study(lifecycle.read_protocol(factories.evidence_protocol()), ada)
+    lifecycle.open_study(study)
+    for rater in factories.seat_all(study):
+        factories.rate_all(rater)
+    answer = staff.get(at("study", unblinded(study)))
+    assert answer.context["parts"][0].slug == "machines"
+    assert "offline/checklist" in text(answer)
+    assert answer.context["design"] == ""
+
+
+def test_what_models_and_files_say_is_shown_as_text(staff: Client, ada: User) -> None:
+    study = rated(ada)
+    ItemSource.objects.filter(item__study=study).update(label="<script>1</script>", experiment="<i>e", action="<i>a")
+    item = study.items.filter(source__perturbation="subtle")[0]
+    machine = MachineRater.objects.create(study=study, label="M1", cast="x", name="<script>m</script>")
+    machine.ratings.create(
+        item=item, verdict=False, confidence=3, payload_sha256="0" * 64, reasoning="<script>r</script>"
+    )
+    Twin.objects.update(why="<script>w</script>")
+    for address in (at("study", unblinded(study)), at("items", study), at("item", study, item.code)):
+        page = text(staff.get(address))
+        assert "&lt;script&gt;" in page
+        assert not re.search(r"<script>[1mrw]|<i>[ea]", page)
+
+
+def test_an_items_page_sets_the_twin_beside_its_original(staff: Client, ada: User) -> None:
+    study = rated(ada)
+    item = study.items.filter(source__perturbation="subtle").select_related("source__twin__transition")[0]
+    ItemSource.objects.filter(item=item).update(target=["A:Volume"])
+    Assignment.objects.update(marks="always")
+    ticking = Rating.objects.filter(assignment__item=item).order_by("pk")[0]
+    Rating.objects.filter(pk=ticking.pk).update(marks=["A:Volume", "missing"])
+    answer = staff.get(at("item", unblinded(study), item.code))
+    lines = {line.key: line for line in answer.context["lines"]}
+    number = item.source.twin.transition.number
+    # factories.twin: the sample of step n has n + 110 mL afterwards, in the first subtle twin n + 121 mL
+    assert (lines["A:Volume"].original, lines["A:Volume"].shown) == (f"{number + 110} mL", f"{number + 121} mL")
+    assert (lines["A:Volume"].planted, lines["A:Volume"].ticked, answer.context["could"]) == (True, 1, 2)
+    assert lines["missing"].ticked == 1
+    heat = {one.said: (one.ticked, one.strength, one.planted) for one in answer.context["heat"]}
+    # ticked by one of two: half of five steps, rounded up
+    assert heat["Sample (A), Volume"] == (1, 3, True)
+    page = text(answer)
+    assert "planted error</span>" in page
+    assert "LEAK-why" in page
+    assert reverse("simulation:episode", args=[item.source.twin.transition.episode.code]) in page
+
+
+def test_analysts_without_the_laboratory_get_no_links_into_it(client: Client, ada: User) -> None:
+    study = unblinded(rated(ada))
+    ana = User.objects.create_user("ana")
+    study.members.create(user=ana, role="analyst")
+    client.force_login(ana)
+    item = study.items.filter(source__perturbation="subtle")[0]
+    page = text(client.get(at("item", study, item.code)))
+    assert "/episodes/" not in page
+    assert "Where it came from" in page
+
+
+def test_an_items_page_shows_machines_beside_people(staff: Client, ada: User) -> None:
+    study = rated(ada)
+    item = study.items.filter(source__perturbation="subtle")[0]
+    machine = MachineRater.objects.create(study=study, label="M1", cast="checker", name="conservation checker")
+    machine.ratings.create(item=item, verdict=False, payload_sha256="0" * 64, reasoning="volume does not add up")
+    other = MachineRater.objects.create(study=study, label="M2", cast="x/y", name="y")
+    other.ratings.create(item=item, failed="malformed", error="no JSON in it", payload_sha256="0" * 64)
+    page = text(staff.get(at("item", unblinded(study), item.code)))
+    assert "2 by people, 2 by machines" in page
+    for said in ("conservation checker", "volume does not add up", "none: malformed", "no JSON in it"):
+        assert said in page
+
+
+def test_items_are_sealed_until_the_study_is_unblinded(staff: Client, ada: User) -> None:
+    study = rated(ada)
+    code = study.items.all()[0].code
+    assert b"offline" not in staff.get(at("items", study)).content
+    assert staff.get(at("item", study, code)).status_code == 404
+    unblinded(study)
+    assert b"1 disputed item." in staff.get(at("items", study)).content
+    assert staff.get(at("items", study), {"show": "disputed", "page": "x"}).context["page"].paginator.count == 1
+    assert staff.get(at("item", study, code)).status_code == 200
+    assert staff.get(at("item", study, uuid.uuid4())).status_code == 404
+
+
+def test_pages_ask_as_many_questions_for_twenty_items_as_for_ten(staff: Client, ada: User) -> None:
+    factories.pool(40)
+    asked = []
+    for count in (10, 20):
+        source = [{"cast": "offline", "perturbation": "none", "count": count}]
+        study = factories.open_study(raters=2, sources=source, slug=f"study-{count}")
+        Study.objects.filter(pk=study.pk).update(created_by=ada)
+        for rater in study.raters.all():
+            factories.rate_all(rater)
+        code = unblinded(study).items.order_by("pk")[0].code
+        store.compute(study, Filters())
+        own = []
+        for address in (at("study", study), at("items", study), at("item", study, code)):
+            with CaptureQueriesContext(connection) as queries:
+                assert staff.get(address).status_code == 200
+            own.append(len(queries))
+        asked.append(own)
+    assert asked[0] == asked[1]
+    assert max(asked[0]) <= 40
+
+
+def test_a_table_says_small_p_values_and_our_own_names_as_people_do() -> None:
+    kinds = {"p": "number", "threshold": "number", "median_seconds": "number", "error_kind": "text", "verdict": "flag"}
+    titles = {"error_kind": "Kind of error"}
+    columns = [
+        {"name": name, "title": titles.get(name, name), "meaning": "", "kind": kind} for name, kind in kinds.items()
+    ]
+    rows = [[0.0001, -5, 0.02, "another_phase", 1], [0.0485, 1, 61.2, "", 0]]
+    shown = grid({"title": "T", "columns": columns, "rows": rows, "notes": []})
+    assert [[cell.text for cell in row] for row in shown.rows] == [
+        ["< 0.001", "\N{MINUS SIGN}5", "under 1 s", "another phase", "yes"], ["0.049", "1", "61 s", "–", "no"],
+    ]  # fmt: skip
+
+
+def test_a_table_of_contrasts_is_whole_and_grouped_by_family() -> None:
+    kinds = {
+        "family": "text", "first": "text", "second": "text", "quantity": "text", "first_value": "number", "difference": "number",
+        "p_holm": "number", "shared_items": "count", "reason": "text",
+    }  # fmt: skip
+    columns = [
+        {"name": name, "title": name, "meaning": f"what {name} is", "kind": kind} for name, kind in kinds.items()
+    ]
+    rows = [["experiments", f"E{at}", "O", "rate", 0.5, 0.1, 0.01 if at < 2 else 0.4, None, ""] for at in range(70)]
+    rows += [["raters", "<b>R1</b>", "O", "rate", 0.5, 0.1, 0.05, 4, "few"]]
+    rows += [["experiments", "E70", "O", "rate", 0.5, None, None, None, ""]]
+    table = {"title": "T", "columns": columns, "rows": rows, "notes": ["a note"]}
+    shown = grid(table)
+    assert [(one.name, len(one.rows), one.clear) for one in shown.groups] == [("experiments", 71, 2), ("raters", 1, 0)]
+    assert shown.total == 72 and not shown.rows
+    # What a row is stands in one cell, the difference next to it; a column with nothing to say in a family is left out.
+    titles = ["Contrast", "difference", "p_holm", "first_value"]
+    assert [head.title for head in shown.groups[0].heads] == titles
+    assert [head.title for head in shown.groups[1].heads] == [*titles, "shared_items", "reason"]
+    assert [cell.text for cell in shown.groups[1].rows[0]] == [
+        "<b>R1</b> less O, rate",
+        "0.10",
+        "0.050",
+        "0.50",
+        "4",
+        "few",
+    ]
+    page = render_to_string("ratings/_result_table.html", {"table": table})
+    assert all(f"<bdi>E{at} less O, rate</bdi>" in page for at in range(71)) and "&lt;b&gt;R1&lt;/b&gt;" in page
+    assert re.search(r'Experiments <span class="muted">\(71; 2 with Holm.s p below .05\)</span>', page)
+    assert re.search(r'Raters <span class="muted">\(1\)</span>', page)
+    assert page.count("a note") == 1 and page.count("what reason is") == 1 and "rows; the CSV" not in page
+
+
+def test_sealed_the_planning_lines_say_what_they_are_of(staff: Client, ada: User) -> None:
+    page = text(staff.get(at("study", rated(ada))))
+    start = page.index("What more ratings would give")
+    order = [page.index(said, start) for said in ("Share rated plausible", "Kappa of raters", "AUC")]
+    assert order == sorted(order)
+
+
+def test_a_table_tells_the_two_ends_of_an_interval_in_one_cell() -> None:
+    columns = [
+        {"name": name, "title": title, "meaning": "", "kind": kind}
+        for name, title, kind in (
+            ("source", "Source", "text"), ("low", "Low", "share"), ("high", "High", "share"), ("auc_low", "AUC low", "number"),
+            ("auc_high", "AUC high", "number"), ("localised", "Located", "count"), ("localised_of", "of", "count"),
+            ("reason", "Reason", "text"),
+        )
+    ]  # fmt: skip
+    rows = [["a", 0.25, 0.5, 0.5, 1, 3, 4, ""], ["b", None, None, 0.4, 0.6, 0, 0, ""]]
+    shown = grid({"title": "T", "columns": columns, "rows": rows, "notes": []})
+    assert [head.title for head in shown.heads] == ["Source", "95% interval", "AUC interval", "Located"]
+    assert [[cell.text for cell in row] for row in shown.rows] == [
+        ["a", "25.0% to 50.0%", "0.50 to 1.00", "3 of 4"], ["b", "–", "0.40 to 0.60", "–"],
+    ]  # fmt: skip
+    assert json.dumps(rows)  # the table itself is not changed

@@ -1,0 +1,312 @@
+"""What an episode becomes when a provider or a model misbehaves: one line of a table for each fault and whom it strikes."""
+
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import anthropic as _anthropic  # noqa: F401  # loading an SDK takes seconds, which no call of these tests is to be blamed for
+import openai as _openai  # noqa: F401
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from simulation.calls import spending
+from simulation.engine import workers
+from simulation.models import (
+    CastDefinition,
+    CatalogueEntry,
+    Episode,
+    EvidenceReview,
+    Experiment,
+    LanguageModel,
+    ModelCall,
+    ProviderGate,
+    Run,
+    Transition,
+    Twin,
+)
+from simulation.runs import control, queueing
+from simulation.scripted_server import FAULTS as KNOWN
+from simulation.scripted_server import Server, running
+from tests.support import speakers
+from tests.support.hostile_replies import FAULTS, ROWS, Becomes, waits
+from tests.support.struck import Scene
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Server]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: Server, db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Server:
+    """The same server for all tests, as new."""
+    shared.reset()
+    for name, value in shared.environ().items():
+        monkeypatch.setenv(name, value)
+    settings.CALL_SECONDS = 30  # a machine that is busy elsewhere is no fault of these replies
+    return shared
+
+
+@pytest.mark.parametrize(("role", "fault", "becomes"), ROWS)
+def test_a_fault_has_one_outcome_loses_no_step_and_goes_on_when_it_is_over(
+    server: Server, role: str, fault: dict[str, Any], becomes: Becomes, settings: Any
+) -> None:
+    if becomes == waits("timeout"):
+        settings.CALL_SECONDS = 1
+    scene = Scene(server, role)
+    row = scene.strike(fault)
+    calls = scene.calls()
+    made = tuple(f"{call.state} {call.error_class}".strip() for call in calls)
+    assert Becomes(row.status, row.reason, made, scene.step()) == becomes, row.error
+    assert bool(row.error) == (row.status in ("waiting", "blocked", "failed", "unusable"))
+    assert all(call.milliseconds < 20_000 and call.number == scene.before.number for call in calls)
+    settings.CALL_SECONDS = 30
+    goes_on(scene, row)
+    playing = Episode.objects.get(counts=True)
+    assert [step.number for step in playing.transitions.all()] == list(range(1, playing.next_number))
+
+
+def goes_on(scene: Scene, row: Episode | Twin) -> None:
+    """The fault is gone: the next unit says the same again where nothing was answered, and else takes the next step."""
+    before = scene.calls()
+    match row.status:
+        case "submitted" | "done":
+            return
+        case "blocked":
+            assert control.try_again(scene.run) == 1
+        case "failed" | "unusable":
+            retried(scene, row)
+    scene.unit()
+    call, now = ModelCall.objects.latest("pk"), scene.row
+    assert (call.state, now.error) == ("answered", "") and now.status in ("running", "submitted", "done")
+    if row.status in ("waiting", "blocked"):
+        last = before[-1]
+        assert (call.number, call.turn, call.attempt) == (last.number, last.turn, last.attempt + 1)
+        assert call.request_sha256 == last.request_sha256
+
+
+def retried(scene: Scene, row: Episode | Twin) -> None:
+    """A twin is asked for again; an episode begins anew in its replicate's place, and what it did stays as it is."""
+    if isinstance(row, Twin):
+        assert control.retry_twin(row)
+    else:
+        scene.code = queueing.retry(row).code
+
+
+def test_the_table_has_every_fault_of_the_local_server() -> None:
+    assert {fault.name for fault in FAULTS} == KNOWN
+
+
+@pytest.mark.parametrize(
+    ("role", "purposes"), [("transition", "answer repair"), ("verdict", "verdict repair"), ("twin", "perturb repair")]
+)
+def test_a_malformed_answer_costs_one_turn_in_which_the_model_is_told_what_was_wrong(
+    server: Server, role: str, purposes: str
+) -> None:
+    scene = Scene(server, role)
+    row = scene.strike({"fault": "wrong_enum", "times": 1})
+    assert row.status in ("running", "submitted", "done")
+    first, repair = scene.calls()
+    assert f"{first.purpose} {repair.purpose}" == purposes and (first.turn, repair.turn) == (0, 1)
+    asked, told = (request["body"]["messages"] for request in server.requests()[-2:])
+    assert told[: len(asked)] == asked and [turn["role"] for turn in told[-2:]] == ["assistant", "user"]
+    assert re.search(r"^- .", told[-1]["content"], re.MULTILINE), "the problems, one a line"
+
+
+@pytest.mark.parametrize(
+    ("role", "fault"),
+    [
+        ("agent", "truncated"),
+        ("transition", "thinking_only"),
+        ("verdict", "truncated"),
+        ("twin", "empty"),
+    ],
+)
+def test_an_answer_that_is_cut_off_or_empty_is_asked_for_again_in_the_same_words_and_no_longer(
+    server: Server, role: str, fault: str
+) -> None:
+    scene = Scene(server, role)
+    row = scene.strike({"fault": fault, "times": 1})
+    assert row.status in ("running", "submitted", "done") and scene.step() in ("", "accepted")
+    cut, whole = scene.calls()
+    assert cut.request_sha256 == whole.request_sha256 and (cut.turn, whole.turn) == (0, 1)
+
+
+def test_three_answers_that_are_no_action_end_the_attempt_as_three_rejections_do(server: Server) -> None:
+    scene = Scene(server, "agent")
+    server.faults("missing_field")
+    for _ in range(3):
+        scene.unit()
+    episode = Episode.objects.get()
+    assert (episode.status, episode.error) == ("rejected_out", "")
+    told = list(Transition.objects.values_list("action_name", "rejected_by", "accepted"))
+    assert told == [("(unreadable)", "parser", False)] * 3
+
+
+@pytest.mark.parametrize(("asked", "waited"), [(30, 30), (10**9, 600)], ids=["asked", "at most ten minutes"])
+def test_retry_after_holds_every_episode_of_the_key(server: Server, asked: int, waited: int) -> None:
+    scene = Scene(server, "agent")
+    began = timezone.now()
+    row = scene.strike({"fault": "rate_limit", "retry_after": asked})
+    gate = ProviderGate.objects.get()
+    for until in (row.not_before, gate.closed_until):
+        assert until is not None and 0 <= (until - began).total_seconds() - waited < 20
+    other = queueing.queue_episodes([row.experiment], "talkers", 1, seed=2).episodes.get()
+    workers.play("episode", other.code)
+    other.refresh_from_db()
+    assert (other.status, other.reason) == ("waiting", "rate_limit") and other.not_before > began + timedelta(
+        seconds=20
+    )
+    assert server.counters()["total"]["requests"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("wrong_enum", "no_verdict"),
+        ("context_400", "context"),
+        ("bad_request_400", "bad_request"),
+    ],
+)
+def test_a_member_of_the_panel_that_gives_no_verdict_is_named_missing_and_the_episode_ends(
+    server: Server, fault: str, reason: str
+) -> None:
+    scene = Scene(server, "verdict", {"panel": ("judge-two",)})
+    server.faults({"fault": fault, "model": "judge-two"})
+    while scene.row.status in ("queued", "running"):
+        scene.unit()
+    episode = Episode.objects.get()
+    assert (episode.status, episode.reviews.get().classifier) == ("submitted", "a-judge")
+    assert episode.missing_reviews.values_list("classifier", "reason").get() == ("judge-two", reason)
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize(
+    ("fault", "came", "kept"),
+    [("nul", rb"a\u0000b\u0007c\u0085d\ud83de", "a�b�c�d�e"), ("bad_utf8", b"\xff\xfe\xc3(", "���(")],
+)
+def test_what_is_no_text_is_replaced_where_it_is_read_and_kept_where_it_came(
+    server: Server, fault: str, came: bytes, kept: str
+) -> None:
+    scene = Scene(server, "transition")
+    scene.strike({"fault": fault})
+    [call] = scene.calls()
+    # Inside the envelope's own JSON, an escape of the answer's JSON has its backslash doubled or not.
+    assert came in bytes(call.reply).replace(rb"\\", b"\\")
+    step = Transition.objects.get().step["outcome"]
+    [observation] = step["new_observations"]
+    assert observation["value"] == kept and step["new_materials"][0]["name"].endswith(kept)
+    assert step["new_materials"][0]["properties"]["label"] == kept
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("fault", [{"fault": "huge_2mb", "size": 5 * 2**20}, {"fault": "gzip_bomb"}], ids=str)
+def test_of_a_body_without_end_four_mebibytes_are_kept(server: Server, fault: dict[str, Any]) -> None:
+    scene = Scene(server, "transition")
+    scene.strike(fault)
+    [call] = scene.calls()
+    assert len(bytes(call.reply)) == 4 * 2**20 and "4194304" in call.error
+
+
+def test_of_two_objects_the_last_is_meant(server: Server) -> None:
+    Scene(server, "transition").strike({"fault": "two_objects"})
+    [observation] = Transition.objects.get().step["outcome"]["new_observations"]
+    assert observation["value"] != "a first go"
+
+
+def test_fields_that_nobody_asked_for_are_left_out_and_that_is_told(server: Server) -> None:
+    Scene(server, "transition").strike({"fault": "unknown_field"})
+    outcome = Transition.objects.get().step["outcome"]
+    assert "mood" in outcome.pop("reasoning") and "mood" not in json.dumps(outcome)
+
+
+def test_an_answer_without_its_usage_keeps_what_was_reserved_for_it(server: Server) -> None:
+    scene = Scene(server, "agent", max_tokens=10**7)
+    scene.strike({"fault": "no_usage"})
+    [call] = scene.calls()
+    assert (call.cost, call.output, call.input_uncached) == (None, None, None)
+    assert Run.objects.get().held_tokens == call.reserved_tokens > 0 and spending.verify(scene.run).agrees
+
+
+def test_who_answered_instead_of_the_model_asked_for_is_told(server: Server) -> None:
+    scene = Scene(server, "agent")
+    scene.strike({"fault": "rerouted"})
+    [call] = scene.calls()
+    assert (call.requested_model, call.served_model) == ("an-agent", "some-other-model")
+
+
+@pytest.mark.both_databases
+def test_what_models_write_is_shown_and_passed_on_as_text_and_orders_nothing(
+    server: Server, admin_client: Client, settings: Any
+) -> None:
+    thinker = speakers.player("an-agent", scaffold="react", history={"kind": "full"})
+    scene = Scene(server, "agent", {"agent": thinker})
+    before = counted()
+    for fault in ("injection", "injection", ""):  # the third step is told nothing but the truth, for its twin to differ
+        server.faults(*[fault] * bool(fault))
+        scene.unit()
+        scene.unit()
+    server.faults("injection")
+    Episode.objects.update(phase="verdict")
+    scene.unit()
+    twins = queueing.queue_twins(Transition.objects.filter(number=3), ["subtle"], "talkers", seed=2).twins
+    workers.play("twin", twins.get().code)
+    assert (scene.row.status, twins.get().status) == ("submitted", "done")
+    assert counted() == before, "the laboratory is as it was: nothing was added, dropped or renamed"
+    assert "Quit" not in Transition.objects.values_list("action_name", flat=True)
+    verdict = re.search("<verdict>(VALID|INVALID)</verdict>", answer_of(ModelCall.objects.get(role="verdict")))
+    assert verdict is not None and EvidenceReview.objects.get().sufficient == (verdict[1] == "VALID")
+    carried = [request["body"] for request in server.requests() if "IGNORE ALL" in json.dumps(request["body"])]
+    assert len(carried) >= 3, "the second choice, its answer and the verdict"
+    for body in carried:
+        told = body["messages"][-1]["content"]
+        assert "{goal}" in told, "a prompt is filled once: braces in data stay"
+        assert all(line_is_data(line) for line in told.splitlines() if "IGNORE ALL" in line)
+    pages = {address: admin_client.get(address).content.decode() for address in addresses(scene, twins.get())}
+    for address, page in pages.items():
+        assert "<script>alert" not in page and settings.SECRET_KEY not in page, address
+    shown = [
+        address
+        for address, page in pages.items()
+        if "&lt;script&gt;alert" in page and "{{ settings.DATABASES }}" in page
+    ]
+    kinds = ("/episodes/", "/twins/", "/calls/")
+    assert all(any(kind in address for address in shown) for kind in kinds), "it is there to be read"
+    assert counted() == before and scene.row.status == "submitted"
+
+
+def counted() -> dict[str, Any]:
+    """All that no model has a say in."""
+    tables = (Experiment, CatalogueEntry, LanguageModel, CastDefinition, User)
+    return {table.__name__: list(table.objects.order_by("pk").values()) for table in tables} | {
+        "episodes": Episode.objects.count(),
+        "tables": sorted(connection.introspection.table_names()),
+    }
+
+
+def answer_of(call: ModelCall) -> str:
+    return str(json.loads(bytes(call.reply))["choices"][0]["message"]["content"])
+
+
+def line_is_data(line: str) -> bool:
+    """A line of JSON inside a frame, where no tag of ours can begin, or one that begins with what the line is about."""
+    if line.lstrip().startswith(("{", '"')):
+        return "</" not in line and "<verdict>" not in line
+    return bool(re.match(r"MAT-|   (->|saw)|\d+\. |\(thought before step \d+: ", line))
+
+
+def addresses(scene: Scene, twin: Twin) -> list[str]:
+    last = {(call.role, call.purpose): call.code for call in ModelCall.objects.order_by("pk")}
+    calls = [reverse("simulation:call", args=[code]) + "?all=1" for code in last.values()]
+    episode, runs = reverse("simulation:episode", args=[scene.code]), [scene.run.code, twin.run.code]
+    pages = [reverse(f"simulation:{name}", args=[code]) for name in ("run", "run_calls") for code in runs]
+    return [episode, reverse("simulation:twin", args=[twin.code]), reverse("simulation:twins"), *pages, *calls]

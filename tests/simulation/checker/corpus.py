@@ -1,0 +1,90 @@
+"""Transitions of offline episodes and injector twins of them, as lines that the checker reads.
+
+python tests/simulation/checker/corpus.py OFFLINE.jsonl TWINS.jsonl
+"""
+
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).parents[3])]
+
+from simulation.lab import catalogue, experiments  # noqa: E402
+from simulation.lab.bench import Bench  # noqa: E402
+from simulation.lab.experiments import ExperimentSpec  # noqa: E402
+from simulation.lab.materials import place_all  # noqa: E402
+from simulation.lab.outcomes import Perturbation  # noqa: E402
+from simulation.offline.agent import ProtocolAgent  # noqa: E402
+from simulation.offline.injectors import Injector  # noqa: E402
+from simulation.offline.injectors.changes import applied  # noqa: E402
+from simulation.offline.random_agent import RandomAgent  # noqa: E402
+from simulation.offline.rules import RuleBasedTransitionModel  # noqa: E402
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+
+
+def line(name: str, slug: str, action: Any, inputs: Any, outcome: Any, **labels: Any) -> dict[str, Any]:
+    told = outcome.to_json()
+    for material in told["new_materials"]:
+        del material["ledger"]
+    seen = [material.seen() for material in inputs]
+    return {
+        "id": name,
+        "experiment": slug,
+        "input_materials": seen,
+        "action": action.to_json(),
+        "outcome": told,
+        **labels,
+    }
+
+
+def played(
+    spec: ExperimentSpec, known: catalogue.Catalogue, agent: str, seed: int, twins: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Every transition of one episode, each followed by a twin of every kind that fits if asked for."""
+    chooser = RandomAgent(seed) if agent == "random" else ProtocolAgent(spec, seed, lapses=agent == "lapses")
+    bench = Bench(
+        goal=spec.goal, catalogue=known, inventory=place_all(spec.drafts(), seed), seed=seed, max_steps=spec.max_steps
+    )
+    model = RuleBasedTransitionModel(seed, spec.truth)
+    while bench.ending is None:
+        situation = bench.situation()
+        action, outcome = bench.attempt(chooser.choose(situation))
+        outcome = outcome or model.predict(action, situation)
+        place = f"{spec.slug}/{seed}/{agent}/{len(bench.history) + 1}"
+        inputs = [bench.inventory[code] for code in action.materials if bench.inventory.get(code)]
+        yield line(place, spec.slug, action, inputs, outcome, truth="correct")
+        if twins:
+            for truth, kind, wrong, why in planted(action, situation, outcome, seed):
+                yield line(f"{place}/{kind}", spec.slug, action, inputs, wrong, truth=truth, code=kind, why=why)
+        bench.record(action, outcome)
+
+
+def planted(action: Any, situation: Any, outcome: Any, seed: int) -> Iterator[tuple[str, str, Any, str]]:
+    """(type, kind, outcome with the error, why it is wrong) for every kind that fits."""
+    for sort, truth in ((Perturbation.OBVIOUS, "type1"), (Perturbation.SUBTLE, "type2")):
+        for kind, plans in Injector(sort, seed).plans(action, situation, outcome).items():
+            plan = random.Random(f"{seed}{kind}{len(situation.history)}").choice(plans)
+            yield truth, kind, applied(outcome, plan.edits), plan.why
+
+
+def specs() -> tuple[list[ExperimentSpec], catalogue.Catalogue]:
+    known, _ = catalogue.read_directory(FIXTURES / "actions")
+    return [spec for spec, _ in experiments.read_directory(FIXTURES / "experiments", known)], known
+
+
+def write(offline: Path, twins: Path) -> None:
+    every, types = specs()
+    with offline.open("w", encoding="utf-8") as right, twins.open("w", encoding="utf-8") as wrong:
+        for experiment in every:
+            for number in range(2):
+                for chosen in ("protocol", "lapses", "random"):
+                    for entry in played(experiment, types, chosen, number, twins=number == 0):
+                        print(json.dumps(entry, ensure_ascii=False), file=wrong if "why" in entry else right)
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,98 @@
+"""check_transitions: what it prints and how it exits."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+
+from tests.simulation.checker.bases import BASES
+
+
+@pytest.fixture
+def written(tmp_path: Path):
+    def write(*entries):
+        path = tmp_path / "lines.jsonl"
+        path.write_text("\n".join(e if isinstance(e, str) else json.dumps(e) for e in entries), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def run(*arguments):
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        call_command("check_transitions", *arguments, stdout=out, stderr=err)
+        status = 0
+    except CommandError as error:
+        status = error.returncode
+    return status, out.getvalue(), err.getvalue()
+
+
+def wrong():
+    # 1 mL was taken of 10 mL and 10 mL are left
+    data = json.loads(json.dumps(BASES["transfer"]))
+    data["outcome"]["new_materials"][0]["properties"]["volume"] = "10.0 mL"
+    return data
+
+
+def test_json_is_one_object_a_line_with_the_agreed_keys(written):
+    status, out, err = run(written({"id": "a", **BASES["mix"]}, {"id": 7, **wrong()}), "--json")
+    first, second = map(json.loads, out.splitlines())
+    assert (status, err) == (0, "")
+    assert (first["id"], first["verdict"], first.keys()) == ("a", "ok", {"id", "verdict", "findings"})
+    assert (second["id"], second["verdict"]) == (7, "error")
+    assert all(
+        set(f) == {"code", "severity", "decidable", "subject", "expected", "got", "text"} for f in second["findings"]
+    )
+
+
+def test_errors_found_do_not_make_it_fail_and_unreadable_lines_do(written):
+    assert run(written(wrong()))[0] == 0
+    status, out, err = run(written({"id": 1, **BASES["mix"]}, "{no json", "", wrong()), "--json")
+    assert status == 1
+    assert len(out.splitlines()) == 2
+    assert err.startswith("line 2: not JSON")
+
+
+@pytest.mark.parametrize("name", ["/no/such/file.jsonl", "/tmp", "a\0b"])
+def test_no_such_file_is_status_two(name):
+    assert run(name)[0] == 2
+
+
+def test_truth_gives_a_table_and_nothing_else(written):
+    labelled = run(written({"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong(), "truth": "type2"}))[1]
+    plain = run(written({"id": 1, **BASES["mix"]}, {"id": 2, **wrong()}))[1]
+    assert labelled.startswith(plain)
+    assert "errors found: 1 of 1 (100 %)" in labelled
+    assert "correct transitions called wrong: 0 of 1 (0 %)" in labelled
+    assert "errors found" not in plain
+
+
+def test_what_is_printed_cannot_steer_the_terminal(written):
+    out = run(written({"id": "\x1b[31mred", **wrong()}))[1]
+    assert "\x1b" not in out and "L02 error" in out
+
+
+@pytest.mark.parametrize("between", ["", "\n"])
+def test_a_byte_order_mark_costs_no_line(tmp_path, between):
+    path = tmp_path / "marked.jsonl"
+    path.write_text("\ufeff" + between + json.dumps({"id": 1, **BASES["mix"]}), encoding="utf-8")
+    status, out, err = run(str(path), "--json")
+    assert (status, err) == (0, "") and json.loads(out)["verdict"] == "ok"
+
+
+def test_a_reader_that_has_seen_enough_ends_it_quietly(written):
+    # More than a pipe holds, so that it is still writing when the reader is gone
+    path = written(*[{"id": number, **wrong()} for number in range(600)])
+    command = [sys.executable, "manage.py", "check_transitions", path, "--json"]
+    with subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout and process.stderr
+        assert b"L02" in process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

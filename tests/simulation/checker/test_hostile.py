@@ -1,0 +1,86 @@
+"""Nothing a line holds may stop the checker, hang it or steer a terminal."""
+
+import copy
+import io
+import json
+import random
+
+import pytest
+
+from simulation.checker import TransitionError, check, lines
+from simulation.management.commands.check_transitions import plain
+from tests.simulation.checker.bases import BASES
+from tests.support.effort import takes_under
+
+NASTY = [
+    None, True, 0, -1, 10**400, 1e308, -1e308, float("inf"), float("nan"), "", "\0", "NaN", "1e99 mL", "9" * 5000 + " mL",
+    "-" * 3000, "1:" * 2000, "((((" * 500, "a" * 20000, "9**9**9 m", "\ud800", "\u202emL", [], {}, [[]], {"value": None, "unit": "mL"},
+    {"value": "1e9", "unit": "mL"}, ["1 mL", "2 mL"], "٣ mL", "0 mL", "1 x 10^99 cells/mL", "1 x 10^-99 cells/mL", "pH " * 300, "1/0", "1:0",
+]  # fmt: skip
+
+
+def places(value, path=()):
+    if path:
+        yield path
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(inner, (*path, key))
+
+
+@pytest.mark.parametrize("name", sorted(BASES))
+def test_anything_may_stand_anywhere(name):
+    rng = random.Random(name)
+    for _ in range(60):
+        data = copy.deepcopy(BASES[name])
+        for path in rng.sample(sorted(places(data), key=str), 3):
+            place = data
+            try:
+                for key in path[:-1]:
+                    place = place[key]
+                place[path[-1]] = copy.deepcopy(rng.choice(NASTY))
+            except (TypeError, KeyError, IndexError):
+                continue
+        try:
+            report = check(data)
+        except TransitionError:
+            continue
+        json.dumps(report.to_json())
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b'{"a":' * 100_000, b"[" * 200_000, b"\xff\xfe", b"NaN", b'{"x": NaN}', b"1" * 6000, b'"text"', b"[]", b"{}", b"{\x00}",
+     b'{"action": {"name": 7}, "outcome": {}, "input_materials": []}',
+     b'{"action": {"name": "Mix"}, "outcome": [], "input_materials": []}',
+     b'{"action": {"name": "Mix"}, "outcome": {"new_materials": "x"}, "input_materials": []}',
+     b'{"action": {"name": "Mix"}, "outcome": {}, "input_materials": [1]}'],
+)  # fmt: skip
+def test_a_line_that_is_no_transition_says_so_and_the_next_is_read(raw):
+    good = json.dumps(BASES["mix"]).encode()
+    first, second = lines.read(io.BytesIO(raw + b"\n" + good))
+    assert first.report is None and first.error and first.number == 1
+    assert second.report.verdict == "ok" and second.number == 2
+
+
+def test_a_line_without_end_is_cut_off(monkeypatch):
+    monkeypatch.setattr(lines, "LONGEST", 5000)
+    good = json.dumps(BASES["weight"]).encode()
+    assert len(good) < 5000
+    first, second = lines.read(io.BytesIO(b"x" * 60_000 + b"\n" + good))
+    assert "longer than" in first.error and second.report is not None
+
+
+def test_a_plate_full_of_twins_is_checked_in_seconds():
+    sample = {"properties": {"volume": "1 mL", "container": "tube"}, "available_for_use": "available_for_further_use"}
+    data = {
+        "input_materials": [{"barcode": f"MAT-{n:08}", "name": f"Sample {n} of it", **sample} for n in range(384)],
+        "action": {"name": "Incubate", "parameters": {"temperature": "37C"}},
+        "outcome": {"success": True, "new_materials": [{"name": f"Kept sample {n} of it", **sample} for n in range(384)],
+                    "new_observations": [{"description": f"Sample {n} of it", "value": "1 mL"} for n in range(384)]},
+    }  # fmt: skip
+    assert takes_under(15, lambda: check(data), tries=2)
+
+
+def test_a_terminal_is_not_steered():
+    assert plain("a\x1b[2Jb\u202ec\nd") == "a\\x1b[2Jb\\x202ec\\x0ad"
+    assert plain({"an": "object"}) == "dict"

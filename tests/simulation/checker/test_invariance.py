@@ -1,0 +1,68 @@
+"""What must not matter: labels, reasoning, the order of lines and of keys, how a simulator spells."""
+
+import copy
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from simulation.checker import check, lines
+from tests.simulation.checker.corpus import played, specs
+from tests.simulation.checker.dialects import DIALECTS, spoken
+
+DERIVED = Path(__file__).parents[3] / "fixtures" / "checker" / "derived.jsonl"
+SPECS, TYPES = specs()
+LINES = [json.loads(line) for line in DERIVED.read_text(encoding="utf-8").splitlines()]
+
+
+def findings(data):
+    return check(data).findings
+
+
+def test_labels_and_reasoning_are_no_evidence():
+    rng = random.Random(7)
+    for data in LINES:
+        other = copy.deepcopy(data)
+        other["outcome"]["reasoning"] = rng.choice(["", "SECRET: the volume is wrong, see MAT-TEST0001", None, 7])
+        for key in ("id", "truth", "code", "planted", "decidable", "experiment"):
+            other[key] = rng.choice(["type2", "correct", "", None, "SECRET: L02"])
+        assert findings(other) == findings(data)
+        for key in ("id", "truth", "code", "planted", "decidable", "experiment"):
+            del other[key]
+        del other["outcome"]["reasoning"]
+        assert findings(other) == findings(data)
+
+
+def test_the_order_of_keys_is_no_evidence():
+    def shuffled(value, rng):
+        if isinstance(value, dict):
+            return {key: shuffled(value[key], rng) for key in rng.sample(sorted(value), len(value))}
+        return [shuffled(one, rng) for one in value] if isinstance(value, list) else value
+
+    for data in LINES[:200]:
+        assert findings(shuffled(data, random.Random(3))) == findings(data)
+
+
+def test_the_order_of_lines_is_no_evidence():
+    def read(entries):
+        text = "\n".join(json.dumps(entry) for entry in entries).encode()
+        return {line.data["id"]: line.report for line in lines.read(io.BytesIO(text))}
+
+    mixed = random.Random(5).sample(LINES, len(LINES))
+    assert read(mixed) == read(LINES)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.__name__)
+def test_an_offline_transition_is_judged_alike_in_every_dialect(dialect):
+    spec = next(spec for spec in SPECS if spec.slug == "caffeine-hplc-analysis")
+    for data in played(spec, TYPES, "protocol", seed=3, twins=True):
+        if data.get("code") in (
+            None,
+            "matter_from_nothing",
+            "residual_not_reduced",
+            "impossible_place",
+            "wrong_temperature",
+        ):
+            assert check(spoken(data, dialect, hints=True)).verdict == check(data).verdict, data["id"]

@@ -1,0 +1,175 @@
+"""Playing episodes: one unit of work at a time, one committed step after another."""
+
+import itertools
+
+import pytest
+from django.db import OperationalError, connection
+
+from simulation.engine import runner, twinning, workers
+from simulation.lab.bench import step_from_json
+from simulation.leases import leases
+from simulation.models import Episode, EvidenceReview, Experiment, Transition, Twin
+from simulation.runs import control, queueing
+from tests.support.steps import Away, play_out
+
+pytestmark = pytest.mark.both_databases
+
+
+def played(experiment: Experiment, cast: str = "offline", seed: int = 11) -> Episode:
+    run = queueing.queue_episodes([experiment], cast, 1, seed=seed)
+    play_out(run)
+    return run.episodes.get()
+
+
+@pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
+def test_the_reference_protocol_is_submitted_and_found_sufficient(lab: None, slug: str) -> None:
+    episode = played(Experiment.objects.get(slug=slug))
+    assert (episode.status, episode.error) == ("submitted", "")
+    review = EvidenceReview.objects.get(episode=episode)
+    assert review.sufficient, review.verdict["reasoning"]
+    assert not episode.transitions.filter(accepted=False).exists()
+
+
+def test_steps_are_numbered_without_gap_and_the_clock_never_goes_back(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    steps = [step_from_json(step) for step in episode.transitions.values_list("step", flat=True)]
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    assert all(a.ended_at == b.started_at for a, b in itertools.pairwise(steps))
+    assert episode.next_number == len(steps) + 1
+
+
+@pytest.mark.one_database
+def test_the_same_seed_plays_the_same_episode(caffeine: Experiment) -> None:
+    first = played(caffeine, "offline-lapses", seed=4)
+    again = queueing.queue_episodes([caffeine], "offline-lapses", 1, seed=5)
+    again.episodes.update(seed=first.seed, initial=first.initial)
+    play_out(again)
+    steps = [list(e.transitions.values_list("step", flat=True)) for e in (first, again.episodes.get())]
+    assert steps[0] == steps[1] and len(steps[0]) > 5
+
+
+def test_a_unit_is_one_call_and_a_step_takes_two(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    phases = []
+    for _ in range(4):
+        lease = leases.claim(Episode, episode.code)
+        assert lease is not None and runner.advance(lease)
+        episode.refresh_from_db()
+        phases.append((episode.phase, Transition.objects.count()))
+    assert phases == [("transition", 0), ("agent", 1), ("transition", 1), ("agent", 2)]
+
+
+def test_a_worker_that_dies_after_the_choice_leaves_the_action_for_the_next(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    lease = leases.claim(Episode, episode.code)
+    assert lease is not None and runner.advance(lease)
+    episode.refresh_from_db()
+    chosen = episode.pending
+    play_out(episode.run)
+    assert episode.transitions.get(number=1).step["action"] == chosen
+
+
+def test_a_stop_ends_the_episode_before_its_next_step(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    lease = leases.claim(Episode, episode.code)
+    assert lease is not None
+    assert control.stop(episode) is True
+    assert runner.advance(lease)
+    play_out(episode.run)
+    episode.refresh_from_db()
+    assert episode.status == "cancelled" and episode.transitions.count() == 0
+
+
+@pytest.mark.one_database
+def test_random_episodes_end_by_the_rules(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline-random", 3, seed=9)
+    play_out(run)
+    ends = set(run.episodes.values_list("status", flat=True))
+    assert ends <= {"submitted", "quit", "rejected_out", "truncated"}
+    assert all(e.transitions.count() <= caffeine.max_steps for e in run.episodes.all())
+
+
+def test_a_cast_that_is_gone_fails_the_episode_with_a_reason(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    Episode.objects.update(cast="no-such-cast")
+    play_out(run)
+    episode = run.episodes.get()
+    assert episode.status == "failed" and "Those there are: offline" in episode.error
+
+
+@pytest.mark.one_database
+def test_twins_differ_from_their_original_and_say_why(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    run = queueing.queue_twins(episode.transitions.all(), ["obvious", "subtle"], seed=1)
+    play_out(run)
+    done = Twin.objects.filter(status="done").select_related("transition")
+    assert done.filter(perturbation="obvious").exists() and done.filter(perturbation="subtle").exists()
+    for twin in done:
+        assert twin.outcome != twin.transition.step["outcome"]
+        assert twin.kind and twin.rule and twin.field and twin.why
+        assert "SECRET" not in str(twin.outcome)
+    assert set(Twin.objects.values_list("status", flat=True)) <= {"done", "unsuited"}
+
+
+def test_an_experiment_loaded_anew_under_a_running_episode_fails_it_and_a_retry_plays_the_new_one(
+    caffeine: Experiment,
+) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    assert workers.play("episode", run.episodes.get().code)
+    Experiment.objects.update(sha256="1" * 64)
+    play_out(run)
+    episode = run.episodes.get()
+    assert episode.status == "failed" and "changed after this episode was ordered" in episode.error
+    queueing.retry(episode)
+    play_out(run)
+    assert run.episodes.get(counts=True).status == "submitted"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("beginning", ['INSERT INTO "simulation_transition"', 'SELECT "simulation_catalogueentry"'])
+def test_a_database_that_is_away_for_a_while_is_no_fault_of_the_episode(caffeine: Experiment, beginning: str) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=1).episodes.get()
+    assert workers.play("episode", episode.code)
+    with connection.execute_wrapper(Away(beginning, times=1)), pytest.raises(OperationalError):
+        workers.play("episode", episode.code)
+    episode.refresh_from_db()
+    assert (episode.status, episode.lease_until, episode.lost_leases, episode.phase) == (
+        "running",
+        None,
+        0,
+        "transition",
+    )
+    Episode.objects.update(not_before=None)
+    play_out(episode.run)
+    episode.refresh_from_db()
+    assert episode.status == "submitted"
+    assert episode.transitions.count() == episode.next_number - 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_is_away_while_a_twin_is_made_is_no_fault_of_the_twin(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    twin = queueing.queue_twins(episode.transitions.filter(number=1), ["obvious"], seed=1).twins.get()
+    with (
+        connection.execute_wrapper(Away('SELECT "simulation_transition"."id"', times=1)),
+        pytest.raises(OperationalError),
+    ):
+        workers.play("twin", twin.code)
+    twin.refresh_from_db()
+    assert (twin.status, twin.error, twin.lease_until) == ("running", "", None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_twin_whose_last_write_finds_the_database_away_is_given_back_and_made_later(caffeine: Experiment) -> None:
+    episode = played(caffeine)
+    run = queueing.queue_twins(episode.transitions.filter(number=2), ["obvious"], seed=1)
+    lease = leases.claim(Twin, run.twins.get().code)
+    assert lease is not None
+    with connection.execute_wrapper(Away('UPDATE "simulation_twin"', 1)), pytest.raises(OperationalError):
+        twinning.advance(lease)
+    twin = run.twins.get()
+    assert (twin.status, twin.lease_until, twin.lost_leases) == ("running", None, 0)
+    twin.not_before = None
+    twin.save(update_fields=["not_before"])
+    play_out(run)
+    assert run.twins.get().status == "done"

@@ -1,0 +1,128 @@
+"""The action files: read, checked, and named exactly when they are wrong."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from simulation.lab.catalogue import build, check, read_directory
+from simulation.lab.errors import CatalogueError
+
+REPOSITORY = Path(__file__).parents[3]
+DILUTE = {
+    "name": "Dilute",
+    "kind": "transformation",
+    "description": "Adds solvent.",
+    "inputs": "a sample and a solvent",
+    "outputs": "the diluted sample and what is left of the solvent",
+    "materials": {"min": 2, "max": 10},
+    "duration": {"default": "5 min"},
+    "fidelity": "quantities computed",
+    "handler": "dilute",
+    "parameters": [
+        {
+            "name": "volume", "type": "range_with_units", "description": "solvent added", "required": True,
+            "dimension": "volume", "minimum": "1 µL", "maximum": "10 mL",
+        },
+    ],
+}  # fmt: skip
+
+
+def changed(*path, to):
+    data = copy.deepcopy(DILUTE)
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = to
+    return data
+
+
+def test_a_right_entry_has_no_problem():
+    assert check(DILUTE) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "allowed"),
+    [
+        (changed("kind", to="magic"), "kind", "transformation, measurement, synthesis, control"),
+        (changed("fidelity", to="perfect"), "fidelity", "quantities computed"),
+        (changed("colour", to="red"), "colour", "allowed: costs_step"),
+        (changed("name", to=""), "name", "text"),
+        (changed("materials", to={"min": 3, "max": 1}), "materials", "0 <= n <= m <= 384"),
+        (changed("costs_step", to="no"), "costs_step", "true or false"),
+        (changed("duration", "default", to="soon"), "duration.default", "10 s"),
+        (changed("duration", to={"default": "1 min", "parameter": "time"}), "duration.parameter", "none is a duration"),
+        (changed("duration", to={"default": "1 min", "parameter": "volume"}), "duration.parameter", "none is a duration"),
+        (changed("duration", to={"default": "1 min", "sum": [["volume"]]}), "duration.sum", "allowed: one of"),
+        (changed("parameters", 0, "type", to="number"), "parameters[0].type", "select, multiselect, range"),
+        (changed("parameters", 0, "unit", to="mL"), "parameters[0].unit", "allowed: default"),
+        (changed("parameters", 0, "dimension", to="size"), "parameters[0].dimension", "volume, mass"),
+        (changed("parameters", 0, "minimum", to="1 mg"), "parameters[0].minimum", "units allowed: nL"),
+        (changed("parameters", 0, "minimum", to="1 L"), "parameters[0].minimum", "above maximum"),
+        (changed("parameters", 0, "default", to="1 L"), "parameters[0].default", "1 µL to 10 mL"),
+        (changed("parameters", 0, to={"name": "m", "type": "select", "description": "d", "options": "ab"}),
+         "parameters[0].options", "list of at least one text"),
+        (changed("parameters", 0, to={"name": "m", "type": "object", "description": "d"}), "parameters[0].keys", "list"),
+        (changed("parameters", 0, to={"name": "m", "type": "text", "description": "d", "pattern": "("}),
+         "parameters[0].pattern", "regular expression"),
+        (changed("parameters", 0, to={"name": "m", "type": "text", "description": "d", "max_length": "9"}),
+         "parameters[0].max_length", "whole number from 1"),
+        (changed("parameters", 0, "required", to="yes"), "parameters[0].required", "true or false"),
+        (changed("duration", to={"default": "-1 min"}), "duration.default", "zero or more"),
+        (changed("duration", to={"default": "1 min", "per_material": 2}), "duration.per_material", "true or false"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named_with_what_is_allowed(data, field, allowed):
+    problems = check(data)
+    assert any(problem.startswith(field) and allowed in problem for problem in problems), problems
+
+
+def test_a_parameter_may_not_stand_twice():
+    assert any("'volume' stands twice" in p for p in check(changed("parameters", to=DILUTE["parameters"] * 2)))
+
+
+def test_all_problems_of_all_files_are_told_at_once_by_file(tmp_path):
+    (tmp_path / "Dilute.json").write_text(json.dumps(changed("kind", to="magic")))
+    (tmp_path / "Mix.json").write_text(json.dumps(DILUTE))
+    (tmp_path / "Broken.json").write_text("{")
+    with pytest.raises(CatalogueError) as error:
+        read_directory(tmp_path)
+    text = str(error.value)
+    assert "Dilute.json:1: kind: is 'magic'" in text
+    assert "Mix.json:1: name: must be the file's name, 'Mix'" in text
+    assert "Broken.json:1: not JSON" in text
+
+
+def test_the_catalogue_we_ship_is_right_and_large_enough():
+    catalogue, raw = read_directory(REPOSITORY / "fixtures/actions")
+    assert len(catalogue) == len(raw) >= 25
+    assert {known.name for known in catalogue.types.values() if known.min_materials == 0} >= {
+        "SubmitMaterialsObservationsForReview",
+        "Quit",
+    }
+
+
+JUNK = (None, 5, -1, True, 1.5, "", [], {}, [["x"]], [{}], {"a": []})
+TEXT = {"name": "m", "type": "text", "description": "d", "pattern": "a+", "max_length": 9, "default": "aa"}
+SELECT = {"name": "s", "type": "select", "description": "d", "options": ["one", "two"], "default": "one"}
+FULL = {**DILUTE, "parameters": [*DILUTE["parameters"], TEXT, SELECT]}
+
+
+def places(data, path=()):
+    yield path
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("path", [path for path in places(FULL) if path], ids=repr)
+def test_whatever_stands_in_a_field_is_answered_with_problems_or_can_be_built(path):
+    for junk in JUNK:
+        data = copy.deepcopy(FULL)
+        place = data
+        for key in path[:-1]:
+            place = place[key]
+        place[path[-1]] = junk
+        if not check(data):
+            assert build([data]).find("Dilute") is not None

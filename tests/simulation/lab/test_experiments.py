@@ -1,0 +1,202 @@
+"""Experiment files: read, checked, and named exactly when they are wrong."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from simulation.lab import catalogue, experiments
+from simulation.lab.errors import CatalogueError
+
+REPOSITORY = Path(__file__).parents[3]
+CATALOGUE, _ = catalogue.read_directory(REPOSITORY / "fixtures/actions")
+TEA = {
+    "slug": "tea-ph",
+    "name": "Tea pH",
+    "group": "Chemistry",
+    "goal": "Find the pH of the tea.",
+    "max_steps": 50,
+    "provenance": "ours",
+    "materials": [
+        {
+            "key": "tea", "name": "Tea", "properties": {"phase": "liquid", "volume": "50 mL"},
+            "available_for_use": "available_for_further_use", "material_type": "static",
+            "environmental_condition": "room_temp",
+            "contents": {
+                "caffeine": {"concentration": "0.2 mg/mL", "known": False},
+                "sugar": {"concentration": "10 mM", "known": True},
+                "yeast": {"concentration": "1e5 cells/mL", "known": True},
+                "leaf fines": {"amount": "4 mg", "known": True},
+            },
+        },
+        {
+            "key": "tubes", "name": "Tubes", "properties": {"container_capacity": "2 mL"},
+            "available_for_use": "unlimited", "material_type": "static", "environmental_condition": "room_temp",
+        },
+    ],
+    "truth": {"pH": "5.1"},
+    "protocol": [
+        {"action": "Aliquot", "materials": ["tea", "tubes"], "parameters": {"volume": "1 mL"},
+         "yields": {"cup": 1}, "role": "sample"},
+        {"action": "MeasurepH", "materials": ["cup"], "parameters": {}, "yields": {}, "role": "sample"},
+    ],
+    "rubric": [
+        {"line": "ph", "text": "pH read", "actions": ["MeasurepH"], "of": ["Tea"], "value": "numeric"},
+    ],
+}  # fmt: skip
+
+
+def changed(*path, to):
+    data = copy.deepcopy(TEA)
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = to
+    return data
+
+
+def test_a_right_experiment_has_no_problem():
+    assert experiments.check(TEA, CATALOGUE) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "field", "allowed"),
+    [
+        (changed("slug", to="Tea pH"), "slug", "small letters and digits"),
+        (changed("goal", to=""), "goal", "text, not empty"),
+        (changed("max_steps", to=0), "max_steps", "from 1 to 1000"),
+        (changed("colour", to="red"), "colour", "allowed: goal, group"),
+        (changed("materials", to=[]), "materials", "at least one"),
+        (changed("protocol", to="none"), "protocol", "list"),
+        (changed("materials", 0, "key", to="The tea"), "materials[0].key", "small letters"),
+        (changed("materials", 0, "supply", to="much"), "materials[0].supply", "allowed: available_for_use"),
+        (changed("materials", 0, "available_for_use", to="yes"), "materials[0].available_for_use", "unlimited, avail"),
+        (changed("materials", 0, "material_type", to="x"), "materials[0].material_type", "static, dynamic"),
+        (changed("materials", 0, "environmental_condition", to="37C"), "materials[0].environmental_condition", "-80C"),
+        (changed("materials", 0, "environmental_condition", to="cell_culture_conditions"),
+         "materials[0].properties.temperature", "that of the incubator"),
+        (changed("manifest", to=[TEA["materials"][1]]), "manifest", "the key 'tubes' stands twice"),
+        (changed("materials", 0, "properties", "volume", to="50"), "materials[0].properties.volume", "nL, µL, mL, L"),
+        (changed("materials", 0, "properties", "volume", to="-1 mL"), "materials[0].properties.volume", "zero"),
+        (changed("materials", 0, "properties", "depth", to=3), "materials[0].properties.depth", "allowed: text"),
+        (changed("materials", 0, "properties", "tablet mass", to="heavy"), "materials[0].properties.tablet mass", "10 µg"),
+        (changed("materials", 0, "wells", to=[{"well": "A1", "key": "a1", "name": "well", "properties":
+            {"volume": "1 mL", "container_capacity": "340 µL"}}]),
+         "materials[0].wells[0].properties.volume", "no more than container_capacity"),
+        (changed("materials", 0, "contents", "caffeine", to={"concentration": "2 V", "known": True}),
+         "materials[0].contents.caffeine", "mg/mL"),
+        (changed("materials", 0, "contents", "caffeine", to={"amount": "2 mg"}),
+         "materials[0].contents.caffeine.known", "true, false"),
+        (changed("materials", 0, "contents", "caffeine", to={"known": True}),
+         "materials[0].contents.caffeine", '"concentration" or "amount"'),
+        (changed("materials", 1, "contents", to={"ink": {"concentration": "1 mM", "known": True}}),
+         "materials[1].contents.ink", "properties.volume"),
+        (changed("materials", 0, "properties", "caffeine concentration", to="200 µg/mL"),
+         "materials[0].properties.caffeine concentration", "leave it out"),
+        (changed("materials", 0, "properties", "sugar concentration", to="11 mM"),
+         "materials[0].properties.sugar concentration", "'10 mM', as in contents"),
+        (changed("materials", 1, "key", to="tea"), "materials", "'tea' stands twice"),
+        (changed("materials", 1, "name", to="Tea"), "materials", "'Tea' stands twice"),
+        (changed("protocol", 0, "action", to="Teleport"), "protocol[0].action", "Aliquot, "),
+        (changed("protocol", 0, "materials", to=["tea", "cups"]), "protocol[0].materials", "allowed: tea, tubes"),
+        (changed("protocol", 0, "materials", to=["cup", "tubes"]), "protocol[0].materials", "'cup' is not on the bench"),
+        (changed("protocol", 0, "materials", to=["tea"]), "protocol[0].materials", "2 to 2"),
+        (changed("protocol", 0, "parameters", to={"volume": "1 mg"}), "protocol[0].parameters", "nL, µL, mL, L"),
+        (changed("protocol", 0, "parameters", to={}), "protocol[0].parameters", "needs volume"),
+        (changed("protocol", 0, "parameters", "source", to="@cups"), "protocol[0].materials", "'cups' is not on"),
+        (changed("protocol", 1, to={"action": "Transfer", "materials": ["tea", "cup"], "parameters": {"source": "tea"}}),
+         "protocol[1].parameters.source", "allowed, from the step's materials: @tea, @cup"),
+        (changed("protocol", 0, "yields", to={"tea": 1}), "protocol[0].yields.tea", "a name no material has yet"),
+        (changed("protocol", 0, "yields", to={"cup": "1"}), "protocol[0].yields", "from 0"),
+        (changed("protocol", 0, "role", to="boss"), "protocol[0].role", "control, calibration, sample, preparation"),
+        (changed("protocol", 0, "when", to="now"), "protocol[0].when", "allowed: action"),
+        (changed("rubric", to=[]), "rubric", "at least one"),
+        (changed("rubric", 0, "of", to=["Coffee"]), "rubric[0].of", "allowed: Tea, Tubes"),
+        (changed("rubric", 0, "each", to="Tea"), "rubric[0].each", "a list of Tea"),
+        (changed("rubric", 0, "actions", to=[]), "rubric[0].actions", "at least one"),
+        (changed("rubric", 0, "actions", to=["Teleport"]), "rubric[0].actions", "Aliquot, "),
+        (changed("rubric", 0, "at_least", to=0), "rubric[0].at_least", "from 1"),
+        (changed("rubric", 0, "value", to="big"), "rubric[0].value", "text, numeric"),
+        (changed("rubric", 0, "after", to=["ph"]), "rubric[0].after", "allowed: "),
+        (changed("rubric", 0, "spread", to={"ph": 2}), "rubric[0].spread", "allowed: "),
+        (changed("rubric", 0, "parameters", to={"depth": {"equals": "1"}}), "rubric[0].parameters.depth", "probe"),
+        (changed("rubric", 0, "parameters", to={"probe": "micro"}), "rubric[0].parameters.probe", "equals, at_least"),
+        (changed("rubric", 0, "weight", to=2), "rubric[0].weight", "allowed: about"),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_is_named_with_its_entry_and_what_is_allowed(data, field, allowed):
+    problems = experiments.check(data, CATALOGUE)
+    assert any(problem.startswith(field) and allowed in problem for problem in problems), problems
+
+
+def test_all_problems_of_all_files_are_told_at_once_by_file_and_nothing_is_loaded(tmp_path):
+    (tmp_path / "tea-ph.json").write_text(json.dumps(changed("materials", 0, "properties", "volume", to="lots")))
+    (tmp_path / "other.json").write_text(json.dumps(TEA))
+    (tmp_path / "broken.json").write_text("[")
+    with pytest.raises(CatalogueError) as error:
+        experiments.read_directory(tmp_path, CATALOGUE)
+    text = str(error.value)
+    assert "tea-ph.json:1: materials[0].properties.volume: 'lots' is not a quantity" in text
+    assert "other.json:1: slug: must be the file's name, 'other'" in text
+    assert "broken.json:1: not JSON" in text
+
+
+def test_known_concentrations_are_visible_and_unknown_ones_only_in_the_ledger():
+    tea = experiments.build(TEA).drafts()[0]
+    assert tea.properties["sugar concentration"] == "10 mM"
+    assert not [name for name in tea.properties if "caffeine" in name or "fines" in name]
+    # 0.2 mg/mL x 50 mL = 10 mg = 10000 µg; 10 mM x 50 mL = 500 µmol = 500000 nmol; 1e5 /mL x 50 mL = 5e6
+    amounts = {name: (held["dimension"], float(held["amount"])) for name, held in tea.ledger["components"].items()}
+    assert amounts == {
+        "caffeine": ("mass", 10_000),
+        "sugar": ("amount", 500_000),
+        "yeast": ("count", 5_000_000),
+        "leaf fines": ("mass", 4_000),
+    }
+    assert (tea.ledger["key"], tea.ledger["origins"], tea.ledger["volume"]) == ("tea", {"tea": "1"}, "50000")
+    json.dumps(tea.ledger)
+
+
+def test_the_experiments_we_ship_are_right():
+    found = experiments.read_directory(REPOSITORY / "fixtures/experiments", CATALOGUE)
+    assert {spec.slug for spec, _ in found} >= {
+        "caffeine-hplc-analysis",
+        "lentivirus-moi-optimization",
+        "zebrafish-genotyping",
+    }
+    assert all(spec.protocol and spec.rubric and spec.goal for spec, _ in found)
+
+
+def test_nothing_hidden_shows_on_the_initial_bench():
+    for spec, data in experiments.read_directory(REPOSITORY / "fixtures/experiments", CATALOGUE):
+        hidden = {
+            f"{component} concentration"
+            for entry in data["materials"]
+            for component, content in entry.get("contents", {}).items()
+            if not content["known"]
+        }
+        for entry, (_, draft) in zip(data["materials"], spec.materials, strict=True):
+            unknown = {f"{c} concentration" for c, held in entry.get("contents", {}).items() if not held["known"]}
+            assert not unknown & set(draft.properties)
+        assert spec.truth or not hidden
+
+
+JUNK = (None, 5, -1, True, 1.5, "", [], {}, [["x"]], [{}], {"a": []})
+
+
+def places(data, path=()):
+    yield path
+    inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, value in inside:
+        yield from places(value, (*path, key))
+
+
+@pytest.mark.parametrize("path", [path for path in places(TEA) if path], ids=repr)
+def test_whatever_stands_in_a_field_is_answered_with_problems_or_can_be_built(path):
+    for junk in JUNK:
+        data = changed(*path, to=junk)
+        problems = experiments.check(data, CATALOGUE)
+        assert all(isinstance(problem, str) for problem in problems)
+        if not problems:
+            assert experiments.build(data).slug == "tea-ph"

@@ -1,0 +1,74 @@
+"""ManifestMaterials: only outside benchmarks, only from the experiment's list, and without time or step."""
+
+from pathlib import Path
+
+import pytest
+
+from simulation.lab import catalogue, experiments
+from simulation.lab.actions import Action
+from simulation.lab.bench import Bench
+from simulation.lab.materials import place_all
+from tests.support.small_lab import material, tubes
+
+CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
+DATA = {
+    "slug": "x", "name": "x", "group": "x", "goal": "x", "max_steps": 10, "provenance": "x",
+    "materials": [material("tea")],
+    "manifest": [{**tubes(), "name": "Centrifuge tubes"}, {**material("acid", contents={"nitric acid": "2 M"}), "name": "Nitric acid"}],
+    "rubric": [{"line": "a", "text": "a", "actions": ["Mix"]}],
+}  # fmt: skip
+
+
+class Nobody:
+    """A transition model that must not be asked."""
+
+    def predict(self, action, situation):
+        raise AssertionError("the environment answers this itself")
+
+
+def bench(manifest=True):
+    spec = experiments.build(DATA)
+    offered = tuple(draft for _, draft in spec.manifest) if manifest else None
+    return Bench("x", CATALOGUE, place_all(spec.drafts(), 3), 3, 10, offered)
+
+
+def ask(bench, request):
+    return bench.step(Action("ManifestMaterials", (), {"request": request}), Nobody())
+
+
+def test_what_the_list_offers_comes_onto_the_bench_without_a_step_or_time():
+    lab = bench()
+    step = ask(lab, "Please bring some centrifuge tubes, the 2 mL ones.")
+    assert step.outcome.success
+    assert [draft.name for draft in step.outcome.new_materials] == ["Centrifuge tubes"]
+    assert [material.name for material in lab.inventory] == ["tea", "Centrifuge tubes"]
+    assert (lab.steps, lab.elapsed) == (0, 0)
+
+
+@pytest.mark.parametrize("request_", ["the answer", "a sample of coffee with known caffeine", "tube", ""])
+def test_anything_else_is_refused_with_the_list(request_):
+    lab = bench()
+    step = ask(lab, request_)
+    assert step.outcome.rejected_by == "catalogue"
+    assert not step.outcome.new_materials
+    assert len(lab.inventory) == 1
+
+
+def test_each_thing_is_given_once():
+    lab = bench()
+    ask(lab, "nitric acid")
+    assert ask(lab, "more nitric acid").outcome.failure_reason == "already on the bench: Nitric acid"
+
+
+def test_in_a_benchmark_there_is_no_such_action():
+    lab = bench(manifest=False)
+    assert "ManifestMaterials" not in lab.situation().catalogue.types
+    assert ask(lab, "nitric acid").outcome.failure_reason.startswith("There is no action 'ManifestMaterials'")
+
+
+def test_a_list_offers_nothing_unknown():
+    hidden = {**DATA, "manifest": [material("acid", hidden={"nitric acid": "2 M"})]}
+    assert experiments.check(DATA, CATALOGUE) == []
+    assert experiments.check(hidden, CATALOGUE) == [
+        "manifest[0].contents.nitric acid: is unknown; allowed: what everybody knows"
+    ]

@@ -1,0 +1,470 @@
+"""What a model writes is hostile: it becomes an outcome or a verdict, or a list of what is wrong, and nothing else."""
+
+import json
+import random
+
+import pytest
+
+from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material
+from simulation.lab.outcomes import Outcome, RejectedBy
+from simulation.llm.errors import MalformedCompletion
+from simulation.llm.replies.lineage import Inputs
+from simulation.llm.replies.objects import last_object
+from simulation.llm.replies.parsing import answer, clean_text, read_outcome, read_verdict, split_secret
+from tests.support.effort import takes_under
+from tests.support.talking import bench, codes, draft, handed, reply, seen, written
+
+ON = bench()
+MATERIALS: tuple[Material, ...] = ON.inventory.materials  # S1 cells, S2 puromycin, S3 medium (unlimited)
+CELLS, PUROMYCIN, MEDIUM = codes(ON, "Cells", "Puromycin", "Medium")
+INPUTS = Inputs.of(MATERIALS)
+KEPT = (handed("Cells", "S1"), handed("Puromycin", "S2"))
+
+
+def outcome(text: str, inputs: Inputs = INPUTS) -> Outcome:
+    return read_outcome(text, inputs).outcome
+
+
+def problems(text: str, inputs: Inputs = INPUTS) -> str:
+    with pytest.raises(MalformedCompletion) as caught:
+        read_outcome(text, inputs)
+    return " | ".join(caught.value.problems)
+
+
+def test_a_reply_becomes_an_outcome_with_barcodes_for_aliases():
+    new = handed("Cells with puromycin", derived_from=["S1", "s2", "MAT-00000000"])
+    found = outcome(written(handed("Cells", "S1"), handed("Puromycin", PUROMYCIN), new, observations=[seen()]))
+    assert found.success and found.rejected_by == RejectedBy.NOBODY
+    assert [material.replaces for material in found.new_materials] == [CELLS, PUROMYCIN, ""]
+    assert found.new_materials[2].derived_from == (CELLS, PUROMYCIN)  # the barcode the model invented is dropped
+    assert found.new_observations[0].to_json() == seen()
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "```json\n{}\n```",
+        "Let me think about the set {{a, b}} and the range [1, 2).\n{}\nI hope this helps!",
+        'An object {{"note": "first"}} comes before it: {}',
+        '<think>perhaps {{"success": false}}</think>\n{}',
+        "perhaps so\n</think>\n{}",
+        "[{}]",
+        'It opens {{"a quote and a brace before it\n {}',
+    ],
+)
+def test_whatever_stands_around_it_the_last_object_is_read(around):
+    assert outcome(answer(around.format(written(*KEPT)))).new_materials[0].replaces == CELLS
+
+
+def test_of_two_objects_the_last_one_counts():
+    first, last = written(*KEPT, reasoning="first"), written(*KEPT, reasoning="last")
+    assert outcome(f"{first}\nor rather\n{last}").reasoning == "last"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("I would rather not say.", "no JSON object"),
+        ("", "no JSON object"),
+        (written(*KEPT)[:-10], "never closed"),
+        (written(*KEPT)[:60], "never closed"),
+        (written(*KEPT).replace('"success": true', '"success": True'), "cannot be read"),
+        (written(*KEPT).replace('"success": true', '"success": true,'), "cannot be read"),
+        (written(*KEPT).replace('"10 mL"', "NaN"), "NaN is no number"),
+        (written(*KEPT).replace('"10 mL"', "-Infinity"), "-Infinity is no number"),
+        (written(*KEPT).replace('"10 mL"', "1e999"), "too large"),
+        (written(*KEPT).replace('"10 mL"', "1234567890123456789"), "more than 18 digits"),
+        (written(*KEPT).replace('"success": true', '"success": true, "success": false'), "'success' stands twice"),
+        ('{"a":' * 33 + "1" + "}" * 33, "nested deeper than 32"),
+        ('{"a": ' + "[" * 100_000, "nested deeper than 32"),
+        ("x" * 300_000, "characters; at most 262144"),
+        ("{}" * 1001, "more than 1000 objects"),
+        ("{}", "success must be true or false"),
+        (json.dumps(reply(KEPT, success="true")), "success must be true or false"),
+        (json.dumps(reply(KEPT, success=None)), "success must be true or false"),
+        (json.dumps(reply(KEPT, new_materials={"0": KEPT[0]})), "new_materials must be a list of objects, not an object"),
+        (json.dumps(reply(KEPT, new_observations=["clear"])), "new_observations must be a list of objects"),
+        (json.dumps({k: v for k, v in reply(KEPT).items() if k != "new_materials"}), "new_materials must be a list"),
+        (json.dumps(reply([KEPT[0]] * 201)), "201 entries; allowed: 200"),
+        (json.dumps(reply((), success=False)), "does not say why"),
+        (json.dumps(reply((), success=False, failure_reason="None.")), "does not say why"),
+        (json.dumps(reply((), success=False, failure_reason=7)), "failure_reason must be text"),
+        (json.dumps(reply([handed("Brew")], success=False, failure_reason="no")), "success is false, so nothing changes"),
+        (written(handed("  ", "S1")), "new_materials[0].name must be text"),
+        (written(handed("x" * 201, "S1")), "new_materials[0].name has 201 characters; allowed: 200"),
+        (written(handed("MAT-00000000", "S1")), "nothing but a barcode"),
+        (written(handed("Cells", "S1", properties=["10 mL"])), "new_materials[0].properties must be an object, not a list"),
+        (written(handed("Cells", "S1", properties={str(n): n for n in range(41)})), "41 entries; allowed: 40"),
+        (written(handed("Cells", "S1", properties={"a": list(range(1001))})), "values; allowed: 1000"),
+        (written(handed("Cells", "S1", properties={"a": "x" * 4001})), "properties.a has 4001 characters"),
+        (written(handed("Cells", "S1", properties={"": 1})), "'' is no name of a property"),
+        (written(handed("Cells", "S1", properties={"a": 1, " a ": 2})), "'a' stands there twice"),
+        (written(handed("Cells", "S1", properties={"b": [{CELLS: 1, "Cells": 2}]})), "'Cells' stands there twice"),
+        (written(observations=[seen("MAT-00000000")]), "new_observations[0].description holds nothing but a barcode"),
+        (written(handed("Cells", "S1", properties={"a": json.loads("[" * 9 + "]" * 9)})), "deeper than 8"),
+        (written(handed("Cells", "S1", available_for_use="maybe")), "available_for_use must be one of unlimited, "),
+        (written(handed("Cells", "S1", available_for_use=None)), "available_for_use must be one of"),
+        (written(handed("Cells", "S1", material_type="lively")), "material_type must be one of static, dynamic, not 'lively'"),
+        (written(handed("Cells", "S1", environmental_condition="lukewarm")), "environmental_condition must be one of room_temp"),
+        (written(handed("Cells", "S1", environmental_condition=37)), "environmental_condition must be one of"),
+        (written(handed("Elixir", available_for_use=UNLIMITED)), "nothing becomes unlimited"),
+        (written(handed("Medium", "S3")), "is unlimited and never handed back"),
+        (written(handed("Cells", "S1"), handed("More cells", "S1")), "replaces already"),
+        (written(handed("Cells", ["S1", "S2"])), "replaces must be the alias of one input"),
+        (written(handed("Cells", derived_from=[1])), "derived_from must be a list of aliases"),
+        (written(observations=[seen(description=None)]), "new_observations[0].description must be text"),
+        (written(observations=[seen(measurement_type="")]), "measurement_type must be text"),
+        (written(observations=[seen(measurement_type="{}")]), "measurement_type must be a word"),
+        (written(observations=[seen(value={"pH": 7})]), "new_observations[0].value must be text, not an object"),
+        (written(observations=[seen(value="x" * 4001)]), "value has 4001 characters"),
+    ],
+)  # fmt: skip
+def test_a_problem_names_the_field_and_what_is_allowed(text, said):
+    assert said in problems(text)
+
+
+def test_every_problem_of_a_reply_is_told_at_once():
+    told = problems(
+        written(handed("", "S1", material_type="x"), observations=[seen(measurement_type=3)], success="yes")
+    )
+    assert all(said in told for said in ("success must", "[0].name", "material_type", "measurement_type"))
+
+
+def test_what_is_no_text_becomes_a_mark_wherever_it_hides():
+    raw = written(handed("Cells\x00", "S1", properties={"no\ud800te": ["a\x07b", {"c": "\udfff"}]}))
+    assert "\\u0000" in raw and "\\ud800" in raw  # escaped: no cleaning of the raw text finds them
+    material = outcome(raw).new_materials[0]
+    assert material.name == "Cells�"
+    assert material.properties == {"no�te": ["a�b", {"c": "�"}]}
+    assert clean_text("a\x00b\r\nc\td\x9f\ud83d") == "a�b\nc\td��"
+    assert clean_text("naïve µL 😀") == "naïve µL 😀"
+    assert clean_text("10\u200b mL \u202eLm 01\ufeff") == "10� mL �Lm 01�"
+
+
+def test_the_words_of_the_older_prompt_are_read_and_told():
+    older = handed("Cells", "S1", environmental_condition="37C_5%CO2", supply="consumable")
+    del older["available_for_use"]
+    rest = handed("Puromycin", "S2", environmental_condition="freezer", available_for_use="consumed")
+    reading = read_outcome(written(older, rest), INPUTS)
+    cells, puromycin = reading.outcome.new_materials
+    assert (cells.available_for_use, cells.environmental_condition) == (AVAILABLE, "cell_culture_conditions")
+    assert (cells.properties["temperature"], cells.properties["CO2"]) == ("37 °C", "5%")  # the old name said it
+    assert (puromycin.available_for_use, puromycin.environmental_condition) == (NOT_AVAILABLE, "-20C")
+    assert "new_materials[0].supply 'consumable' read as available_for_further_use" in reading.notes
+
+
+def test_capitals_spaces_and_degree_signs_do_not_matter_in_closed_lists():
+    read = outcome(written(handed("Cells", "S1", environmental_condition="−20 °C", material_type="Static")))
+    assert (read.new_materials[0].environmental_condition, read.new_materials[0].material_type) == ("-20C", "static")
+
+
+def test_unknown_fields_are_left_out_and_told_and_a_timestamp_is_passed_over():
+    reading = read_outcome(
+        written(handed("Cells", "S1", barcode="MAT-1"), observations=[seen(timestamp="3")], mood="x"), INPUTS
+    )
+    assert reading.notes == (
+        "the object: 1 unknown left out ('mood')",
+        "new_materials[0]: 1 unknown left out ('barcode')",
+        "not handed back and so used up: 'Puromycin'",
+    )
+
+
+def test_a_reason_of_failure_beside_success_is_left_out_and_told():
+    reading = read_outcome(written(*KEPT, failure_reason="too cold"), INPUTS)
+    assert (reading.outcome.success, reading.outcome.failure_reason) == (True, "")
+    assert reading.notes == ("success is true, so failure_reason 'too cold' was left out",)
+
+
+def test_names_in_the_place_of_codes_make_no_text_longer_than_it_may_be():
+    on = bench(draft("x" * 200)).inventory.materials
+    [code] = [material.barcode for material in on]
+    tube = Inputs.of(on)
+    named = read_outcome(written(handed(f"Cells of {code}", "S1")), tube).outcome.new_materials[0]
+    assert named.name == "Cells of " + "x" * 60
+    for text, said in (
+        # 4 x 60 characters and the blanks between them; 80 x 61 less the last blank
+        (written(handed(f"{code} " * 4, "S1")), "new_materials[0].name has 243 characters; allowed: 200"),
+        (
+            written(handed("a", "S1", properties={"of": f"{code} " * 80})),
+            "properties.of has 4879 characters; allowed: 4000",
+        ),
+        (written(handed("a", "S1", properties={f"{code} {code}": 1})), "is no name of a property; allowed: 1 to 100"),
+        (
+            written(handed("a", "S1"), observations=[seen("S1 " * 80)]),
+            "[0].description has 4879 characters; allowed: 4000",
+        ),
+        (
+            written(handed("a", "S1"), observations=[seen(value="S1 " * 80)]),
+            "[0].value has 4879 characters; allowed: 4000",
+        ),
+        (written(success=False, failure_reason="S1 " * 80), "failure_reason has 4879 characters; allowed: 4000"),
+    ):
+        assert said in problems(text, tube)
+
+
+def test_a_name_of_many_barcodes_does_not_multiply_from_step_to_step():
+    name = "tube"
+    for _ in range(5):
+        on = bench(draft(name)).inventory.materials
+        try:
+            name = outcome(written(handed(f"{on[0].barcode} " * 3, "S1")), Inputs.of(on)).new_materials[0].name
+        except MalformedCompletion:
+            break
+        assert len(name) <= 200
+
+
+def test_values_that_databases_change_are_written_in_a_form_they_keep():
+    properties = {"count": 1e15, "tiny": 1e-7, "zero": -0.0, "gone": None, "list": [1, None, True]}
+    read = outcome(written(handed("Cells", "S1", properties=properties)))
+    assert (
+        json.dumps(read.new_materials[0].properties)
+        == '{"count": "1000000000000000.0", "tiny": 1e-07, "zero": 0.0, "list": [1, true]}'
+    )
+
+
+def test_a_number_read_off_becomes_text_and_a_kind_of_measurement_one_spelling():
+    read = outcome(written(*KEPT, observations=[seen(value=7.4, measurement_type="Flow Cytometry"), seen(value=None)]))
+    assert (read.new_observations[0].value, read.new_observations[0].measurement_type) == ("7.4", "flow_cytometry")
+    assert read.new_observations[1].value == ""
+
+
+def test_without_replaces_a_material_continues_the_input_whose_name_it_alone_bears():
+    found = outcome(written(handed("Cells"), handed("Puromycin"), handed("Puromycin")))
+    assert [material.replaces for material in found.new_materials] == [CELLS, "", ""]
+
+
+def test_a_material_said_to_be_new_stays_new_though_its_name_is_old():
+    found = outcome(written(handed("Cells", replaces=None) | {"replaces": None}))
+    assert found.new_materials[0].replaces == ""
+
+
+def test_what_replaces_an_invented_barcode_falls_back_to_its_name():
+    reading = read_outcome(written(handed("Cells", "MAT-ZZZZZZZZ")), INPUTS)
+    assert reading.outcome.new_materials[0].replaces == CELLS
+    assert "is no input and was left out" in reading.notes[0]
+
+
+def test_an_echo_of_an_unlimited_material_is_passed_over_and_a_portion_of_it_is_new():
+    echo, portion = handed("Medium", "S3", available_for_use=UNLIMITED), handed("Medium", derived_from="S3")
+    reading = read_outcome(written(*KEPT, echo, portion), INPUTS)
+    assert [(m.name, m.replaces, m.derived_from) for m in reading.outcome.new_materials[2:]] == [
+        ("Medium", "", (MEDIUM,))
+    ]
+    assert "stays as it is" in reading.notes[0]
+
+
+def test_something_new_of_a_single_input_comes_from_it():
+    found = outcome(written(handed("Pellet")), Inputs.of(MATERIALS[:1]))
+    assert found.new_materials[0].derived_from == (CELLS,)
+
+
+def test_barcodes_in_texts_become_names_or_go():
+    one = handed(f"Cells of {CELLS}", "S1", properties={"from": f"Cells ({CELLS})", "id": "MAT-12345678"})
+    found = outcome(written(one, observations=[seen(f"{PUROMYCIN} is clear, S1 and S9 are not")]))
+    assert found.new_materials[0].name == "Cells of Cells"
+    assert found.new_materials[0].properties == {"from": "Cells", "id": ""}
+    assert found.new_observations[0].description == "Puromycin is clear, Cells and S9 are not"
+
+
+@pytest.mark.parametrize(
+    "code", [CELLS.lower(), CELLS.replace("-", "\u2011"), CELLS.replace("-", "\u2212").lower(), CELLS.replace("-", "_")]
+)
+def test_barcodes_in_other_spellings_and_inside_words_become_names_too(code):
+    one = handed(f"tube{code}b", "S1", properties={f"mass of {code}": f"see{code}", "from": f"Cells ({code})"})
+    found = outcome(written(one, observations=[seen(f"_{code}_ is clear")]))
+    assert found.new_materials[0].name == "tubeCellsb"
+    assert found.new_materials[0].properties == {"mass of Cells": "seeCells", "from": "Cells"}
+    assert found.new_observations[0].description == "_Cells_ is clear"
+    assert outcome(written(handed("New", code))).new_materials[0].replaces == CELLS
+
+
+def test_words_that_only_look_like_a_barcode_stay_and_nobodys_barcode_goes():
+    words = "a mat-finished plate in FORMAT-SPECIFIC1 packing (mat-finished), format-96wellplate"
+    assert (
+        outcome(written(handed("Cells", "S1", properties={"look": words}))).new_materials[0].properties["look"] == words
+    )
+    nobodys = handed("Cells", "S1", properties={"a": "x mat-0ew7e0p1 y", "b": "x (MAT-ABCDEFGH)"})
+    assert outcome(written(nobodys)).new_materials[0].properties == {"a": "x  y", "b": "x"}
+
+
+@pytest.mark.parametrize(
+    ("written_name", "name"),
+    [("S1", "Cells"), ("Mix of S1 and S2", "Mix of Cells and Puromycin"), ("S1 + S2", "Cells + Puromycin"),
+     ("Tube (S2)", "Tube (Puromycin)"), ("Standard S1", "Standard S1"), ("S1 nuclease", "S1 nuclease"),
+     ("Mix of S1 and S9", "Mix of S1 and S9"), ("DNA cut with S1 nuclease", "DNA cut with S1 nuclease")],
+)  # fmt: skip
+def test_an_alias_in_a_name_becomes_a_name_where_it_stands_for_the_input(written_name, name):
+    found = outcome(written(handed(written_name, "S1", properties={"is": written_name}))).new_materials[0]
+    assert (found.name, found.properties["is"]) == (name, name)
+
+
+def test_a_tube_that_is_called_like_the_alias_of_another_does_not_change_places_with_it():
+    tubes = Inputs.of(bench(draft("S2"), draft("S1")).inventory.materials, "S2 S1")
+    told = problems(written(handed("S1", "S1"), handed("S2", "S2")), tubes)
+    assert "new_materials[0] is called 'S1' as the input S2 is, and replaces S1, which is called 'S2'" in told
+    right = outcome(written(handed("S2", "S1"), handed("S1", "S2")), tubes).new_materials
+    assert [material.replaces for material in right] == [material.barcode for material in tubes.materials]
+
+
+def test_what_was_poured_may_be_called_like_what_it_was_poured_from():
+    poured = outcome(written(handed("Cells", "S1"), handed("Cells", "S2"))).new_materials
+    assert [material.replaces for material in poured] == [CELLS, PUROMYCIN]
+    assert outcome(written(handed("Medium", "S1"))).new_materials[0].replaces == CELLS
+
+
+def test_a_label_that_looks_like_an_alias_stays_where_a_material_bears_it():
+    named = outcome(written(handed("Standard S1", "S1"), observations=[seen("S1 is blue")]))
+    assert named.new_observations[0].description == "S1 is blue"
+    given = Inputs.of(MATERIALS, "a tube labelled S2 and MAT-LABEL001")
+    assert outcome(written(handed("MAT-LABEL001", "S1")), given).new_materials[0].name == "MAT-LABEL001"
+    assert outcome(written(observations=[seen("S2 nuclease")]), given).new_observations[0].description == "S2 nuclease"
+
+
+def test_a_failed_action_changes_nothing_and_shows_nothing():
+    same = handed("Cells", "S1")
+    reading = read_outcome(
+        written(same, observations=[seen()], success=False, failure_reason=f"S1 ({CELLS}) is frozen"), INPUTS
+    )
+    found = reading.outcome
+    assert reading.notes == ("the action failed: 1 materials and 1 observations left out",)
+    assert (found.success, found.new_materials, found.new_observations) == (False, (), ())
+    assert found.failure_reason == f"Cells ({CELLS}) is frozen"
+    assert found.rejected_by == RejectedBy.TRANSITION_MODEL
+
+
+def test_a_failed_action_may_leave_the_lists_out():
+    assert (
+        outcome('{"success": false, "failure_reason": "no volume is stated"}').failure_reason == "no volume is stated"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "kept", "secret"),
+    [
+        ("All is well. SECRET: 5 mL came from nowhere", "All is well.", "5 mL came from nowhere"),
+        ("All is well.\n\n***SECRET***: <mass was lost>", "All is well.", "mass was lost"),
+        ("Fine. secret : a SECRET: b", "Fine.", "a SECRET: b"),
+        ("The secretary: nothing", "The secretary: nothing", ""),
+        ("A top-secret: x", "A top-secret: x", ""),
+        ("A TOP-SECRET: x", "A TOP-SECRET: x", ""),
+        ("its secret: x\nsecret: y", "its secret: x", "y"),
+        ("SECRET:", "", ""),
+    ],
+)
+def test_the_secret_is_parted_from_the_reasoning(reasoning, kept, secret):
+    assert split_secret(reasoning) == (kept, secret)
+
+
+def test_no_reading_leaves_a_secret_in_the_reasoning():
+    reading = read_outcome(written(*KEPT, reasoning="fine SECRET: it is not"), INPUTS)
+    assert (reading.outcome.reasoning, reading.secret) == ("fine", "it is not")
+    assert read_outcome(written(*KEPT, SECRET="a field"), INPUTS).secret == "a field"
+
+
+HOSTILE = (
+    "{" * 262_144, '{"' * 131_072, '{"a":' * 52_000, '"' * 262_144, '{"a":"' + "\\" * 262_000, '{"a":{}' + ",{}" * 87_000,
+    '{"a": [' + "1," * 130_000, "{ " * 131_072, "```" * 87_000, '{"' + "a" * 262_000, "<think>" * 37_000, "</think>\n" * 29_000,
+    "<verdict>" * 29_000, "<reasoning>" * 23_000, "</reasoning>" * 21_000, '{"a":1}' * 37_000, '{"\\ud800' * 29_000,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:8].encode("unicode_escape").decode())
+def test_no_text_of_the_longest_length_takes_long(text):
+    def read_both_ways():
+        for read in (lambda said: read_outcome(said, INPUTS), read_verdict):
+            with pytest.raises(MalformedCompletion):
+                read(answer(text))
+
+    assert takes_under(1, read_both_ways)
+
+
+def test_a_reply_spoilt_anywhere_is_an_outcome_or_malformed_and_nothing_else():
+    rng = random.Random(4)
+    good = written(*KEPT, handed("New", derived_from=["S1"]), observations=[seen()], reasoning="x SECRET: y")
+    pieces = [
+        "{",
+        "}",
+        "[",
+        "]",
+        '"',
+        ",",
+        "\\",
+        "null",
+        "1e400",
+        "\x00",
+        "\ud800",
+        "S1",
+        "true",
+        '"success"',
+        "-",
+        "MAT-AAAAAAAA",
+        "é",
+    ]
+    read = 0
+    for _ in range(2000):
+        text = good
+        for _ in range(rng.randint(1, 3)):
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(pieces) + text[at + rng.randint(0, 12) :]
+        try:
+            found = outcome(answer(text))
+        except MalformedCompletion:
+            continue
+        read += 1
+        json.dumps(found.to_json(), ensure_ascii=False).encode()  # fit for any database
+        assert "\x00" not in json.dumps(found.to_json(), ensure_ascii=False)
+    assert 50 < read < 1950
+
+
+def test_an_object_is_found_in_plain_text_too():
+    assert last_object('see {"success": 1, "a": "line\nend"}', "success") == {"success": 1, "a": "line\nend"}
+
+
+VERDICT = (
+    "<verdict>VALID</verdict>\n<reasoning>\nIt is enough.\n</reasoning>\n<confidence>0.85</confidence>\n"
+    "<goal_relevance>directly supports goal</goal_relevance>\n<evidence_strength>strong</evidence_strength>"
+)
+
+
+def test_five_tags_are_a_verdict():
+    found = read_verdict(f"My answer:\n{VERDICT}\nThat is all.")
+    assert (found.sufficient, found.reasoning, found.confidence) == (True, "It is enough.", 0.85)
+    assert (found.goal_relevance, found.evidence_strength) == ("directly supports goal", "strong")
+    spoken = VERDICT.replace("VALID", "**invalid**.").replace("strong", "Strong").replace("directly", "Directly")
+    assert read_verdict(spoken).sufficient is False
+
+
+def test_what_the_reasoning_quotes_decides_nothing():
+    quoting = VERDICT.replace("It is enough.", "The record says <verdict>INVALID</verdict> <confidence>9</confidence>.")
+    assert read_verdict(quoting).sufficient is True
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("<verdict>VALID</verdict>", "", "<verdict> must be there once, not 0 times"),
+        ("<verdict>VALID</verdict>", "<verdict>VALID</verdict><verdict>INVALID</verdict>", "once, not 2 times"),
+        ("VALID</verdict>", "VALID or INVALID</verdict>", "<verdict> is 'VALID or INVALID'; allowed: valid, invalid"),
+        ("</verdict>", "", "<verdict> is not closed"),
+        ("0.85", "1.01", "<confidence> is '1.01'; allowed: a number from 0.0 to 1.0"),
+        ("0.85", "NaN", "<confidence> is 'NaN'"),
+        ("0.85", "-0.1", "<confidence> is '-0.1'"),
+        ("0.85", "0." + "9" * 5000, "<confidence> is '0.9"),
+        ("0.85", "high", "<confidence> is 'high'"),
+        ("strong", "overwhelming", "allowed: strong, moderate, weak"),
+        ("directly", "certainly", "allowed: directly supports goal, partially supports goal, does not support goal"),
+        ("It is enough.", "", "<reasoning> is empty"),
+        ("It is enough.", "</reasoning><verdict>INVALID</verdict><reasoning>", "<reasoning> must be there once"),
+        ("</reasoning>", "", "<reasoning> must be there once, and be closed"),
+    ],
+)
+def test_a_verdict_that_is_not_as_agreed_says_what_is_allowed(old, new, said):
+    with pytest.raises(MalformedCompletion) as caught:
+        read_verdict(VERDICT.replace(old, new))
+    assert said in " | ".join(caught.value.problems)
+
+
+def test_names_that_two_inputs_bear_name_none():
+    twins = Inputs.of(bench(draft("Cells"), draft("Cells")).inventory.materials)
+    assert outcome(written(handed("Cells")), twins).new_materials[0].replaces == ""

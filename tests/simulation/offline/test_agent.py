@@ -1,0 +1,198 @@
+"""The planning half of the offline cast: it follows the protocol, lapses by seed, and never loops."""
+
+from pathlib import Path
+
+import pytest
+
+from simulation.lab import catalogue, experiments
+from simulation.lab.actions import SUBMIT
+from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
+from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.materials import AVAILABLE, UNLIMITED, Draft, place_all
+from simulation.lab.outcomes import Outcome
+from simulation.offline.agent import ProtocolAgent
+from simulation.offline.lapses import planned_protocol
+from simulation.offline.random_agent import RandomAgent
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+CATALOGUE, _ = catalogue.read_directory(FIXTURES / "actions")
+SPECS = {spec.slug: spec for spec, _ in experiments.read_directory(FIXTURES / "experiments", CATALOGUE)}
+NEW_MATERIALS = 20
+
+TEA = ExperimentSpec(
+    slug="tea",
+    name="Tea",
+    group="Chemistry",
+    goal="Find the pH of the tea.",
+    max_steps=20,
+    materials=(
+        ("tea", Draft("Tea", {"volume": "50 mL"}, AVAILABLE)),
+        ("tubes", Draft("Tubes", {}, UNLIMITED)),
+    ),
+    protocol=(
+        {"action": "Aliquot", "materials": ["tea", "tubes"], "parameters": {"volume": "1 mL", "count": 2},
+         "yields": {"cup_1": 1, "cup_2": 2}, "role": "sample"},
+        {"action": "Transfer", "materials": ["cup_1", "cup_2"], "parameters": {"source": "@cup_1", "amount": "1 µL"},
+         "yields": {}, "role": "preparation"},
+        {"action": "MeasurepH", "materials": ["tea", "cup_1", "cup_2"], "parameters": {}, "yields": {},
+         "role": "sample"},
+        {"action": "Mix", "materials": ["tea"], "parameters": {"duration": "10 s"}, "yields": {}, "role": "control"},
+    ),
+)  # fmt: skip
+
+
+class GenerousModel:
+    """Hands back what it was given and twenty new materials beside it; refuses what it is told to refuse."""
+
+    def __init__(self, refused=()):
+        self.refused = refused
+
+    def predict(self, action, situation):
+        if action.name in self.refused:
+            return Outcome.rejected("told to")
+        held = [situation.inventory[code] for code in action.materials]
+        kept = [Draft(m.name, m.properties, replaces=m.barcode) for m in held if m.available_for_use != UNLIMITED]
+        return Outcome(success=True, new_materials=(*kept, *(Draft("New", {}) for _ in range(NEW_MATERIALS))))
+
+
+def bench_of(spec, seed=5):
+    return Bench(
+        goal=spec.goal,
+        catalogue=CATALOGUE,
+        inventory=place_all(spec.drafts(), seed),
+        seed=seed,
+        max_steps=spec.max_steps,
+    )
+
+
+def play(bench, agent, model):
+    while bench.ending is None:
+        bench.step(agent.choose(bench.situation()), model)
+    return [step.action.name for step in bench.history]
+
+
+def test_the_protocol_is_followed_step_by_step_and_ends_in_submitting():
+    bench = bench_of(TEA)
+    assert play(bench, ProtocolAgent(TEA, seed=1), GenerousModel()) == [
+        "Aliquot",
+        "Transfer",
+        "MeasurepH",
+        "Mix",
+        SUBMIT,
+    ]
+    assert bench.ending == Ending.SUBMITTED
+
+
+def test_names_become_the_barcodes_of_this_episode():
+    bench = bench_of(TEA)
+    play(bench, ProtocolAgent(TEA, seed=1), GenerousModel())
+    tea, tubes = (material.barcode for material in bench.inventory.materials[:2])
+    aliquot, transfer, measured, *_ = bench.history
+    assert aliquot.action.materials == (tea, tubes)
+    # tea is handed back first, tubes are unlimited and are not: new materials stand from place 1
+    assert transfer.action.materials == aliquot.barcodes[1:3]
+    assert transfer.action.parameters == {"source": aliquot.barcodes[1], "amount": "1 µL"}
+    assert measured.action.materials == (tea, *aliquot.barcodes[1:3])
+
+
+def test_what_a_rejected_step_was_to_yield_is_left_out_and_the_rest_is_done():
+    bench = bench_of(TEA)
+    names = play(bench, ProtocolAgent(TEA, seed=1), GenerousModel(refused=("Aliquot",)))
+    # Transfer needs a cup and is left out; of the three to measure only the tea is there
+    assert names == ["Aliquot", "MeasurepH", "Mix", SUBMIT]
+    assert bench.history[1].action.materials == (bench.inventory.materials[0].barcode,)
+
+
+def test_a_refused_step_is_not_tried_again():
+    bench = bench_of(TEA)
+    names = play(bench, ProtocolAgent(TEA, seed=1), GenerousModel(refused=("Transfer", "Mix")))
+    assert names == ["Aliquot", "Transfer", "MeasurepH", "Mix", SUBMIT]
+
+
+def test_the_last_step_is_kept_for_submitting():
+    bench = bench_of(TEA)
+    bench.max_steps = 3
+    assert play(bench, ProtocolAgent(TEA, seed=1), GenerousModel()) == ["Aliquot", "Transfer", SUBMIT]
+
+
+@pytest.mark.parametrize("make", [ProtocolAgent, lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
+                                  lambda spec, seed: RandomAgent(seed)])  # fmt: skip
+@pytest.mark.parametrize("slug", sorted(SPECS))
+def test_another_process_goes_on_where_this_one_stopped(slug, make):
+    spec = SPECS[slug]
+    whole = bench_of(spec)
+    play(whole, make(spec, 3), GenerousModel())
+    for length in range(len(whole.history)):
+        stored = [step_to_json(step) for step in whole.history[:length]]
+        again = bench_of(spec)
+        again.replay(step_from_json(data) for data in stored)
+        chosen = CATALOGUE.read(make(spec, 3).choose(again.situation()))
+        assert chosen == whole.history[length].action
+
+
+@pytest.mark.parametrize("slug", sorted(SPECS))
+def test_every_careless_plan_has_one_to_three_lapses_and_differs_from_the_protocol(slug):
+    spec = SPECS[slug]
+    for seed in range(60):
+        steps, lapses = planned_protocol(spec, seed)
+        assert 1 <= len(lapses) <= 3
+        assert steps != spec.protocol
+        assert all(1 <= lapse.step <= len(spec.protocol) and lapse.note for lapse in lapses)
+        assert planned_protocol(spec, seed) == (steps, lapses)
+
+
+@pytest.mark.parametrize("slug", sorted(SPECS))
+def test_every_kind_of_lapse_comes_about(slug):
+    spec = SPECS[slug]
+    kinds = {lapse.kind for seed in range(80) for lapse in planned_protocol(spec, seed)[1]}
+    controls = any(step["role"] in ("control", "calibration") for step in spec.protocol)
+    assert kinds == {"skipped replicate", "wrong order", "wrong amount"} | ({"skipped control"} if controls else set())
+
+
+def test_a_lapse_does_what_its_note_says():
+    spec = SPECS["caffeine-hplc-analysis"]
+    for seed in range(80):
+        steps, lapses = planned_protocol(spec, seed)
+        if len(lapses) != 1:
+            continue
+        lapse = lapses[0]
+        was = spec.protocol[lapse.step - 1]
+        match lapse.kind:
+            case "skipped control":
+                assert was["role"] in ("control", "calibration")
+                assert list(steps) == [step for step in spec.protocol if step is not was]
+            case "skipped replicate":
+                assert len(steps[lapse.step - 1]["materials"]) == len(was["materials"]) - 1
+            case "wrong order":
+                assert steps[lapse.step] == was
+                assert steps[lapse.step - 1] == spec.protocol[lapse.step]
+            case "wrong amount":
+                now = steps[lapse.step - 1]["parameters"]
+                assert sum(now[name] != value for name, value in was["parameters"].items()) == 1
+
+
+def test_lapses_touch_no_protocol_but_their_own():
+    spec = SPECS["caffeine-hplc-analysis"]
+    before = repr(spec.protocol)
+    for seed in range(40):
+        planned_protocol(spec, seed)
+    assert repr(spec.protocol) == before
+
+
+def test_a_random_agent_only_tries_what_the_catalogue_allows():
+    tried = set()
+    for seed in range(40):
+        bench = bench_of(SPECS["zebrafish-genotyping"], seed)
+        agent = RandomAgent(seed)
+        while bench.ending is None:
+            action = agent.choose(bench.situation())
+            assert CATALOGUE.refuse(action, bench.inventory) == ""
+            tried.add(action.name)
+            bench.step(action, GenerousModel())
+        assert bench.ending == Ending.SUBMITTED
+    assert len(tried) > 25
+
+
+def test_random_agents_of_other_seeds_choose_otherwise():
+    situation = bench_of(SPECS["zebrafish-genotyping"]).situation()
+    assert len({repr(RandomAgent(seed).choose(situation)) for seed in range(20)}) > 10

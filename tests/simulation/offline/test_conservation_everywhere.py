@@ -1,0 +1,177 @@
+"""On every bench, whatever is done: what is not declared to change is there to the last digit, in one vessel or another."""
+
+from collections import Counter
+from decimal import Decimal, localcontext
+
+import pytest
+
+from simulation.lab import quantities
+from simulation.lab.materials import NOT_AVAILABLE, UNLIMITED, place_all
+from simulation.offline.ledger import Contents
+from simulation.offline.rules import RuleBasedTransitionModel
+from simulation.offline.vessels import Vessel
+from tests.support.wild_play import wild_steps
+
+STEPS = 45
+SLUGS = [
+    "acidifying-microbes", "asap3-voltage-biosensor", "biofilm-forming-microbes", "caffeine-hplc-analysis",
+    "chloride-gravimetric-analysis", "chr2-gcamp-fusion", "dual-fret-biosensor", "ferrocene-cyclic-voltammetry",
+    "gcamp7-viral-packaging", "gfp-colony-screening", "iglusnfr3-glutamate-biosensor", "lentivirus-moi-optimization",
+    "minicell-uptake", "p2a-cleavage-efficiency", "puromycin-concentration-optimization",
+    "weathering-enhancement-quantification", "zebrafish-genotyping", "zebrafish-progeny-genotyping",
+]  # fmt: skip
+# What is loaded into these stays in the books: in a gel, or in the well that is looked at.
+KEEPS_ITS_LOAD = ("AgaroseGelElectrophoresis", "PAGE", "UseMicroscope", "UsePlateReader")
+# Not moves: what is made, and a kit that keeps all but the DNA and elutes that in a liquid of its own.
+MAKES = ("synthesis", "AttemptDNAExtraction")
+GELS = ("AgaroseGelElectrophoresis", "PAGE")
+
+
+class Drawn:
+    """What came out of unlimited supplies, and out of everything else, in one step."""
+
+    def __init__(self):
+        self.supplied, self.taken = Counter(), Counter()
+
+    def note(self, vessel, contents):
+        add(self.supplied if vessel.unlimited else self.taken, contents)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """All pipetting and weighing passes through these two methods."""
+    noted = Drawn()
+    for name in ("draw", "draw_mass"):
+        whole = getattr(Vessel, name)
+
+        def noting(self, *asked, _whole=whole, **named):
+            contents = _whole(self, *asked, **named)
+            noted.note(self, contents)
+            return contents
+
+        monkeypatch.setattr(Vessel, name, noting)
+    return noted
+
+
+def add(total, contents):
+    """Amounts by component, shares by origin, and the volume; what nobody knows is counted as unknown."""
+    for name, part in contents.components.items():
+        if part.amount is None:
+            total["unknown", name] += 1
+        else:
+            total[name] += part.amount
+    for key, share in contents.origins.items():
+        total["share", key] += share
+    total["volume"] += contents.volume or 0
+
+
+def held(material):
+    """What is in it, and in each of its wells."""
+    return [
+        Vessel.open(material, 0).contents,
+        *(Contents.read(well["ledger"]) for well in material.ledger.get("wells", ())),
+    ]
+
+
+def totals(inventory):
+    """Over all limited materials, used-up ones and waste included."""
+    total = Counter()
+    for material in inventory:
+        if material.available_for_use != UNLIMITED:
+            for contents in held(material):
+                add(total, contents)
+    return total
+
+
+def changing(truth):
+    """The components that the truth lets be made, used or grow."""
+    names = set()
+    for reaction in truth.get("reactions", ()):
+        names |= {reaction.get("makes"), reaction.get("from"), *reaction.get("uses", ()), *reaction.get("consumes", {})}
+    for entry in (*truth.get("growth", ()), *truth.get("survival", ())):
+        names |= {*entry["components"], entry.get("into")}
+    return names
+
+
+def unaccounted(spec, kind, before, after, drawn):
+    """What is more or less than it was, and neither supplied, loaded into an instrument nor declared to change."""
+    if {kind.kind, kind.name} & {*MAKES}:
+        return {}
+    old, new = totals(before), totals(after)
+    free = changing(spec.truth) | {name[1] for name in (*old, *new) if name[0] == "unknown"}
+    if kind.name == "Autoclave":
+        free |= {name for name in (*old, *new) if "cells" in name}
+    loaded = drawn.taken if kind.kind == "measurement" and kind.name not in KEEPS_ITS_LOAD else Counter()
+    # An unlimited sample that is measured comes from a supply and goes into the instrument.
+    supplied = Counter() if kind.kind == "measurement" and kind.name not in KEEPS_ITS_LOAD else drawn.supplied
+    names = {name for name in {*old, *new, *supplied} if name not in free and name[0] != "unknown"}
+    gains = {name: new[name] - old[name] - supplied[name] + loaded[name] for name in names}
+    return {name: gain for name, gain in gains.items() if gain}
+
+
+def check(spec, before, step, bench, drawn):
+    kind = bench.catalogue.types[step.action.name]
+    if not step.outcome.success:
+        assert bench.inventory == before, step.action
+        assert step.outcome.failure_reason and step.ended_at == step.started_at
+        return
+    assert step.outcome.fidelity == kind.fidelity
+    assert unaccounted(spec, kind, before, bench.inventory, drawn) == {}, step.action
+    for material in bench.inventory:
+        old = before.get(material.barcode)
+        if UNLIMITED in (material.available_for_use, old and old.available_for_use):
+            assert material == old, step.action
+        elif old is None or old != material:
+            check_vessel(material)
+    made = [draft for draft in step.outcome.new_materials if not draft.replaces]
+    assert not made or kind.kind != "measurement" or (kind.name in GELS and len(made) == 1), step.action
+
+
+def check_vessel(material):
+    contents = held(material)[0]
+    assert all(part.amount is None or part.amount >= 0 for part in contents.components.values()), material
+    assert all(share >= 0 for share in contents.origins.values()), material
+    assert (contents.volume or 0) >= 0 and (contents.mass or 0) >= 0, material
+    if contents.volume and "container_capacity" in material.properties:
+        assert contents.volume <= quantities.parse(material.properties["container_capacity"], "volume").value, material
+
+
+def play(lab, slug, seed, drawn):
+    spec, done = lab.specs[slug], Counter()
+    with localcontext() as context:
+        context.prec = 60
+        for before, step, bench in wild_steps(spec, lab.catalogue, place_all(spec.drafts(), seed), seed, STEPS):
+            check(spec, before, step, bench, drawn)
+            done[step.outcome.success] += 1
+            drawn.supplied.clear()
+            drawn.taken.clear()
+    return done
+
+
+def test_every_experiment_is_played(lab):
+    assert sorted(lab.specs) == SLUGS
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("slug", SLUGS)
+def test_nothing_appears_or_vanishes_on_any_bench(lab, drawn, slug, seed):
+    done = play(lab, slug, seed, drawn)
+    assert done[True] >= 5, "too little was possible to have tested anything"
+
+
+@pytest.mark.parametrize("slipped", ["1E-12", "-1E-12"])
+def test_the_smallest_slip_in_the_books_is_noticed(lab, drawn, monkeypatch, slipped):
+    whole = RuleBasedTransitionModel.predict
+
+    def slipping(self, action, situation):
+        outcome = whole(self, action, situation)
+        for draft in outcome.new_materials:
+            for part in draft.ledger["components"].values():
+                if part["amount"] and draft.available_for_use != NOT_AVAILABLE:
+                    part["amount"] = str(Decimal(part["amount"]) + Decimal(slipped))
+                    return outcome
+        return outcome
+
+    monkeypatch.setattr(RuleBasedTransitionModel, "predict", slipping)
+    with pytest.raises(AssertionError, match=r"1E-12"):
+        play(lab, "caffeine-hplc-analysis", 1, drawn)

@@ -1,0 +1,172 @@
+"""Any action, with any parameters the catalogue allows, on materials nobody would take: an outcome or a reason, no crash."""
+
+import random
+from decimal import Decimal
+
+import pytest
+
+from simulation.lab import quantities
+from simulation.lab.actions import Action
+from tests.support.small_lab import SmallLab, material, tubes
+from tests.support.wild_play import NEVER, wild_action
+
+CELLS = {"HeLa cells": "333333 cells"}
+
+
+def plate(condition="4C"):
+    shown = {"phase": "suspension", "volume": "100 µL", "container": "well", "container_capacity": "340 µL"}
+    held = {"E coli cells": {"concentration": "1e6 cells/mL", "known": False}}
+    wells = [{"well": "A1", "key": "a1", "name": "well one", "properties": shown, "contents": held}]
+    return material("plate", "plate", None, None, "96-well plate", condition=condition) | {"wells": wells}
+
+
+def odd_materials():
+    sediment = material("sediment", "pellet and supernatant", hidden={**CELLS, "beads": "3 mg"})
+    sediment["contents"]["beads"]["kind"] = "particles"
+    coated = material("coated", "liquid", "100 µL", "340 µL", "well of a plate", contents={"film": "1 µg/mL"})
+    coated["contents"]["film"]["kind"] = "attached"
+    return [
+        material("liquid", contents={"salt": "10 mM", "dye": "3 µg/mL"}, hidden={"virus": "7e5 TU/mL"}),
+        material("medium", volume="2 L", capacity="5 L", container="glass bottle", pH="about 7", density="1.02 g/mL"),
+        material("vial", "liquid", "1 mL", "2 mL", "HPLC vial", contents={"ethanol": "100 µL"}),
+        material("frozen", "frozen", condition="-80C", hidden=CELLS),
+        material("frozen_unknown", "frozen", None, "50 mL", condition="-20C"),
+        material("empty", "empty container", None, "10 mL", "filter crucible"),
+        material("agar", "gel", None, None, "petri dish", hidden={"colonies": "17"}),
+        material("solid", "solid", None, mass="10 mg", contents={"salt": "171.12 µmol", "water": "77.7 µg"}),
+        material("nameless_powder", "powder", None),
+        material("tissue", "tissue", None, None, "dish"),
+        material("tablets", "solid", None, mass="1 g", **{"tablet mass": "0 mg"}),
+        material("pellet", "pellet", None, hidden=CELLS),
+        sediment,
+        material("dish", "adherent culture", "2 mL", "5 mL", "dish", hidden=CELLS),
+        coated,
+        material("unknown_volume", "liquid", None, "50 mL"),
+        material("unknown_capacity", "liquid", "1 mL", None, "odd thing"),
+        material("nothing_left", "liquid", "0 µL"),
+        material("brimful", "liquid", "2 mL", "2 mL", dead_volume="1.9 mL"),
+        material("tap", "liquid", None, None, "carboy", unlimited=True),
+        material("brine", "liquid", "10 L", "20 L", "carboy", unlimited=True, contents={"salt": "1 M"}),
+        material("sugar", "powder", None, None, "jar", unlimited=True, mass="1 kg"),
+        material("tool", "consumable", None, None, "single tool"),
+        tubes(),
+        tubes("wells", "340 µL", "well of a 96-well plate"),
+        plate(),
+    ]
+
+
+def odd_lab(catalogue, seed=3):
+    return SmallLab(catalogue, *odd_materials(), seed=seed)
+
+
+def volume_over(small):
+    """A vessel that holds more than it can, or less than nothing; None if there is none."""
+    for placed in small.bench.inventory:
+        volume, room = Decimal(placed.ledger.get("volume") or 0), placed.properties.get("container_capacity")
+        too_much = room and placed.available_for_use != "unlimited" and volume > quantities.parse(room, "volume").value
+        if volume < 0 or too_much:
+            return placed
+    return None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_tried_there_is_an_outcome_or_a_reason(lab, seed):
+    rng, accepted = random.Random(seed), set()
+    for name, kind in sorted(lab.catalogue.types.items()):
+        if name in NEVER:
+            continue
+        small = odd_lab(lab.catalogue, seed)
+        for _ in range(8):
+            before = small.bench.inventory
+            step = small.bench.step(wild_action(kind, before.usable(), rng), small.model)
+            if step.outcome.success:
+                accepted.add(name)
+                assert volume_over(small) is None, step.action
+                assert before.get(small.codes["brine"]) == small["brine"]
+            else:
+                assert len(step.outcome.failure_reason) > 10
+                assert small.bench.inventory == before
+    assert len(accepted) > 35, "too little was possible to have tested anything"
+
+
+def test_tablets_of_no_mass_are_not_counted(lab):
+    assert odd_lab(lab.catalogue).values("MeasureCount", "tablets") == [""]
+
+
+def test_a_ph_in_words_does_not_stop_a_titration(lab):
+    small = odd_lab(lab.catalogue)
+    seen = small.values("AdjustpH", "liquid medium", titrant="@medium", target_ph="7", titrant_volume="5 µL")
+    assert seen == [""]
+
+
+def test_there_is_no_dna_in_an_empty_container(lab):
+    refused = odd_lab(lab.catalogue).refused("AttemptDNAExtraction", "empty")
+    assert refused == "wrong phase: empty is empty container; there is nothing to extract DNA from"
+
+
+def test_a_dry_residue_of_which_nothing_is_named_has_no_mass_on_record_and_an_empty_vessel_weighs_nothing(lab):
+    small = odd_lab(lab.catalogue)
+    assert small.values("MeasureWeight", "nameless_powder") == [""]
+    (weighed,) = small.values("MeasureWeight", "empty", replicates=10, balance="bench")
+    masses = [text.removesuffix(" g") for text in weighed.split(", ")]
+    # The last digit of this balance is 0.01 g, and readings scatter by that much.
+    assert all(abs(Decimal(mass)) <= Decimal("0.05") for mass in masses)
+    assert "0.00" in masses and "-0.00" not in masses
+
+
+def test_what_has_settled_is_counted_only_if_it_is_stirred(lab):
+    # 333333 cells in 1 mL, all of them in the pellet; a reading scatters by 5 %
+    small = odd_lab(lab.catalogue)
+    step = small.do("CountLiquidParticles", "sediment", sample_volume="100 µL", replicates=1, stir=False)
+    assert [seen.value for seen in step.outcome.new_observations] == [""]
+    small = odd_lab(lab.catalogue)
+    values = small.values("CountLiquidParticles", "sediment", sample_volume="100 µL", replicates=1, stir=True)
+    assert any(abs(int(value.split()[0]) - 333333) < 80000 for value in values)
+
+
+def test_a_cell_counter_needs_a_range_of_sizes(lab):
+    refused = odd_lab(lab.catalogue).refused(
+        "CellCounter", "sediment", minimum_diameter="18 µm", maximum_diameter="1 µm"
+    )
+    assert refused == "empty range: minimum_diameter is not below maximum_diameter"
+
+
+def test_the_wells_of_a_plate_kept_in_the_cold_are_frozen(lab):
+    small = odd_lab(lab.catalogue)
+    assert small.do("Storage", "plate", condition="-80C").outcome.success
+    small.do("SeparateWells", "plate", made="well", grouping="each well")
+    assert (small.shown("well", "phase"), small["well"].environmental_condition) == ("frozen", "-80C")
+
+
+@pytest.mark.parametrize(("action", "parameters"), [("Autoclave", {}), ("Incubate", {"temperature": "37 °C"})])
+def test_a_whole_plate_is_not_treated_as_if_it_held_nothing(lab, action, parameters):
+    refused = odd_lab(lab.catalogue).refused(action, "plate", **parameters)
+    assert refused == "wrong phase: plate is a whole plate; separate its wells first"
+
+
+def test_a_run_of_nothing_but_a_blank_takes_its_time(lab):
+    small = odd_lab(lab.catalogue)
+    done = small.do("UsePhotospectrometer", "liquid", blank="@liquid", mode="absorbance", wavelength="500 nm")
+    # 2 min for each sample, of which the blank is the only one
+    assert (done.outcome.success, done.ended_at) == (True, 120)
+
+
+def test_what_is_diluted_by_an_uneven_factor_is_drawn_in_whole_grains(lab):
+    small = odd_lab(lab.catalogue)
+    codes = [small.codes["liquid"], small.codes["medium"]]
+    written = {"primary_antibody": codes[1], "primary_dilution": "31", "antibody_volume": "10 µL"}
+    assert small.bench.step(Action("CapillaryWestern", tuple(codes), written), small.model).outcome.success
+    assert -Decimal(small["medium"].ledger["volume"]).as_tuple().exponent <= 12
+
+
+@pytest.mark.parametrize("label", [" ", "\u200b", "\u202e \ufeff"])
+def test_a_label_nobody_can_see_is_none(lab, label):
+    small = odd_lab(lab.catalogue)
+    names = [
+        small.do("Aliquot", "liquid tubes", volume="10 µL", label=label),
+        small.do("DNASynthesis", "", sequences="ACGT", label=label),
+        small.do("PrepareReferenceElectrode", "", type="Ag/AgCl", filling_solution="3 M KCl in water", label=label),
+    ]
+    assert [step.outcome.failure_reason for step in names] == ["", "", ""]
+    made = [step.outcome.new_materials[-1].name for step in names]
+    assert made == ["Aliquot 1 of liquid", "DNA 1, 4 nt", "Reference electrode, Ag/AgCl"]

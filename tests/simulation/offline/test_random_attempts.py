@@ -1,0 +1,49 @@
+"""Chance does not suffice: no random attempt, and no attempt without measurements, is judged sufficient."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from simulation.offline.agent import ProtocolAgent
+from simulation.offline.checklist import ChecklistClassifier
+from simulation.offline.random_agent import RandomAgent
+
+SLUGS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/experiments").glob("*.json"))
+ATTEMPTS = [(SLUGS[number % len(SLUGS)], 5000 + number) for number in range(100)]
+
+
+def judged(lab, slug, bench):
+    spec = lab.specs[slug]
+    return ChecklistClassifier(spec.rubric, spec.goal).judge(spec.goal, bench.transcript())
+
+
+def measured(lab, bench):
+    """The accepted steps that measured something."""
+    kinds = lab.catalogue.types
+    return [step for step in bench.history if step.outcome.success and kinds[step.action.name].kind == "measurement"]
+
+
+def test_none_of_a_hundred_random_attempts_is_sufficient(lab):
+    benches = [(slug, lab.play(lab.specs[slug], RandomAgent(seed), seed)) for slug, seed in ATTEMPTS]
+    sufficient = [slug for slug, bench in benches if judged(lab, slug, bench).sufficient]
+    assert sufficient == []
+    # Not for want of trying: they run over all experiments, most of them measure, and some meet a line by chance.
+    assert {slug for slug, _ in benches} == set(SLUGS)
+    assert sum(bool(measured(lab, bench)) for _, bench in benches) > 50
+    lines = [line["met"] for slug, bench in benches for line in judged(lab, slug, bench).lines]
+    assert 0 < sum(lines) < len(lines) / 10
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_reference_protocol_without_its_measurements_is_not_sufficient(lab, slug):
+    spec = lab.specs[slug]
+    kinds = lab.catalogue.types
+    steps = tuple(step for step in spec.protocol if kinds[step["action"]].kind != "measurement")
+    assert len(steps) < len(spec.protocol)
+    blind = replace(spec, protocol=steps)
+    bench = lab.play(blind, ProtocolAgent(blind, 11), 11)
+    assert measured(lab, bench) == []
+    verdict = judged(lab, slug, bench)
+    assert not verdict.sufficient
+    assert verdict.evidence_strength in ("weak", "moderate")

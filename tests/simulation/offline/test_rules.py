@@ -1,0 +1,201 @@
+"""The rule-based transition model as a whole: its registry, its sameness, its protocols and the paper's own checks."""
+
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from simulation.lab.actions import Action
+from simulation.lab.bench import Bench
+from simulation.lab.materials import place_all
+from simulation.offline.agent import ProtocolAgent
+from simulation.offline.handlers import HANDLERS
+from simulation.offline.rules import RuleBasedTransitionModel
+from tests.support.small_lab import SmallLab, material, tubes
+
+EXPERIMENTS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/experiments").glob("*.json"))
+
+
+def test_every_action_file_names_a_registered_handler_and_no_handler_lies_idle(lab):
+    assert {kind.handler for kind in lab.catalogue.types.values()} == set(HANDLERS)
+
+
+def test_the_catalogue_is_the_papers(lab):
+    # Appendix C: 34 transformations, 39 measurements, 4 syntheses and 5 controls, as spec section 4.1 counts them
+    kinds = [kind.kind for kind in lab.catalogue.types.values()]
+    assert [kinds.count(kind) for kind in ("transformation", "measurement", "synthesis", "control")] == [34, 39, 4, 5]
+    parameters = [len(kind.parameters) for kind in lab.catalogue.types.values()]
+    assert sum(parameters) / 82 >= 5
+    for name in ("HPLC", "FlowCytometry", "UseMicroscope", "qPCR"):
+        assert len(lab.catalogue.types[name].parameters) >= 10
+
+
+def test_the_eighteen_experiments_are_the_papers(lab):
+    # Appendix B: twelve of 100 steps and six of 50, in five groups
+    steps = [spec.max_steps for spec in lab.specs.values()]
+    assert (len(steps), steps.count(100), steps.count(50)) == (18, 12, 6)
+    assert len({spec.group for spec in lab.specs.values()}) == 5
+    for spec in lab.specs.values():
+        assert 9 <= len(spec.materials) <= 16, spec.slug
+        assert 8 <= len(spec.protocol) <= 30, spec.slug
+        assert len(spec.shortfalls) >= 5, spec.slug
+        assert "econstructed by us" in spec.provenance, spec.slug
+
+
+@pytest.mark.parametrize("slug", EXPERIMENTS)
+def test_the_reference_protocol_plays_to_submit_without_a_rejection(lab, slug):
+    bench = lab.reference(slug)
+    assert [step.outcome.failure_reason for step in bench.history if not step.outcome.success] == []
+    assert bench.ending == "submitted"
+    assert len(bench.history) == len(lab.specs[slug].protocol)
+
+
+@pytest.mark.parametrize("slug", EXPERIMENTS)
+def test_the_same_seed_gives_the_same_outcomes(lab, slug):
+    again = lab.play(lab.specs[slug], ProtocolAgent(lab.specs[slug], 11), 11)
+    assert [step.outcome for step in again.history] == [step.outcome for step in lab.reference(slug).history]
+
+
+def test_another_seed_reads_other_noise(lab):
+    def areas(seed):
+        history = lab.reference("caffeine-hplc-analysis", seed).history
+        return [seen.value for step in history for seen in step.outcome.new_observations if "area" in seen.description]
+
+    assert len(areas(11)) == len(areas(12)) > 0
+    assert areas(11) != areas(12)
+
+
+@pytest.mark.parametrize("slug", EXPERIMENTS)
+def test_no_barcode_stands_in_any_name_description_or_property(lab, slug):
+    for step in lab.reference(slug).history:
+        texts = [draft.name for draft in step.outcome.new_materials]
+        texts += [str(value) for draft in step.outcome.new_materials for value in draft.properties.values()]
+        texts += [seen.description + seen.value for seen in step.outcome.new_observations]
+        assert not any("MAT-" in text for text in texts)
+
+
+@pytest.mark.parametrize("slug", EXPERIMENTS)
+def test_unlimited_materials_are_never_handed_back_or_changed(lab, slug):
+    bench = lab.reference(slug)
+    unlimited = {m.barcode for m in bench.inventory if m.available_for_use == "unlimited"}
+    assert unlimited
+    assert not any(draft.replaces in unlimited for step in bench.history for draft in step.outcome.new_materials)
+
+
+def test_hidden_amounts_never_show_in_the_properties_of_what_comes_of_them(lab):
+    shown = [
+        name
+        for step in lab.reference("caffeine-hplc-analysis").history
+        for draft in step.outcome.new_materials
+        for name in draft.properties
+        if "caffeine" in name and "coffee" in draft.name.lower()
+    ]
+    assert shown == []
+
+
+def test_caffeine_worked_out_from_the_reference_record_is_the_declared_truth(lab):
+    # line through the two outer standards (3.125 and 100 µg/mL), tenfold dilution; 1 % is above the noise of 0.4 %
+    history = lab.reference("caffeine-hplc-analysis").history
+    area = {
+        seen.description.removeprefix("HPLC of ").split(", detection wavelength 273 nm")[0]: _mean(seen.value)
+        for step in history
+        for seen in step.outcome.new_observations
+        if seen.description.endswith("peak area") and seen.value != "not detected"
+    }
+    low, high = area["Caffeine working standard 1:32"], area["Caffeine working standard, undiluted"]
+    slope = (high - low) / (100 - 3.125)
+    for drink, truth in (("Coffee", 412), ("Tea", 187), ("Energy drink", 318)):
+        replicates = [area[f"Filtrate of {drink}, replicate {number}"] for number in (1, 2, 3)]
+        found = ((sum(replicates) / 3 - low) / slope + 3.125) * 10
+        assert found == pytest.approx(truth, rel=0.01)
+
+
+def test_titre_worked_out_from_the_reference_record_is_the_declared_truth(lab):
+    # titre = -ln(1 - share positive) x cells / virus volume; 1:25 of 0.5 mL holds 0.02 mL of the preparation
+    readings = {
+        seen.description: float(seen.value.split()[0])
+        for step in lab.reference("lentivirus-moi-optimization").history
+        for seen in step.outcome.new_observations
+        if step.action.name in ("FlowCytometry", "CellCounter")
+    }
+    cells = sum(v for k, v in readings.items() if "CellCounter of HEK293T well" in k) / 3 * 0.5
+    set_to = "excitation laser 488 nm, detection filter 530/30"
+    wells = [f"FlowCytometry of HEK293T well {well}, {set_to}: GFP-positive cells" for well in (4, 5, 6)]
+    shares = [readings[well] / 100 for well in wells]
+    moi = -float((1 - Decimal(sum(shares) / 3)).ln())
+    assert moi * cells / 0.02 == pytest.approx(2.1e6, rel=0.1)  # the counter alone has 5 % noise
+
+
+def test_genotypes_read_in_the_reference_record_are_the_declared_ones(lab):
+    last = lab.reference("zebrafish-genotyping").history[-2]
+    assert ["T only" in seen.value for seen in last.outcome.new_observations] == [
+        False, True, False, True, False, False, True,
+    ]  # fmt: skip
+
+
+def test_an_unknown_action_or_material_is_a_rejection_not_a_crash(lab):
+    bench = lab.reference("zebrafish-genotyping")
+    model = RuleBasedTransitionModel(1)
+    assert "no action" in model.predict(Action("Levitate"), bench.situation()).failure_reason
+    assert "no material" in model.predict(Action("Degas", ("MAT-00000000",)), bench.situation()).failure_reason
+
+
+# The checks the paper itself contains.
+def test_puromycin_onto_hek293t_cells_gives_two_materials(lab):
+    small = SmallLab(
+        lab.catalogue,
+        material(
+            "hek293t",
+            "adherent culture",
+            "500 µL",
+            "3.4 mL",
+            "well of a 24-well plate",
+            hidden={"HEK293T cells": "1e5 cells"},
+        ),
+        material("puromycin", contents={"puromycin": "1 mg/mL"}),
+    )
+    step = small.do("Transfer", "puromycin hek293t", source="@puromycin", amount="10 µL")
+    assert [draft.name for draft in step.outcome.new_materials] == ["puromycin", "hek293t"]
+    assert small.shown("puromycin", "volume") == "990 µL"
+    # 10 µL x 1000 µg/mL in 510 µL = 19.6 µg/mL
+    assert small.shown("hek293t", "puromycin concentration") == "19.6 µg/mL"
+    assert small["hek293t"].properties["phase"] == "adherent culture"
+
+
+def test_tubes_do_not_go_under_the_microscope(lab):
+    small = SmallLab(
+        lab.catalogue,
+        material("culture", "suspension", "30 mL", "50 mL", "50 mL tube", hidden={"soil cells": "1e6 cells/mL"}),
+    )
+    assert "wrong format: culture is in 50 mL tube" in small.refused("UseMicroscope", "culture")
+
+
+def test_the_question_about_tails_is_answered_for_every_fish(lab):
+    spec = lab.specs["zebrafish-genotyping"]
+    start = Bench("x", lab.catalogue, place_all(spec.drafts(), 11), 11)
+    clips = tuple(m.barcode for m in start.inventory if m.name.startswith("Tail fin clip"))
+    question = {"question": "Which tails are grey or black and which don't have any pigmented lines?"}
+    step = start.step(Action("VisualInspection", clips, question), RuleBasedTransitionModel(11, spec.truth))
+    answers = {m.name: seen.value for m, seen in zip(step.inputs, step.outcome.new_observations, strict=True)}
+    pale = {name for name, answer in answers.items() if answer.startswith("no pigmented lines")}
+    assert pale == {"Tail fin clip, fish 2", "Tail fin clip, fish 4", "Tail fin clip, nacre/nacre control"}
+
+
+def test_a_source_of_unknown_volume_is_an_error_and_no_volume_is_made_up(lab):
+    small = SmallLab(lab.catalogue, material("dregs", volume=None), tubes())
+    assert small.refused("Aliquot", "dregs tubes", volume="10 µL") == (
+        "critically unclear: the volume of dregs is not known"
+    )
+
+
+def _mean(value):
+    numbers = [float(part) for part in value.removesuffix(" mAU·s").split(", ")]
+    return sum(numbers) / len(numbers)
+
+
+def test_a_volume_is_shown_to_six_digits_while_the_ledger_keeps_them_all(lab):
+    small = SmallLab(lab.catalogue, material("stock"), tubes())
+    small.do("Aliquot", "stock tubes", volume="123.456789 µL")
+    # 1000 - 123.456789
+    assert small.shown("stock", "volume") == "876.543 µL"
+    assert Decimal(small["stock"].ledger["volume"]) == Decimal("876.543211")

@@ -1,0 +1,161 @@
+"""Gels, capillaries and antibodies: bands where they are declared, and every reagent drawn to the microlitre."""
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material
+
+TRUTH = {
+    "bands": [{"component": "amplicon", "length": "352 bp", "minimum": "10 ng"}],
+    "responses": [
+        {"action": "PAGE", "component": "GFP", "signal": "band at 27 kDa", "unit": "% of lane", "slope": "2", "intercept": "0",
+         "noise": "0", "when": {"stain": "Coomassie blue"}},
+        {"action": "CapillaryWestern", "component": "GFP", "signal": "band at 27 kDa", "unit": "area", "slope": "100",
+         "intercept": "0", "noise": "0", "repeats": "replicates", "requires": ["anti-GFP"]},
+        {"action": "CapillaryWestern", "component": "fusion", "signal": "band at 56 kDa", "unit": "area", "slope": "100",
+         "intercept": "0", "noise": "0", "within": ["anti-GFP"]},
+        {"action": "ELISA", "component": "GFP", "signal": "absorbance", "unit": "AU", "slope": "0.1", "intercept": "0.05",
+         "noise": "0", "requires": ["anti-GFP"], "when": {"detection_wavelength": {"minimum": "440 nm", "maximum": "460 nm"}}},
+        {"action": "qPCR", "component": "template", "signal": "threshold cycle", "unit": "cycles", "noise": "0",
+         "log10": {"slope": "-3.32", "intercept": "30"}, "within": ["primer A", "primer B"]},
+    ],
+}  # fmt: skip
+PCR = {"primers": ["@primer_A", "@primer_B"], "master_mix": "@mix"}
+
+
+@pytest.fixture
+def small(lab):
+    return SmallLab(
+        lab.catalogue,
+        material("lysate", hidden={"GFP": "20 µg/mL", "fusion": "5 µg/mL"}),
+        material("blank"),
+        material("dna", hidden={"amplicon": "30 ng/µL", "template": "10 ng/µL"}, volume="50 µL"),
+        material("ladder"),
+        material("anti_GFP", hidden={"anti-GFP": "1 mg/mL"}, volume="100 µL"),
+        material("anti_actin", hidden={"anti-actin": "1 mg/mL"}, volume="100 µL"),
+        material("wash", volume="20 mL", capacity="50 mL"),
+        material("substrate", volume="5 mL", capacity="15 mL"),
+        material("primer_A", hidden={"primer A": "10 µM"}, volume="100 µL"),
+        material("primer_B", hidden={"primer B": "10 µM"}, volume="100 µL"),
+        material("mix"),
+        truth=TRUTH,
+    )
+
+
+def do(small, action, keys, made="", **parameters):
+    """Like small.do, with barcodes in lists as well."""
+    written = {
+        name: [small.codes[part[1:]] for part in value] if isinstance(value, list) else value
+        for name, value in parameters.items()
+    }
+    step = small.do(action, keys, made, **written)
+    assert step.outcome.success, step.outcome.failure_reason
+    return [seen.value for seen in step.outcome.new_observations]
+
+
+def test_a_polyacrylamide_gel_is_one_slab_with_a_lane_per_sample(small):
+    # 2 x 20 µg/mL; the ladder's lane is told as such
+    values = do(small, "PAGE", "lysate blank ladder", "gel", ladder="@ladder", load_volume="20 µL")
+    assert values == ["40 % of lane", "0 % of lane", "ladder, steps resolved"]
+    assert (small.shown("lysate", "volume"), small.shown("ladder", "volume")) == ("980 µL", "980 µL")
+    assert small["gel"].name == "Polyacrylamide gel, 12 %"
+    assert small.shown("gel", "lanes") == "1: lysate; 2: blank; 3: ladder"
+    assert small.bench.history[-1].outcome.new_materials[-1].taken == {
+        small.codes[key]: "20 µL" for key in ("lysate", "blank", "ladder")
+    }
+
+
+def test_dna_is_seen_in_a_gel_only_with_a_stain_for_dna(small):
+    assert do(small, "PAGE", "dna", gel_type="TBE", stain="SYBR Gold") == [
+        "one band, length not read for want of a ladder"
+    ]
+    assert do(small, "PAGE", "dna", gel_type="TBE", stain="silver") == [""]
+
+
+def test_a_western_takes_antibody_by_its_dilution_and_shows_a_band_per_declared_protein(small):
+    # 100 x 20 and 100 x 5; two capillaries of 10 µL at 1:5 take 4 µL of the antibody
+    values = do(small, "CapillaryWestern", "lysate anti_GFP", primary_antibody="@anti_GFP", primary_dilution=5)
+    assert values == ["2000, 2000 area", "500 area"]
+    assert (small.shown("anti_GFP", "volume"), small.shown("lysate", "volume")) == ("96 µL", "990 µL")
+
+
+def test_the_least_that_is_drawn_of_an_antibody_is_what_a_pipette_can_draw(small):
+    do(small, "CapillaryWestern", "lysate anti_GFP", primary_antibody="@anti_GFP", primary_dilution=1000)
+    assert small.shown("anti_GFP", "volume") == "99.5 µL"  # 0.02 µL would do
+
+
+def test_an_antibody_against_something_else_shows_nothing_of_the_protein(small):
+    values = do(small, "CapillaryWestern", "lysate anti_actin", primary_antibody="@anti_actin")
+    assert values == ["0, 0 area"]  # read as at zero; the second band is not declared without its antibody
+
+
+def test_a_western_without_an_antibody_is_not_run(small):
+    step = small.do("CapillaryWestern", "lysate")
+    assert step.outcome.failure_reason.startswith("CapillaryWestern needs primary_antibody")
+
+
+def test_an_immunoassay_in_a_plate_draws_every_reagent(small):
+    given = {"primary_antibody": "@anti_GFP", "capture_antibody": "@anti_actin", "wash_buffer": "@wash", "substrate": "@substrate"}  # fmt: skip
+    values = do(
+        small, "ELISA", "lysate blank anti_GFP anti_actin wash substrate", sample_volume="50 µL", antibody_dilution=50, **given
+    )  # fmt: skip
+    assert values == ["2.05 AU", "0.05 AU"]  # 0.05 + 0.1 x 20
+    left = {key: small.shown(key, "volume") for key in ("lysate", "anti_GFP", "anti_actin", "wash", "substrate")}
+    # 2 samples in 2 wells each: 2 x 50 µL a sample; 4 x 100 µL / 50 of each antibody; 4 wells x 2 antibodies x 3 washes of
+    # 300 µL; 4 x 100 µL substrate
+    assert left == {"lysate": "900 µL", "anti_GFP": "92 µL", "anti_actin": "92 µL", "wash": "12.8 mL", "substrate": "4.6 mL"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, "critically unclear: capture_antibody is not given; a sandwich starts with one on the plate"),
+        ({"format": "indirect"}, "critically unclear: secondary_antibody is not given; the first antibody carries no label in an indirect assay"),
+        ({"format": "direct", "sample_volume": "200 µL", "replicates": 6}, "short of volume: needs 1.2 mL, 1 mL usable in lysate"),
+        ({"format": "direct", "antibody_dilution": 1}, "short of volume: needs 200 µL, 100 µL usable in anti GFP"),
+    ],
+)  # fmt: skip
+def test_an_immunoassay_that_lacks_something_is_refused(small, changes, reason):
+    given = {"primary_antibody": "@anti_GFP", "wash_buffer": "@wash", "substrate": "@substrate"}
+    assert small.refused("ELISA", "lysate anti_GFP wash substrate", **given, **changes) == reason
+
+
+def test_a_capillary_immunoassay_dilutes_its_samples(small):
+    do(small, "CapillaryELISA", "lysate wash substrate", wash_buffer="@wash", diluent="@substrate", dilution_factor=5)
+    # 3 x 25 µL of sample, four times as much diluent, one filling of wash buffer
+    left = {key: small.shown(key, "volume") for key in ("lysate", "substrate", "wash")}
+    assert left == {"lysate": "925 µL", "substrate": "4.7 mL", "wash": "10 mL"}
+    reason = small.refused("CapillaryELISA", "lysate wash", wash_buffer="@wash")
+    assert reason == "critically unclear: diluent is not given; samples are to be diluted 2 times"
+
+
+def test_a_threshold_cycle_needs_both_primers_and_takes_them_from_their_tubes(small):
+    # 30 - 3.32 x log10(10 µg/mL) = 26.68
+    assert do(small, "qPCR", "dna primer_A primer_B mix", **PCR) == ["26.68 cycles"]
+    left = {key: small.shown(key, "volume") for key in ("dna", "primer_A", "primer_B", "mix")}
+    # 3 reactions: 2 µL template, 1 µL of each primer, 10 µL mix
+    assert left == {"dna": "44 µL", "primer_A": "97 µL", "primer_B": "97 µL", "mix": "970 µL"}
+    one = {"primers": ["@primer_A"], "master_mix": "@mix"}
+    assert do(small, "qPCR", "dna primer_A mix", **one) == [""]
+
+
+def test_a_reaction_that_runs_over_is_refused(small):
+    codes = {"primers": small.codes["primer_A"], "master_mix": small.codes["mix"]}
+    keys = "dna primer_A mix"
+    assert small.refused("qPCR", keys, **codes, sample_volume="10 µL") == (
+        "too much volume: 21 µL of template and reagents in a reaction of 20 µL"
+    )
+    assert small.refused("qPCR", keys, **codes, detection="hydrolysis probe") == (
+        "critically unclear: probe is not given; detection is by hydrolysis probe"
+    )
+
+
+def test_sequencing_with_a_primer_tube_takes_a_little_for_each_strand(small):
+    do(small, "DNASequencing", "dna primer_A", primer_tube="@primer_A", primer_volume="2 µL", direction="both")
+    assert (small.shown("dna", "volume"), small.shown("primer_A", "volume")) == ("40 µL", "96 µL")
+
+
+def test_more_samples_than_lanes_are_refused(lab):
+    many = [material(f"tube_{number}") for number in range(27)]
+    small = SmallLab(lab.catalogue, *many)
+    keys = " ".join(small.codes)
+    assert small.refused("PAGE", keys) == "too many samples: 27 for 26 lanes"

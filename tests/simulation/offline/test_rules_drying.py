@@ -1,0 +1,120 @@
+"""Solvent leaves, everything dissolved stays, and what left is in the books."""
+
+from decimal import Decimal
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material
+
+
+@pytest.fixture
+def small(lab):
+    return SmallLab(
+        lab.catalogue,
+        material("brine", volume="4 mL", capacity="10 mL", container="glass beaker", contents={"salt": "10 mM"}, pH="7.1"),
+        material("broth", "suspension", "4 mL", "10 mL", contents={"sugar": "2 mg/mL"}, hidden={"yeast cells": "1e6 cells/mL"}),
+        material("spirit", volume="1 mL", hidden={"ethanol": "400 µL", "dye": "1 mg"}),
+        material("hydrate", "powder", None, mass="10 mg", hidden={"salt": "8.5 mg", "water": "1.5 mg"}),
+        material("crucible", "empty container", None, "30 mL", "filter crucible"),
+        material("ice", "frozen", condition="-80C", contents={"protein": "3 mg/mL"}),
+        material("cells", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells"}),
+        material("jug", volume="50 mL", capacity="100 mL", container="glass bottle"),
+    )  # fmt: skip
+
+
+def amount(small, key, name):
+    return small[key].ledger["components"][name]["amount"]
+
+
+def test_an_hour_in_a_hot_oven_dries_four_millilitres_and_keeps_the_salt(small):
+    assert small.values("DryingOven", "brine", temperature="110 °C", duration="1 h") == ["dry"]
+    assert (small.shown("brine", "phase"), small.shown("brine", "dried")) == ("solid", "110 °C for 1 h")
+    assert amount(small, "brine", "salt") == "40000"  # 4 mL x 10 mM = 40 µmol
+    assert (small.shown("brine", "salt amount"), small.shown("brine", "pH")) == ("40 µmol", None)
+    vapour = small.bench.inventory.materials[-1]
+    assert (vapour.name, vapour.properties["volume"], vapour.usable) == (
+        "Vapour driven off by DryingOven",
+        "4 mL",
+        False,
+    )
+
+
+def test_too_short_a_time_leaves_it_wet(small):
+    # at 80 °C 2 mL leave in an hour, so 0.5 mL in 15 min; 4 mL x 10 mM in 3.5 mL = 11.4 mM
+    assert small.values("DryingOven", "brine", temperature="80 °C", duration="15 min") == [
+        "still wet, 3.5 mL of liquid in it"
+    ]
+    assert (small.shown("brine", "phase"), small.shown("brine", "volume")) == ("liquid", "3.5 mL")
+    assert small.shown("brine", "salt concentration") == "11.4 mM"
+
+
+def test_a_solid_gives_up_its_moisture_and_nothing_else(small):
+    small.do("Desiccate", "hydrate", "moisture")
+    assert small.shown("hydrate", "mass") == "8.5 mg"
+    assert list(small["hydrate"].ledger["components"]) == ["salt"]
+    assert amount(small, "moisture", "water") == "1500"
+
+
+def test_an_empty_crucible_may_be_dried_before_it_is_weighed(small):
+    small.do("DryingOven", "crucible", temperature="130 °C", duration="2 h")
+    assert (small.shown("crucible", "phase"), small.shown("crucible", "dried")) == ("empty container", "130 °C for 2 h")
+
+
+def test_evaporation_stops_at_the_target_volume(small):
+    small.do("Evaporate", "brine", "condensate", method="rotary evaporator", target_volume="500 µL", duration="30 min")
+    assert (small.shown("brine", "volume"), small.shown("brine", "salt concentration")) == ("500 µL", "80 mM")
+    assert small["condensate"].ledger["volume"] == "3500"
+    assert small["condensate"].ledger["components"] == {}
+
+
+def test_a_concentrator_takes_a_millilitre_an_hour(small):
+    small.do("Evaporate", "broth", duration="90 min")
+    assert (small.shown("broth", "volume"), small.shown("broth", "phase")) == ("2.5 mL", "suspension")
+    assert amount(small, "broth", "sugar") == "8000"
+    small.do("Evaporate", "broth", duration="3 h")
+    assert small.shown("broth", "phase") == "solid"
+    assert amount(small, "broth", "yeast cells") == "4000000"
+
+
+def test_a_component_that_is_a_liquid_leaves_in_proportion(small):
+    small.do("Evaporate", "spirit", "condensate", target_volume="250 µL", duration="2 h")
+    # three quarters of the volume leave, with three quarters of the 400 µL of ethanol
+    assert (amount(small, "spirit", "ethanol"), amount(small, "condensate", "ethanol")) == ("100", "300")
+    assert amount(small, "spirit", "dye") == "1000"
+    small.do("Evaporate", "spirit", "rest")
+    assert list(small["spirit"].ledger["components"]) == ["dye"]
+
+
+def test_freeze_drying_leaves_a_powder_and_takes_its_three_times(small):
+    small.do("Lyophilize", "ice broth", "trap", primary_drying_time="8 h")
+    assert [small.shown(key, "phase") for key in ("ice", "broth")] == ["powder", "powder"]
+    assert (amount(small, "ice", "protein"), small["ice"].environmental_condition) == ("3000", "room_temp")
+    assert small["trap"].ledger["volume"] == "5000"  # 1 mL and 4 mL
+    assert small.bench.elapsed == (4 + 8 + 4) * 3600
+    small.do("Resuspend", "ice jug", solvent="@jug", volume="500 µL")
+    assert (small.shown("ice", "phase"), small.shown("ice", "protein concentration")) == ("liquid", "6 mg/mL")
+
+
+def test_drying_keeps_every_amount_and_every_drop(small):
+    before = sum(Decimal(placed.ledger.get("volume") or 0) for placed in small.bench.inventory)
+    for keys, duration in (("brine", "7 min"), ("brine", "13 min"), ("spirit", "17 min"), ("jug", "1 h")):
+        small.do("Evaporate", keys, method="centrifugal vacuum concentrator", duration=duration)
+    assert amount(small, "brine", "salt") == "40000"
+    assert sum(Decimal(placed.ledger.get("volume") or 0) for placed in small.bench.inventory) == before
+
+
+@pytest.mark.parametrize(
+    ("action", "keys", "parameters", "reason"),
+    [
+        ("DryingOven", "broth", {"temperature": "150 °C"}, "too hot: 150 °C for broth in 2 ml tube, plastic stands 120 °C at most"),
+        ("DryingOven", "ice", {"temperature": "60 °C"}, "frozen: thaw it first (ice)"),
+        ("DryingOven", "cells", {"temperature": "60 °C"}, "wrong phase: the cells of cells are attached; they cannot be dried in an oven"),
+        ("Desiccate", "brine", {}, "wrong phase: brine is liquid; a desiccator dries solids"),
+        ("Evaporate", "brine", {"target_volume": "5 mL"}, "nothing to take off: brine holds 4 mL, no more than 5 mL"),
+        ("Evaporate", "hydrate", {}, "wrong phase: hydrate is powder, which cannot be evaporated"),
+        ("Lyophilize", "jug", {}, "too short: 50 mL in jug need 100 h of primary drying (500 µL an hour), 16 h given"),
+        ("Lyophilize", "brine", {"primary_drying_time": "1 h"}, "too short: 4 mL in brine need 8 h of primary drying (500 µL an hour), 1 h given"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_dried_is_refused_and_changes_nothing(small, action, keys, parameters, reason):
+    assert small.refused(action, keys, **parameters) == reason

@@ -1,0 +1,125 @@
+"""Microscopes, plate readers, colonies: what is added stays in the sample, and is read as declared."""
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material
+
+TRUTH = {
+    "responses": [
+        {"action": ["UseMicroscope", "UsePlateReader"], "component": "glutamate", "within": ["neuron cells"], "signal": "dF/F",
+         "unit": "", "hill": {"bottom": "0", "top": "2", "half": "100 µM", "n": "1"}, "noise": "0"},
+        {"action": "UseMicroscope", "parameter": "stimulation_power", "within": ["neuron cells"], "signal": "evoked dF/F",
+         "unit": "", "slope": "0.1", "intercept": "0", "noise": "0",
+         "when": {"stimulation_wavelength": {"minimum": "460 nm", "maximum": "490 nm"}}},
+        {"action": "UseMicroscope", "component": "forskolin", "requires": ["ionomycin"], "within": ["neuron cells"],
+         "signal": "FRET ratio", "unit": "", "slope": "0.01", "intercept": "1", "noise": "0",
+         "when": {"channels": ["FRET 436/535"]}},
+    ],
+    "lookups": [{"action": "ImageColonies", "signal": "colour", "requires": ["blue colonies"], "values": {"agar": "blue"}}],
+}  # fmt: skip
+ADD = {"compound": "@glutamate", "compound_volume": "100 µL"}
+RECORD = {"record_for": "60 s", "frame_interval": "100 ms"}
+FRET = {"mode": "fluorescence", "channels": ["CFP 436/480", "FRET 436/535"]}
+
+
+@pytest.fixture
+def small(lab):
+    dish = {"phase": "adherent culture", "container": "35 mm dish", "volume": "900 µL"}
+    return SmallLab(
+        lab.catalogue,
+        material("dish", medium="HBSS", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
+        material("other", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
+        material("full", capacity="950 µL", hidden={"neuron cells": "1e5 cells/mL"}, **dish),
+        material(
+            "well", "liquid", "100 µL", "360 µL", "well of a 96-well plate", hidden={"neuron cells": "1e5 cells/mL"}
+        ),
+        material("plate", "plate", None, "360 µL", "96-well plate"),
+        material("bare", "liquid", container="slide"),
+        material("glutamate", contents={"glutamate": "1 mM"}),
+        material("ionomycin", contents={"ionomycin": "100 µM"}),
+        material("forskolin", contents={"forskolin": "500 µM"}),
+        material("agar", "gel", None, None, "agar plate", hidden={"blue colonies": "120", "white colonies": "400"}),
+        material("bald", "gel", None, None, "agar plate"),
+        truth=TRUTH,
+    )
+
+
+def test_what_is_added_under_the_microscope_is_read_and_stays_in_the_sample(small):
+    step = small.do("UseMicroscope", "dish other glutamate", **ADD, **RECORD, compound_at="10 s")
+    # 100 µL of 1 mM into 900 µL: 100 µM, half way up
+    assert [seen.value for seen in step.outcome.new_observations] == ["1", "1"]
+    assert small.shown("dish", "volume") == "1 mL"
+    assert small.shown("dish", "glutamate concentration") == "100 µM"
+    assert small.shown("dish", "medium") == "HBSS + glutamate"
+    assert small.shown("glutamate", "volume") == "800 µL"
+    assert step.outcome.new_materials[0].taken == {small.codes["glutamate"]: "100 µL"}
+
+
+def test_a_second_dose_adds_to_the_first(small):
+    small.do("UseMicroscope", "dish glutamate", **ADD)
+    # 200 µL of 1 mM in 1100 µL: 181.8 µM, so 2 x 181.8 / 281.8 = 1.290
+    assert small.values("UseMicroscope", "dish glutamate", **ADD) == ["1.29"]
+
+
+def test_two_compounds_are_added_in_their_order(small):
+    both = {"compound": "@ionomycin", "compound_volume": "100 µL", "second_compound": "@forskolin", "second_compound_volume": "100 µL"}  # fmt: skip
+    times = {"record_for": "10 min", "compound_at": "1 min", "second_compound_at": "5 min"}
+    values = small.values("UseMicroscope", "dish ionomycin forskolin", **both, **times, **FRET)
+    # no glutamate: 0; forskolin 500 µM x 100 / 1100 = 45.45 µM, so 1 + 0.4545
+    assert values == ["0", "1.455"]
+    assert small.shown("dish", "volume") == "1.1 mL"
+    assert small.shown("dish", "ionomycin concentration") == "9.09 µM"
+
+
+def test_light_evokes_what_is_declared_for_its_wavelength(small):
+    light = {"stimulation_power": "5 mW/mm²", "stimulation_wavelength": "470 nm", "stimulation_duration": "10 ms"}
+    step = small.do("UseMicroscope", "dish", **light, **RECORD)
+    assert [seen.value for seen in step.outcome.new_observations] == ["0", "0.5"]
+    assert "stimulation power 5 mW/mm²" in step.outcome.new_observations[0].description
+    assert small.values("UseMicroscope", "dish", **light | {"stimulation_wavelength": "590 nm"}) == ["0"]
+    assert small.values("UseMicroscope", "dish", **light | {"stimulation_power": "0 mW/mm²"}) == ["0", "0"]
+
+
+def test_a_record_takes_its_time_for_every_sample_and_none_for_the_compound(small):
+    before = small.bench.elapsed
+    small.do("UseMicroscope", "dish other glutamate", **ADD, record_for="10 min")
+    assert small.bench.elapsed - before == 2 * (3 + 10) * 60
+
+
+def test_a_plate_reader_adds_to_wells_and_keeps_the_books(small):
+    shine = {"mode": "fluorescence", "excitation_wavelength": "488 nm", "emission_wavelength": "525 nm"}
+    # 100 µL of 1 mM to 100 µL: 500 µM, so 2 x 500 / 600
+    assert small.values("UsePlateReader", "well glutamate", **ADD, **shine, **RECORD) == ["1.667"]
+    assert small.shown("well", "volume") == "200 µL"
+    assert small.shown("glutamate", "volume") == "900 µL"
+
+
+@pytest.mark.parametrize(
+    ("keys", "parameters", "reason"),
+    [
+        ("dish glutamate", {"compound": "@glutamate"}, "critically unclear: compound_volume is not given; how much of the compound goes into each sample?"),
+        ("dish glutamate", ADD | {"compound_at": "2 min", "record_for": "60 s"}, "too late: compound is added at 2 min, the record ends at 1 min"),
+        ("dish glutamate", {"second_compound": "@glutamate", "second_compound_volume": "1 µL"}, "critically unclear: compound is not given; a second one follows a first"),
+        ("dish", {"stimulation_power": "1 mW/mm²"}, "critically unclear: light stimulates with a wavelength and a power, and one is not given"),
+        ("dish", {"frame_interval": "1 s"}, "too long: frame_interval is longer than the record"),
+        ("dish", {"mode": "fluorescence"}, "critically unclear: excitation_wavelength is not given; name channels, or both wavelengths"),
+        ("full glutamate", ADD, "too small a container: 950 µL capacity, 1 mL would be in it (full)"),
+        ("dish other glutamate", ADD | {"compound_volume": "600 µL"}, "short of volume: needs 600 µL, 400 µL usable in glutamate"),
+        ("plate", {}, "wrong phase: plate is a whole plate; separate its wells first"),
+        ("bare", {}, "no cells: there is nothing to image in bare"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_imaged_so_is_refused_and_nothing_is_poured(small, keys, parameters, reason):
+    assert small.refused("UseMicroscope", keys, **parameters) == reason
+
+
+def test_colonies_are_counted_up_to_a_crowd_and_told_per_volume_plated(small):
+    values = small.values("QuantifyColonies", "agar", plated_volume="100 µL", dilution_factor=1000)
+    # 120 x 1000 / 0.1 mL; 400 are more than the 300 that can be told apart
+    assert values == ["120", "1200000 per mL", "too many to count"]
+    assert small.values("QuantifyColonies", "agar", countable_maximum=500) == ["120", "400"]
+    assert small.values("QuantifyColonies", "bald") == [""]
+
+
+def test_the_colour_of_colonies_is_told_where_it_is_declared(small):
+    assert small.values("ImageColonies", "agar bald") == ["blue", ""]

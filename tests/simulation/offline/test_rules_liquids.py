@@ -1,0 +1,210 @@
+"""Moving liquids and solids: arithmetic, and what is refused."""
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material, tubes
+
+
+@pytest.fixture
+def small(lab):
+    return SmallLab(
+        lab.catalogue,
+        material("stock", contents={"salt": "10 mM", "dye": "2 mg/mL"}),
+        material("water", volume="50 mL", capacity="100 mL", container="bottle"),
+        material("vial", volume="480 µL"),
+        material("ice", "frozen", condition="-80C"),
+        material("cells", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells"}),
+        material("powder", "powder", None, mass="10 mg", contents={"salt": "171.12 µmol"}),
+        material("tap", volume=None, capacity=None, unlimited=True),
+        material("pellet", "pellet", None, hidden={"HeLa cells": "1e6 cells"}),
+        tubes(),
+        tubes("big_tubes", "15 mL", "15 mL tube"),
+    )
+
+
+def test_aliquots_keep_the_concentration_and_leave_the_rest(small):
+    step = small.do("Aliquot", "stock tubes", "a b", volume="200 µL", count=2, label="Portion")
+    assert [draft.name for draft in step.outcome.new_materials] == ["stock", "Portion 1", "Portion 2"]
+    assert small.shown("stock", "volume") == "600 µL"
+    assert [small.shown(key, "salt concentration") for key in ("stock", "a", "b")] == ["10 mM"] * 3
+    assert step.outcome.new_materials[1].derived_from == (small.codes["stock"],)
+    assert small["a"].ledger["components"]["dye"]["amount"] == "400"  # 0.2 mL x 2 mg/mL = 400 µg
+
+
+def test_a_transfer_mixes_by_amounts(small):
+    small.do("Transfer", "stock vial", source="@stock", amount="120 µL")
+    # 120 µL x 10 mM = 1200 nmol in 600 µL = 2 mM
+    assert small.shown("vial", "salt concentration") == "2 mM"
+    assert small.shown("vial", "volume") == "600 µL"
+
+
+def test_a_transfer_without_an_amount_moves_all_and_uses_up_the_source(small):
+    small.do("Transfer", "vial stock", source="@vial")
+    assert small["vial"].available_for_use == "not_available_for_further_use"
+    assert small.shown("vial", "volume") == "0 µL"
+    assert small.shown("stock", "volume") == "1.48 mL"
+
+
+def test_a_solid_moves_by_mass(small):
+    small.do("Transfer", "powder tubes", "weighed", source="@powder", mass="2.5 mg")
+    # a quarter of 171.12 µmol
+    assert small.shown("weighed", "salt amount") == "42.78 µmol"
+    assert (small.shown("weighed", "mass"), small.shown("powder", "mass")) == ("2.5 mg", "7.5 mg")
+
+
+def test_a_serial_dilution_divides_by_the_factor_each_time(small):
+    step = small.do(
+        "SerialDilute",
+        "stock water tubes",
+        "d1 d2 d3",
+        diluent="@water",
+        factor=4,
+        dilutions=3,
+        transfer_volume="100 µL",
+    )
+    assert step.outcome.new_materials[2].name == "stock 1:4"
+    # 10 mM / 4, / 16, / 64; 400 µL each less the 100 µL passed on, the last keeps all
+    assert [small.shown(key, "salt concentration") for key in ("d1", "d2", "d3")] == ["2.5 mM", "625 µM", "156 µM"]
+    assert [small.shown(key, "volume") for key in ("d1", "d2", "d3")] == ["300 µL", "300 µL", "400 µL"]
+    assert small.shown("water", "volume") == "49.1 mL"
+
+
+def test_dilute_and_fill_to_volume_add_what_they_say(small):
+    small.do("Dilute", "stock water", solvent="@water", volume="250 µL")
+    assert small.shown("stock", "salt concentration") == "8 mM"  # 10 mM x 1 / 1.25
+    small.do("FillToVolume", "stock water", solvent="@water", total_volume="2 mL")
+    assert (small.shown("stock", "volume"), small.shown("stock", "salt concentration")) == ("2 mL", "5 mM")
+    assert "too full" in small.refused("FillToVolume", "stock water", solvent="@water", total_volume="1 mL")
+
+
+def test_combine_pools_everything_and_empties_the_parts(small):
+    step = small.do("Combine", "stock vial big_tubes", "pool")
+    assert small.shown("pool", "volume") == "1.48 mL"
+    assert set(step.outcome.new_materials[-1].derived_from) == {small.codes["stock"], small.codes["vial"]}
+    assert not small["stock"].usable
+    assert not small["vial"].usable
+
+
+def test_a_pellet_is_taken_up_in_medium(small):
+    small.do("Resuspend", "pellet water", solvent="@water", volume="500 µL")
+    assert (small.shown("pellet", "phase"), small.shown("pellet", "volume")) == ("suspension", "500 µL")
+
+
+def test_discarded_materials_cannot_be_used_again(small):
+    small.do("Discard", "vial")
+    step = small.do("Degas", "vial")
+    assert "not available any more" in step.outcome.failure_reason
+
+
+def test_unlimited_water_is_drawn_and_never_handed_back(small):
+    step = small.do("Transfer", "tap vial", source="@tap", amount="100 µL")
+    assert [draft.replaces for draft in step.outcome.new_materials] == [small.codes["vial"]]
+    assert small.shown("vial", "volume") == "580 µL"
+
+
+@pytest.mark.parametrize(
+    ("action", "keys", "parameters", "reason"),
+    [
+        ("Transfer", "vial stock", {"source": "@vial", "amount": "600 µL"}, "short of volume: needs 600 µL, 480 µL usable in vial"),
+        ("Transfer", "water vial", {"source": "@water", "amount": "5 mL"}, "too small a container: 2 mL capacity, 5.48 mL would be in it (vial)"),
+        ("Transfer", "ice vial", {"source": "@ice", "amount": "10 µL"}, "frozen: thaw it first (ice)"),
+        ("Transfer", "water ice", {"source": "@water", "amount": "10 µL"}, "frozen: thaw it first (ice)"),
+        ("Transfer", "cells vial", {"source": "@cells", "amount": "10 µL"}, "wrong phase: the cells of cells are attached; they cannot be pipetted"),
+        ("Transfer", "powder vial", {"source": "@powder", "amount": "10 µL"}, "wrong phase: powder is powder, which cannot be pipetted"),
+        ("Transfer", "vial stock", {"source": "@vial", "amount": "0.4 µL"}, "below the instrument's minimum of 500 nL: 400 nL of vial"),
+        ("Transfer", "powder vial", {"source": "@powder", "mass": "20 mg"}, "short of mass: needs 20 mg, 10 mg usable in powder"),
+        ("Transfer", "vial tap", {"source": "@vial", "amount": "10 µL"}, "unlimited: tap cannot be changed; pour into a container or a limited material"),
+        ("Transfer", "tubes vial", {"source": "@tubes", "amount": "10 µL"}, "wrong material: source is tubes, which is empty container"),
+        ("Aliquot", "stock tubes", {"volume": "300 µL", "count": 4}, "short of volume: needs 1.2 mL, 1 mL usable in stock"),
+        ("Aliquot", "stock vial", {"volume": "10 µL"}, "no container: Aliquot takes one source and a supply of empty containers"),
+        ("Aliquot", "stock tubes", {"volume": "10 µL", "count": "1.5"}, "not a whole number: count is 1.5"),
+        ("Resuspend", "stock water", {"solvent": "@water", "volume": "10 µL"}, "wrong phase: stock is liquid, not a pellet or a dry solid"),
+        ("Dilute", "tap water", {"solvent": "@water", "volume": "10 µL"}, "unlimited: tap cannot be changed; take a portion of it first"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_moved_is_refused_with_the_numbers_and_changes_nothing(small, action, keys, parameters, reason):
+    assert small.refused(action, keys, **parameters) == reason
+
+
+def test_the_sum_over_all_destinations_must_be_there_before_anything_moves(small):
+    reason = small.refused("Transfer", "vial stock powder", source="@vial", amount="250 µL")
+    assert reason == "short of volume: needs 500 µL, 480 µL usable in vial"
+
+
+def test_mixing_known_with_hidden_of_the_same_makes_it_unknown(lab):
+    small = SmallLab(
+        lab.catalogue,
+        material("standard", contents={"caffeine": "1 mg/mL"}),
+        material("coffee", hidden={"caffeine": "0.4 mg/mL"}),
+    )
+    small.do("Transfer", "standard coffee", source="@standard", amount="100 µL")
+    assert small.shown("standard", "caffeine concentration") == "1 mg/mL"
+    assert small.shown("coffee", "caffeine concentration") is None
+    assert small["coffee"].ledger["components"]["caffeine"]["amount"] == "500"  # 400 + 100 µg
+
+
+@pytest.fixture
+def droplets(lab):
+    return SmallLab(
+        lab.catalogue,
+        material("compound", volume="40 µL", capacity="65 µL", container="well of a plate", contents={"drug": "10 mM"}),
+        material("dye", volume="20 µL", capacity="65 µL", container="well of a plate", contents={"dye": "1 mg/mL"}),
+        material(
+            "well_one", "adherent culture", "50 µL", "100 µL", "well of a plate", hidden={"HeLa cells": "1e4 cells"}
+        ),
+        material("trough", volume="10 mL", capacity="20 mL", dead_volume="2 mL"),
+        material("primer", "solid", None, contents={"strand": "10 nmol"}),
+        tubes("wells", "100 µL", "well of a plate"),
+        tubes(),
+    )
+
+
+def test_sound_moves_nanolitres_from_each_source_into_each_destination(droplets):
+    sources = f"{droplets.codes['compound']}, {droplets.codes['dye']}"
+    droplets.do("AcousticLiquidHandling", "compound dye well_one wells", "new", sources=sources, amount="50 nL")
+    # two destinations of 50 nL each
+    assert (droplets.shown("compound", "volume"), droplets.shown("dye", "volume")) == ("39.9 µL", "19.9 µL")
+    assert (droplets.shown("new", "volume"), droplets.shown("well_one", "volume")) == ("100 nL", "50.1 µL")
+    # 0.05 µL x 10 mM = 0.5 nmol in 0.1 µL
+    assert droplets["well_one"].ledger["components"]["drug"]["amount"] == "0.5"
+    assert droplets.shown("new", "drug concentration") == "5 mM"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({"amount": "51 nL"}, "not a whole number of droplets: 51 nL is no multiple of 2.5 nL"),
+        ({"amount": "10 µL", "source_plate": "384 wells, 15 µL stay"}, "short of volume: needs 10 µL, 5 µL usable in dye (15 µL must stay in it)"),
+    ],
+)  # fmt: skip
+def test_sound_throws_whole_droplets_and_leaves_the_well_its_depth(droplets, parameters, reason):
+    assert droplets.refused("AcousticLiquidHandling", "dye well_one", sources="@dye", **parameters) == reason
+
+
+def test_a_trough_keeps_its_dead_volume(droplets):
+    reason = droplets.refused("Aliquot", "trough tubes", volume="1.7 mL", count=5)
+    assert reason == "short of volume: needs 8.5 mL, 8 mL usable in trough (2 mL must stay in it)"
+    droplets.do("Aliquot", "trough tubes", "a b c d", volume="2 mL", count=4)
+    assert droplets.shown("trough", "volume") == "2 mL"
+
+
+def test_a_dry_strand_goes_into_solution(droplets):
+    droplets.do("Resuspend", "primer trough", solvent="@trough", volume="100 µL")
+    assert (droplets.shown("primer", "phase"), droplets.shown("primer", "strand concentration")) == ("liquid", "100 µM")
+
+
+def test_a_powder_goes_into_solution_unless_it_is_grains_or_nobody_knows_what_it_is(lab):
+    salt, sand = (
+        material("salt", "powder", None, contents={"salt": "5 mg"}, mass="5 mg"),
+        material("sand", "powder", None, mass="5 mg", hidden={"sand": "5 mg"}),
+    )
+    sand["contents"]["sand"]["kind"] = "particles"
+    bench = SmallLab(
+        lab.catalogue,
+        salt,
+        sand,
+        material("dust", "powder", None, mass="5 mg"),
+        material("water", volume="5 mL", capacity="5 mL"),
+    )
+    bench.do("Transfer", "water salt sand dust", source="@water", amount="1 mL")
+    assert [bench.shown(key, "phase") for key in ("salt", "sand", "dust")] == ["liquid", "suspension", "suspension"]

@@ -1,0 +1,77 @@
+"""Wells come out of a plate as they are in it."""
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material
+
+
+def well(name, key, treatment=None):
+    properties = {
+        "phase": "suspension",
+        "volume": "200 µL",
+        "container": "well of a 96-well plate",
+        "container_capacity": "300 µL",
+    }
+    properties |= {"treatment": treatment} if treatment else {}
+    return {"well": name, "key": key, "name": f"{key} culture", "properties": properties,
+            "contents": {f"{key} cells": {"concentration": "1e6 cells/mL", "known": False}}}  # fmt: skip
+
+
+def plate(key, *wells):
+    made = material(key, "plate", None, None, "96-well plate", condition="incubating_conditions", temperature="30 °C")
+    return {**made, "wells": list(wells)}
+
+
+@pytest.fixture
+def small(lab):
+    return SmallLab(
+        lab.catalogue,
+        plate("plate", well("A1", "first", "drug"), well("A2", "second", "drug"), well("A3", "third", "none")),
+        plate("bare", well("B1", "fourth")),
+        material("tube"),
+    )
+
+
+def test_each_well_becomes_a_material_with_all_it_had(small):
+    step = small.do("SeparateWells", "plate", "a1 a2 a3")
+    assert [draft.name for draft in step.outcome.new_materials[1:]] == [
+        "first culture",
+        "second culture",
+        "third culture",
+    ]
+    assert (small.shown("a1", "well"), small.shown("a1", "volume"), small.shown("a1", "phase")) == (
+        "A1",
+        "200 µL",
+        "suspension",
+    )
+    # 0.2 mL x 1e6 cells/mL
+    assert small["a1"].ledger["components"]["first cells"]["amount"] == "200000"
+    assert (small["a1"].ledger["key"], step.outcome.new_materials[1].derived_from) == ("first", (small.codes["plate"],))
+    assert not small["plate"].usable
+    assert small.bench.elapsed == 0
+
+
+def test_separated_wells_can_be_worked_with_and_the_plate_not_again(small):
+    small.do("SeparateWells", "plate", "a1 a2 a3")
+    small.do("Transfer", "a1 tube", source="@a1", amount="50 µL")
+    assert small.shown("tube", "volume") == "1.05 mL"
+    assert "not available any more" in small.do("SeparateWells", "plate").outcome.failure_reason
+
+
+def test_wells_treated_alike_stay_together_until_they_are_separated_themselves(small):
+    step = small.do("SeparateWells", "plate", "drug none", grouping="by treatment")
+    assert [draft.name for draft in step.outcome.new_materials[1:]] == ["plate: drug", "plate: none"]
+    assert (small.shown("drug", "wells"), small.shown("drug", "wells in use")) == ("A1, A2", "2")
+    small.do("SeparateWells", "drug", "a1 a2")
+    assert small["a2"].ledger["components"]["second cells"]["amount"] == "200000"
+
+
+@pytest.mark.parametrize(
+    ("keys", "parameters", "reason"),
+    [
+        ("tube", {}, "no wells: tube is liquid; there is nothing to separate"),
+        ("bare", {"grouping": "by treatment"}, "no treatments: no well of bare names one; separate each well"),
+    ],
+)
+def test_what_has_no_wells_or_no_treatments_is_not_separated(small, keys, parameters, reason):
+    assert small.refused("SeparateWells", keys, **parameters) == reason

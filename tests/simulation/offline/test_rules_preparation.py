@@ -1,0 +1,170 @@
+"""A pH, a grain, a digest, an electrode, a frozen stock."""
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material
+
+# pH 5 without hydroxide, 8 at 3 mM of it, straight between: 1 pH unit for each mM.
+TRUTH = {
+    "responses": [
+        {"action": ["MeasurepH", "AdjustpH"], "component": "hydroxide", "signal": "pH", "unit": "", "noise": "0",
+         "table": [["0 mM", "5"], ["3 mM", "8"]]},
+    ],
+}  # fmt: skip
+
+
+def bench(lab, truth=None):
+    return SmallLab(
+        lab.catalogue,
+        material("buffer", volume="10 mL", capacity="20 mL"),
+        material("base", volume="5 mL", capacity="10 mL", contents={"hydroxide": "100 mM"}, pH="13"),
+        material("acid", volume="50 mL", capacity="100 mL", contents={"nitric acid": "10 mM"}, pH="2"),
+        material("known", volume="10 mL", capacity="20 mL", pH="6"),
+        material("rock", "solid", None, mass="100 mg", hidden={"calcium": "12 mg"}),
+        material("cells", "suspension", hidden={"HeLa cells": "1e6 cells/mL"}, medium="medium with 10 % DMSO"),
+        material("full", "suspension", "1.9 mL", hidden={"HeLa cells": "1e6 cells/mL"}),
+        material("vial", container="glass vial"),
+        material("protectant", volume="5 mL", capacity="10 mL", contents={"DMSO": "2 mL"}),
+        material("attached", "adherent culture", container="dish", hidden={"HeLa cells": "1e5 cells"}),
+        material("yeast", "suspension", "1 mL", "2 mL", "glass bottle", hidden={"yeast cells": "1e6 cells/mL"}),
+        material("spirit", volume="1 mL", contents={"ethanol": "700 µL"}),
+        truth=truth,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def small(lab):
+    return bench(lab)
+
+
+def test_titrant_goes_in_step_by_step_until_the_declared_ph_is_there(lab):
+    small = bench(lab, TRUTH)
+    values = small.values(
+        "AdjustpH", "buffer base", titrant="@base", target_ph="7.0", tolerance="0.02", increment="5 µL"
+    )
+    # pH 6.98 needs 1.98 mM: 41 steps give 205 µL x 100 mM / 10.205 mL = 2.009 mM, pH 7.009; 40 steps give 1.961 mM, pH 6.96
+    assert (small.shown("buffer", "volume"), small.shown("base", "volume")) == ("10.205 mL", "4.795 mL")
+    assert values == ["7.01"]
+    assert small.shown("buffer", "pH") == "7.01"
+    assert small["buffer"].ledger["components"]["hydroxide"]["amount"] == "20500"  # 205 µL x 100 mM in nmol
+
+
+def test_where_no_ph_is_declared_the_stated_volume_goes_in_and_no_ph_is_told(small):
+    step = small.do("AdjustpH", "buffer base", titrant="@base", target_ph="7.4", titrant_volume="150 µL")
+    (seen,) = step.outcome.new_observations
+    assert (seen.value, seen.description.endswith("150 µL of titrant added, run completed, no pH on record")) == (
+        "",
+        True,
+    )
+    assert (small.shown("buffer", "pH"), small.shown("buffer", "volume")) == (None, "10.15 mL")
+    small.do("AdjustpH", "buffer acid", titrant="@acid", target_ph="7.2", max_titrant_volume="0.5 mL")
+    assert (small.shown("buffer", "pH"), small.shown("acid", "volume")) == (None, "49.5 mL")
+
+
+@pytest.mark.parametrize(
+    ("keys", "parameters", "reason"),
+    [
+        ("buffer base", {"titrant": "@base", "target_ph": "7"}, "critically unclear: how much of base is added to buffer"),
+        ("known acid", {"titrant": "@acid", "target_ph": "7.4", "titrant_volume": "1 mL"},
+         "wrong titrant: pH 7.4 does not lie between known at pH 6 and acid at pH 2"),
+        ("rock base", {"titrant": "@base", "target_ph": "7", "titrant_volume": "1 mL"}, "wrong phase: rock is solid, which cannot be titrated"),
+        ("buffer base", {"titrant": "@base", "target_ph": "7", "titrant_volume": "6 mL"}, "short of volume: needs 6 mL, 5 mL usable in base"),
+    ],
+)  # fmt: skip
+def test_a_ph_that_cannot_be_reached_is_refused(small, keys, parameters, reason):
+    assert small.refused("AdjustpH", keys, **parameters) == reason
+
+
+def test_titration_refuses_to_run_out_or_to_overshoot(lab):
+    small = bench(lab, TRUTH)
+    asked = {"titrant": "@base", "target_ph": "7", "tolerance": "0.02"}
+    # 100 µL give 100 x 100 / 10.1 mM = 0.99 mM, pH 5.99
+    assert small.refused("AdjustpH", "buffer base", max_titrant_volume="100 µL", **asked) == (
+        "short of titrant: 100 µL brought buffer to pH 5.99, not to 7"
+    )
+    # 120 µL: pH 6.19; 240 µL: 24 / 10.24 mM = 2.34 mM, pH 7.34
+    assert small.refused("AdjustpH", "buffer base", increment="120 µL", **asked) == (
+        "overshot: 120 µL takes buffer from one side of pH 7 to pH 7.34; take less at a time"
+    )
+
+
+def test_microwave_digestion_brings_a_solid_into_acid_and_keeps_its_elements(small):
+    small.do("Microwave", "rock acid", acid="@acid", acid_volume="10 mL")
+    assert (small.shown("rock", "phase"), small.shown("rock", "volume")) == ("liquid", "10 mL")
+    assert small["rock"].ledger["components"]["calcium"]["amount"] == "12000"
+    assert small.shown("rock", "nitric acid concentration") == "10 mM"
+    assert (small.shown("rock", "container_capacity"), small.shown("acid", "volume")) == ("55 mL", "40 mL")
+    assert small.bench.elapsed == 30 * 60  # 10 min up, 10 min held, 10 min cooling
+
+
+def test_a_dry_sample_without_acid_is_not_heated(small):
+    assert small.refused("Microwave", "rock") == "dry: rock holds no liquid that takes up microwaves; add an acid"
+
+
+def test_grinding_keeps_the_mass_and_tells_the_grain_only_after_a_sieve(small):
+    small.do("Grind", "rock")
+    assert (small.shown("rock", "phase"), small.shown("rock", "mass")) == ("powder", "100 mg")
+    assert small.shown("rock", "particle size") == "not measured"
+    small.do("Grind", "rock", sieve="75 µm")
+    assert small.shown("rock", "particle size") == "below 75 µm"
+    assert small.refused("Grind", "buffer") == "wrong phase: buffer is liquid; only dry solids and tissue are ground"
+
+
+def test_a_reference_electrode_is_made_from_nothing_on_the_bench(small):
+    small.do("PrepareReferenceElectrode", "", "electrode", type="Ag/Ag+ (non-aqueous)",
+             filling_solution="10 mM AgNO3 and 0.1 M TBAPF6 in acetonitrile")  # fmt: skip
+    assert small.shown("electrode", "electrode type") == "Ag/Ag+ (non-aqueous)"
+    assert (small.shown("electrode", "phase"), small["electrode"].usable) == ("consumable", True)
+    reason = small.refused(
+        "PrepareReferenceElectrode", "", type="saturated calomel", filling_solution="3 M KCl in water"
+    )
+    assert reason == "wrong filling solution: saturated calomel takes saturated KCl, not 3 M KCl in water"
+
+
+def test_cells_are_frozen_with_the_cryoprotectant_added(small):
+    small.do("FreezeCells", "cells protectant", cryoprotectant="@protectant", cryoprotectant_volume="250 µL")
+    assert (small.shown("cells", "phase"), small["cells"].environmental_condition) == ("frozen", "-196C")
+    assert (small.shown("cells", "volume"), small.shown("cells", "cryoprotectant")) == ("1.25 mL", "protectant")
+    assert small["cells"].ledger["components"]["HeLa cells"]["amount"] == "1000000"
+
+
+def test_what_protects_cells_already_is_read_off_their_medium(small):
+    small.do("FreezeCells", "cells", store_at="-80C")
+    assert small.shown("cells", "cryoprotectant") == "DMSO"
+
+
+def test_flash_freezing_goes_to_the_place_named(small):
+    small.do("FlashFreeze", "spirit", store_at="-80C")
+    assert (small.shown("spirit", "phase"), small["spirit"].environmental_condition) == ("frozen", "-80C")
+
+
+def test_an_autoclave_leaves_dead_cells_where_living_ones_were(small):
+    small.do("Autoclave", "yeast", duration="20 min")
+    assert small["yeast"].ledger["components"] == {
+        "dead yeast cells": {"dimension": "count", "amount": "1000000", "known": False}
+    }
+    assert (small.shown("yeast", "sterilised"), small.shown("yeast", "volume")) == ("121 °C for 20 min", "1 mL")
+    assert small.bench.elapsed == 60 * 60
+
+
+def test_a_cycle_too_short_to_sterilise_claims_nothing(small):
+    small.do("Autoclave", "yeast", duration="10 min")
+    assert list(small["yeast"].ledger["components"]) == ["yeast cells"]
+    assert small.shown("yeast", "sterilised") is None
+
+
+@pytest.mark.parametrize(
+    ("action", "keys", "parameters", "reason"),
+    [
+        ("FlashFreeze", "vial", {}, "wrong container: vial is in glass vial, which cracks in the bath"),
+        ("FlashFreeze", "full", {}, "too full: 1.9 mL in full, above 1.8 mL of 2 mL it bursts its container when it freezes"),
+        ("FreezeCells", "attached", {}, "wrong phase: the cells of attached are attached; they cannot be frozen in suspension"),
+        ("FreezeCells", "buffer", {}, "no cells: there is nothing to freeze slowly in buffer"),
+        ("FreezeCells", "cells protectant", {"cryoprotectant": "@protectant"}, "critically unclear: how much of protectant is added to each"),
+        ("Autoclave", "spirit", {}, "flammable: spirit holds ethanol; its vapour explodes in an autoclave"),
+        ("Autoclave", "buffer", {"caps_loosened": False}, "sealed: buffer holds 10 mL and would burst; loosen its cap"),
+        ("Autoclave", "full", {}, "too full: 1.9 mL in full, above 1.5 mL of 2 mL it boils over"),
+    ],
+)  # fmt: skip
+def test_what_would_break_or_burn_is_refused(small, action, keys, parameters, reason):
+    assert small.refused(action, keys, **parameters) == reason

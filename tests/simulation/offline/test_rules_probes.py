@@ -1,0 +1,158 @@
+"""Probes and cells: declared readings first, then what stands on the label, else only the record."""
+
+import re
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material
+
+TRUTH = {
+    "noise": {"MeasurepH": "0", "MeasureOsmolality": "0", "MeasureDensity": "0"},
+    "responses": [
+        {"action": "MeasurepH", "component": "acid", "signal": "pH", "unit": "", "noise": "0",
+         "table": [["0 mM", "7"], ["10 mM", "4"]], "repeats": "replicates"},
+        {"action": "MeasureConductivity", "component": "salt", "signal": "conductivity", "unit": "mS/cm", "slope": "0.0001",
+         "intercept": "0", "noise": "0"},
+        {"action": "CyclicVoltammetry", "parameter": "scan_rate", "requires": ["ferrocene"], "signal": "anodic peak current",
+         "unit": "µA", "slope": "100", "intercept": "0", "noise": "0"},
+        {"action": "UsePhotospectrometer", "component": "dye", "signal": "absorbance", "unit": "AU", "slope": "0.01",
+         "intercept": "0.05", "noise": "0", "when": {"mode": "absorbance", "wavelength": {"minimum": "580 nm", "maximum": "600 nm"}}},
+        {"action": "MeasureContactAngle", "component": "wax", "per": "fibre", "signal": "advancing angle", "unit": "°",
+         "slope": "100", "intercept": "20", "noise": "0"},
+    ],
+}  # fmt: skip
+SWEEP = {"reference_electrode": "@electrode", "start_potential": "0 V", "vertex_potential": "0.8 V"}
+
+
+@pytest.fixture
+def small(lab):
+    return SmallLab(
+        lab.catalogue,
+        material("broth", hidden={"acid": "5 mM"}),
+        material("buffer", pH="7.40", osmolality="290 mOsm/kg", density="1.02 g/mL"),
+        material("brine", volume="10 mL", capacity="15 mL", hidden={"salt": "10 mM"}),
+        material("ferrocene", volume="10 mL", capacity="20 mL", hidden={"ferrocene": "1 mM"}),
+        material("electrolyte", volume="10 mL", capacity="20 mL"),
+        material("dye", hidden={"dye": "30 µg/mL"}),
+        material("cuvette", container="10 mm cuvette", hidden={"dye": "30 µg/mL"}),
+        material("fibre", "solid", None, None, "rack", hidden={"wax": "1 mg", "fibre": "4 mg"}),
+        material("electrode", "solid", None, None, "electrode body"),
+        material("water", volume=None, capacity=None, unlimited=True),
+        truth=TRUTH,
+    )
+
+
+def test_a_declared_ph_is_read_off_its_curve_and_one_on_the_label_off_the_label(small):
+    # 5 mM lies half way from 7 to 4
+    assert small.values("MeasurepH", "broth buffer", replicates=2, probe="micro") == ["5.5, 5.5", "7, 7"]
+    small.do("Transfer", "buffer broth", source="@buffer", amount="500 µL")
+    # 5 mM x 1 mL in 1.5 mL is 3.333 mM, a third of the way from 7 to 4
+    assert small.values("MeasurepH", "broth", replicates=1) == ["6"]
+
+
+def test_the_label_counts_where_nothing_is_declared(lab):
+    small = SmallLab(
+        lab.catalogue,
+        material("buffer", pH="7.40", osmolality="290 mOsm/kg", density="1.02 g/mL"),
+        material("plain"),
+        truth={"noise": TRUTH["noise"]},
+    )
+    assert small.values("MeasurepH", "buffer plain", replicates=2) == ["7.4, 7.4", ""]
+    assert small.values("MeasureOsmolality", "buffer plain", replicates=1) == ["290 mOsm/kg", ""]
+    assert small.values("MeasureDensity", "buffer plain", replicates=1, sample_volume="500 µL") == ["1.0200 g/mL", ""]
+    # Mixed with another liquid, the label says nothing any more.
+    small.do("Transfer", "plain buffer", source="@plain", amount="100 µL")
+    assert small.values("MeasurepH", "buffer") == [""]
+
+
+def test_a_probe_reads_within_its_noise_and_leaves_the_sample_as_it_was(lab):
+    small = SmallLab(lab.catalogue, material("buffer", pH="7.00"))
+    (value,) = small.values("MeasurepH", "buffer", replicates=10)
+    readings = [float(part) for part in value.split(", ")]
+    # 0.3 % of 7 is 0.021; five of them
+    assert len(set(readings)) > 1
+    assert all(abs(reading - 7) < 0.11 for reading in readings)
+    assert small.shown("buffer", "volume") == "1 mL"
+
+
+def test_the_micro_probe_needs_less_than_the_standard_one(small):
+    assert small.refused("MeasureConductivity", "broth").startswith("short of volume: needs 5 mL, 1 mL")
+    assert small.values("MeasureConductivity", "brine") == ["1 mS/cm"]  # 10000 µM x 0.0001
+    assert small.values("MeasureConductivity", "broth", probe="micro") == ["0 mS/cm"]
+
+
+def test_freezing_takes_a_larger_drop_than_vapour_pressure(small):
+    reason = small.refused("MeasureOsmolality", "buffer", sample_volume="10 µL")
+    assert reason == "below the instrument's minimum of 20 µL: 10 µL for freezing point depression"
+    small.do("MeasureOsmolality", "buffer", sample_volume="10 µL", method="vapour pressure")
+    assert small.shown("buffer", "volume") == "970 µL"  # 3 x 10 µL gone
+
+
+def test_density_uses_the_sample_up_only_if_it_is_not_put_back(small):
+    small.do("MeasureDensity", "buffer", sample_volume="400 µL")
+    assert small.shown("buffer", "volume") == "1 mL"
+    small.do("MeasureDensity", "buffer", sample_volume="400 µL", recover_sample=False)
+    assert small.shown("buffer", "volume") == "600 µL"
+
+
+def test_a_peak_current_follows_the_scan_rate_where_the_couple_is_in_the_cell(small):
+    # 100 µA for each V/s: 20 µA at 0.2 V/s; without ferrocene the line is read at zero
+    step = small.do("CyclicVoltammetry", "ferrocene electrolyte electrode", scan_rate="200 mV/s", **SWEEP)
+    assert step.outcome.success, step.outcome.failure_reason
+    assert [seen.value for seen in step.outcome.new_observations] == ["20 µA", "0 µA"]
+    assert "scan rate 200 mV/s" in step.outcome.new_observations[0].description
+    assert small.shown("ferrocene", "volume") == "10 mL"
+
+
+def test_a_sweep_needs_two_potentials_and_an_electrode(small):
+    same = SWEEP | {"vertex_potential": "0 V"}
+    assert small.refused("CyclicVoltammetry", "ferrocene electrode", **same).startswith("no sweep")
+    wrong = SWEEP | {"reference_electrode": "@brine"}
+    assert small.refused("CyclicVoltammetry", "ferrocene brine", **wrong) == (
+        "wrong material: reference_electrode is brine, no prepared reference electrode"
+    )
+    assert small.refused("CyclicVoltammetry", "electrode", **SWEEP).startswith("no sample")
+
+
+def test_a_cuvette_is_read_as_it_is_and_of_a_tube_one_is_filled(small):
+    # 0.01 x 30 µg/mL + 0.05
+    values = small.values("UsePhotospectrometer", "dye cuvette", wavelength="590 nm", sample_volume="400 µL")
+    assert values == ["0.35 AU", "0.35 AU"]
+    assert (small.shown("dye", "volume"), small.shown("cuvette", "volume")) == ("600 µL", "1 mL")
+
+
+def test_light_that_nothing_is_declared_for_gives_no_number(small):
+    step = small.do("UsePhotospectrometer", "cuvette", wavelength="405 nm")
+    (seen,) = step.outcome.new_observations
+    assert seen.value == ""
+    assert re.search(r"mode absorbance, wavelength 405 nm: run completed, data file recorded$", seen.description)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reason"),
+    [
+        ({}, "critically unclear: wavelength is not given; absorbance is read at one"),
+        (
+            {"mode": "fluorescence", "excitation_wavelength": "488 nm"},
+            "critically unclear: emission_wavelength is not given; fluorescence needs both wavelengths",
+        ),
+        (
+            {"mode": "fluorescence", "excitation_wavelength": "520 nm", "emission_wavelength": "488 nm"},
+            "wrong order: light is emitted at a longer wavelength than it is excited with",
+        ),
+    ],
+)
+def test_without_its_wavelengths_no_light_is_measured(small, parameters, reason):
+    assert small.refused("UsePhotospectrometer", "dye", **parameters) == reason
+
+
+def test_each_fibre_is_dipped_in_fresh_liquid(small):
+    values = small.values(
+        "MeasureContactAngle", "fibre brine", wetting_liquid="@brine", wetting_liquid_volume="2 mL", fiber_diameter="20 µm"
+    )  # fmt: skip
+    assert values == ["45 °"]  # 20 + 100 x 1 mg / 4 mg
+    assert small.shown("brine", "volume") == "8 mL"
+
+
+def test_an_unlimited_supply_of_water_can_be_probed(small):
+    assert small.values("MeasureConductivity", "water") == [""]

@@ -1,0 +1,80 @@
+"""What a material is said to be after a step: in which medium, where it stands, what it went through."""
+
+import pytest
+
+from tests.support.small_lab import SmallLab, material, tubes
+
+CULTURED = {"duration": "24 h", "temperature": "37 °C", "carbon_dioxide": "5 %"}
+
+
+@pytest.fixture
+def small(lab):
+    return SmallLab(
+        lab.catalogue,
+        material("cells", "suspension", "1 mL", "4 mL", "well of a plate", hidden={"HeLa cells": "100000 cells"},
+                 medium="DMEM with 10 % FBS"),
+        material("saline", volume="10 mL", capacity="20 mL"),
+        material("broth", volume="10 mL", capacity="20 mL"),
+        material("tea", volume="10 mL", capacity="20 mL", appearance="amber, clear"),
+        tubes(),
+    )  # fmt: skip
+
+
+def test_what_is_added_to_cells_is_told_with_their_medium_once(small):
+    for _ in range(2):
+        small.do("Transfer", "saline cells", source="@saline", amount="100 µL")
+    assert small.shown("cells", "medium") == "DMEM with 10 % FBS + saline"
+    small.do("Aliquot", "cells tubes", "portion", volume="100 µL")
+    assert small.shown("portion", "medium") == "DMEM with 10 % FBS + saline"
+
+
+def test_what_is_worked_on_comes_out_of_the_incubator_and_what_waits_stays(small):
+    small.do("CellCultureIncubate", "cells", **CULTURED)
+    small.do("Wait", "cells", duration="10 min")
+    assert (small["cells"].environmental_condition, small.shown("cells", "temperature")) == (
+        "cell_culture_conditions",
+        "37 °C",
+    )
+    small.do("Transfer", "saline cells", source="@saline", amount="100 µL")
+    assert (small["cells"].environmental_condition, small.shown("cells", "temperature")) == ("room_temp", None)
+    assert small.shown("cells", "humidity") is None
+
+
+def test_a_filtrate_tells_its_filter_until_something_else_is_added(small):
+    small.do("Filter", "tea tubes", "filtrate", volume="500 µL", pore_size="0.22 µm", membrane="PTFE")
+    assert small.shown("filtrate", "filtered through") == "0.22 µm PTFE"
+    assert small.shown("tea", "filtered through") is None
+    small.do("Transfer", "saline filtrate", source="@saline", amount="100 µL")
+    assert small.shown("filtrate", "filtered through") is None
+
+
+def test_an_extract_does_not_look_like_what_it_was_extracted_from(small):
+    small.do("AttemptDNAExtraction", "tea cells", elution_volume="50 µL")
+    assert small["tea"].name == "DNA extract of tea" and small.shown("tea", "appearance") is None
+    assert small.shown("cells", "medium") is None
+
+
+def test_a_gel_is_told_by_its_lanes_and_not_as_a_liquid(small):
+    small.do("AgaroseGelElectrophoresis", "tea broth", "gel", load_volume="5 µL")
+    assert dict(small["gel"].properties) == {"phase": "gel", "lanes": "1: tea; 2: broth"}
+    assert small["gel"].ledger["volume"] == "10"  # what was loaded is still in the books
+
+
+def test_a_run_of_the_thermocycler_is_on_record_with_its_settings(lab):
+    tube = material("reaction", volume="25 µL", capacity="200 µL", container="0.2 mL PCR tube")
+    step = SmallLab(lab.catalogue, tube).do("Thermocycler", "reaction", annealing_temperature="58 °C", cycles=35)
+    assert [seen.description for seen in step.outcome.new_observations] == [
+        "Thermocycler of reaction, cycles 35, annealing temperature 58 °C: run completed, data file recorded"
+    ]
+
+
+def test_a_concentration_is_shown_rounded_and_kept_exact(lab):
+    # 32 µL of 10 mg/mL into 20 mL: 320 µg in 20.032 mL is 15.9744... µg/mL
+    small = SmallLab(
+        lab.catalogue,
+        material("polybrene", contents={"polybrene": "10 mg/mL"}),
+        material("medium", volume="20 mL", capacity="50 mL"),
+    )
+    small.do("Transfer", "polybrene medium", source="@polybrene", amount="32 µL")
+    assert small.shown("medium", "polybrene concentration") == "16 µg/mL"
+    assert small["medium"].ledger["components"]["polybrene"]["amount"] == "320"

@@ -1,0 +1,86 @@
+"""Strands and peptides made to order: what they weigh, how much of them there is, and what is refused."""
+
+from decimal import Decimal
+
+import pytest
+
+from simulation.offline.handlers.synthesis import DNA, PEPTIDE, PNA, RNA, molecular_mass
+from tests.support.small_lab import SmallLab, material
+
+
+@pytest.fixture
+def small(lab):
+    return SmallLab(lab.catalogue, material("water", volume="50 mL", capacity="100 mL"))
+
+
+@pytest.mark.parametrize(
+    ("chain", "sequence", "mass"),
+    [
+        # 313.21 + 289.18 + 329.21 + 304.20 - 61.96
+        (DNA, "ACGT", "1173.84"),
+        # 329.21 + 305.18 + 345.21 + 306.17 - 61.96
+        (RNA, "ACGU", "1223.81"),
+        # 275.27 + 266.26 + 17.03
+        (PNA, "AT", "558.56"),
+        # glutathione's three residues as a plain chain: 129.12 + 103.14 + 57.05 + 18.02
+        (PEPTIDE, "ECG", "307.33"),
+    ],
+)
+def test_a_chain_weighs_what_its_residues_do_plus_its_ends(chain, sequence, mass):
+    assert molecular_mass(chain, sequence) == Decimal(mass)
+
+
+def test_an_amide_weighs_less_and_a_mixed_base_has_no_mass():
+    assert molecular_mass(PEPTIDE, "ECG", amide=True) == Decimal("306.35")  # 307.33 - 0.98
+    assert molecular_mass(DNA, "ACGN") is None
+
+
+def test_two_primers_come_in_two_tubes_dissolved_as_ordered(small):
+    step = small.do("DNASynthesis", "", "f r", sequences="ACGTACGTAC; TTTTGGGGCC", delivered_amount="10 nmol",
+                    dissolve_volume="100 µL", label="Primer")  # fmt: skip
+    assert [draft.name for draft in step.outcome.new_materials] == ["Primer 1", "Primer 2"]
+    # 10 nmol in 100 µL are 100 µM
+    assert small.shown("f", "DNA ACGTACGTAC concentration") == "100 µM"
+    assert (small.shown("f", "phase"), small.shown("f", "volume"), small.shown("f", "length")) == (
+        "liquid",
+        "100 µL",
+        "10 nt",
+    )
+    # 4 T, 4 G, 2 C: 4 x 304.20 + 4 x 329.21 + 2 x 289.18 - 61.96 = 3050.04
+    assert small.shown("r", "molecular mass") == "3050.04 Da"
+    assert small.bench.elapsed == 24 * 3600
+
+
+def test_without_an_amount_measured_out_nobody_knows_how_much_there_is(small):
+    small.do("RNASynthesis", "", "guide", sequences="ACGUACGU")
+    assert small["guide"].ledger["components"]["RNA ACGUACGU"] == {"dimension": "amount", "amount": "", "known": False}
+    assert small.shown("guide", "phase") == "solid"
+    small.do("Resuspend", "guide water", solvent="@water", volume="50 µL")
+    assert (small.shown("guide", "phase"), small.shown("guide", "volume")) == ("liquid", "50 µL")
+
+
+def test_a_modified_strand_shows_its_groups_and_no_mass(small):
+    small.do("DNASynthesis", "", "probe", sequences="ACGTACGT", five_prime_modification="6-FAM")
+    assert (small.shown("probe", "5' end"), small.shown("probe", "molecular mass")) == ("6-FAM", None)
+
+
+def test_a_peptide_amide_has_the_mass_of_an_amide(small):
+    small.do("PeptideSynthesis", "", "tri", sequences="ECG", c_terminus="amide", delivered_amount="20 µmol")
+    assert (small.shown("tri", "molecular mass"), small.shown("tri", "C end")) == ("306.35 Da", "amide")
+    assert small.shown("tri", "peptide ECG amount") == "20 µmol"
+
+
+def test_nobody_measures_out_more_than_the_scale_could_give(small):
+    reason = small.refused("PNASynthesis", "", sequences="ACGTAC", scale="2 µmol", delivered_amount="3 µmol")
+    assert reason == "short of amount: needs 3 µmol of each, a scale of 2 µmol gives no more than that"
+
+
+@pytest.mark.parametrize(
+    ("action", "sequences"),
+    [("DNASynthesis", "ACGU"), ("RNASynthesis", "ACGT"), ("PNASynthesis", "ACGTN"), ("PeptideSynthesis", "ACBX"),
+     ("DNASynthesis", "A"), ("DNASynthesis", "A" * 201), ("DNASynthesis", "ACGT, ACGT"), ("DNASynthesis", "acgt")],
+)  # fmt: skip
+def test_the_catalogue_refuses_letters_and_lengths_no_synthesizer_makes(small, action, sequences):
+    step = small.do(action, "", sequences=sequences)
+    assert step.outcome.rejected_by == "catalogue"
+    assert step.outcome.failure_reason.startswith("sequences is")

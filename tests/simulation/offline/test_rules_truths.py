@@ -1,0 +1,130 @@
+"""The declared truth is checked field by field before anything is played."""
+
+import copy
+from dataclasses import replace
+
+import pytest
+
+from simulation.casts.casting import check_truth
+from simulation.lab.actions import Catalogue
+from simulation.lab.errors import LabError
+from simulation.offline.truths import check
+from tests.support.small_lab import SmallLab, material
+
+RESPONSE = {
+    "action": "HPLC", "component": "caffeine", "signal": "area", "unit": "mAU·s", "slope": "58", "intercept": "1", "noise": "0.01",
+    "detection_limit": "1 µg/mL", "repeats": "replicate_injections", "when": {"detector": ["UV absorbance"], "percent_b": {"minimum": "5 %"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
+def test_the_truth_of_every_experiment_file_is_well_formed(lab, slug):
+    assert check(lab.specs[slug].truth, lab.catalogue) == []
+
+
+@pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
+def test_every_component_the_truth_needs_is_in_a_material_or_made_by_a_reaction(lab, slug):
+    spec = lab.specs[slug]
+    there = {name for draft in spec.drafts() for name in draft.ledger["components"]}
+    there |= {reaction.get("makes") for reaction in spec.truth.get("reactions", ())}
+    named = {name for reaction in spec.truth.get("reactions", ()) for name in reaction["needs"]}
+    named |= {entry["component"] for kind in ("responses", "bands") for entry in spec.truth.get(kind, ())}
+    named |= {name for lookup in spec.truth.get("lookups", ()) for name in lookup["requires"]}
+    named |= {*spec.truth.get("counted", ()), *spec.truth.get("retained", ())}
+    assert named
+    assert named <= there
+
+
+@pytest.mark.parametrize("slug", ["caffeine-hplc-analysis", "lentivirus-moi-optimization", "zebrafish-genotyping"])
+def test_look_ups_name_initial_materials(lab, slug):
+    spec = lab.specs[slug]
+    keys = {key for key, _ in spec.materials}
+    assert {key for lookup in spec.truth.get("lookups", ()) for key in lookup["values"]} <= keys
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("slope", "steep", "truth.responses[0].slope: is 'steep'; allowed: a number as text"),
+        ("slope", 58.4, "truth.responses[0].slope: is 58.4; allowed: a number as text"),
+        ("detection_limit", "1", "truth.responses[0].detection_limit: is '1'; allowed: a concentration"),
+        ("action", "HLPC", "truth.responses[0].action: is 'HLPC'; allowed: "),
+        ("colour", "red", "truth.responses[0].colour: unknown field; allowed: "),
+        ("repeats", "often", "truth.responses[0]: 'often' is no parameter of HPLC; allowed: "),
+        ("when", {"detector": "nose"}, "truth.responses[0].when.detector: detector is 'nose'"),
+        ("when", {"wavelength": "3 nm"}, "truth.responses[0].when.wavelength: no parameter of HPLC; allowed: "),
+        ("slope", "1e999", "truth.responses[0].slope: is '1e999'; allowed: a number as text"),
+        ("noise", "-1", "truth.responses[0].noise: is '-1'; allowed: a number from 0 to 1"),
+        ("when", {"detector": []}, "truth.responses[0].when.detector: is []; allowed: one of"),
+        (
+            "scales_with",
+            {"parameter": "injection_volume", "reference": "often"},
+            "truth.responses[0].scales_with.reference: injection_volume: 'often' is not a quantity",
+        ),
+        ("when", {"percent_b": {"least": "3 %"}}, "truth.responses[0].when.percent_b: is {'least': '3 %'}; allowed: "),
+    ],
+)
+def test_a_wrong_field_is_named_with_what_is_allowed(lab, field, value, problem):
+    truth = {"responses": [{**copy.deepcopy(RESPONSE), field: value}]}
+    assert check({"responses": [RESPONSE]}, lab.catalogue) == []
+    (found,) = check(truth, lab.catalogue)
+    assert found.startswith(problem)
+
+
+def test_a_missing_field_and_an_unknown_kind_are_named(lab):
+    without = {name: value for name, value in RESPONSE.items() if name != "signal"}
+    assert check({"responses": [without]}, lab.catalogue) == ["truth.responses[0].signal: is missing"]
+    (found,) = check({"respones": []}, lab.catalogue)
+    assert found.startswith("truth.respones: unknown field; allowed: bands, counted, ")
+
+
+def test_wholes_are_checked_too(lab):
+    assert (
+        check({"retained": {"fines": "1 µm"}, "counted": ["cells"], "noise": {"CellCounter": "0.1"}}, lab.catalogue)
+        == []
+    )
+    problems = check({"retained": {"fines": "1 mg"}, "counted": "cells"}, lab.catalogue)
+    assert [problem.split(":")[0] for problem in problems] == ["truth.retained", "truth.counted"]
+
+
+def test_a_product_needs_one_way_to_know_how_much_there_is(lab):
+    reaction = {"action": "Incubate", "needs": ["a"], "makes": "b"}
+    assert check({"reactions": [reaction]}, lab.catalogue) == [
+        "truth.reactions[0].makes: needs exactly one of from, per_volume, poisson, consumes"
+    ]
+    assert check({"reactions": [{**reaction, "per_volume": "1 ng/µL"}]}, lab.catalogue) == []
+    assert check({"reactions": [{**reaction, "from": "a"}]}, lab.catalogue) == ["truth.reactions[0].ratio: is missing"]
+
+
+@pytest.mark.parametrize("time", ["0 h", "-1 h", "often"])
+def test_cells_double_in_some_time(lab, time):
+    growth = {"action": "CellCultureIncubate", "components": ["cells"], "doubling_time": time}
+    (found,) = check({"growth": [growth]}, lab.catalogue)
+    assert found.startswith(f"truth.growth[0].doubling_time: is {time!r}; allowed: a duration above zero")
+
+
+def test_a_reaction_changes_between_phases_there_are(lab):
+    reaction = {"action": "Incubate", "needs": ["cells"], "phase_from": "liquid", "phase_to": "plasma"}
+    (found,) = check({"reactions": [reaction]}, lab.catalogue)
+    assert found.startswith("truth.reactions[0].phase_to: is 'plasma'; allowed: one of empty container, ")
+
+
+def test_an_action_without_a_handler_is_our_fault_and_named(lab):
+    small = SmallLab(Catalogue({"Mix": replace(lab.catalogue.types["Mix"], handler="stir")}), material("tea"))
+    with pytest.raises(LabError, match="the offline cast has no handler 'stir' for Mix"):
+        small.do("Mix", "tea")
+
+
+def test_a_phase_the_rules_do_not_know_is_refused_with_those_they_do(lab):
+    odd = {
+        "materials": [
+            {"properties": {"phase": "liqiud"}},
+            {"properties": {"phase": "plate"}, "wells": [{"properties": {}}]},
+        ]
+    }
+    problems = check_truth(odd, lab.catalogue)
+    assert problems[0].startswith(
+        "materials[0].properties.phase: is 'liqiud'; allowed: empty container, consumable, liquid,"
+    )
+    assert problems[1].startswith("materials[1].wells[0].properties.phase: is None; allowed: ")
+    assert len(problems) == 2

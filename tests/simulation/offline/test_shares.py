@@ -1,0 +1,172 @@
+"""How much of what is in a material: followed by the classifier through what the transcript says was taken."""
+
+from pathlib import Path
+
+from simulation.lab import catalogue
+from simulation.offline.checklist import ChecklistClassifier
+from simulation.offline.evidence import readings
+from tests.support.small_lab import SmallLab, material, tubes
+
+CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
+WEIGHED = {"line": "weighed", "text": "volume read", "actions": ["MeasureVolume"]}
+
+
+def bench():
+    return SmallLab(
+        CATALOGUE,
+        material("virus", hidden={"vector": "1e6 TU/mL"}, capacity="2 mL"),
+        material("medium", volume="50 mL", capacity="50 mL", container="50 mL tube"),
+        tubes(capacity="15 mL", container="15 mL tube"),
+        material("well_1", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
+        material("well_2", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
+        material("well_3", "adherent culture", "500 µL", "3 mL", hidden={"cells": "1e5 cells/mL"}),
+    )
+
+
+def shares(lab, key, of="virus"):
+    """The share of it in a material, after the last step done to it."""
+    found = [reading for reading in readings(lab.bench.transcript()) if reading.barcode == lab.codes[key]]
+    return found[-1].shares.get(of)
+
+
+def finding(lab, *lines):
+    return ChecklistClassifier(lines).findings(lab.bench.transcript())[-1]
+
+
+def diluted(lab):
+    lab.do(
+        "SerialDilute",
+        "virus medium tubes",
+        "a b c",
+        diluent="@medium",
+        factor=5,
+        dilutions=3,
+        transfer_volume="200 µL",
+    )
+    return lab
+
+
+def test_a_dilution_series_is_followed_to_its_end():
+    lab = diluted(bench())
+    assert [round(float(shares(lab, key)), 5) for key in "abc"] == [0.2, 0.04, 0.008]
+    assert round(float(shares(lab, "c", "medium")), 5) == 0.992
+
+
+def test_a_dose_in_a_well_counts_with_what_was_there_before():
+    lab = diluted(bench())
+    lab.do("Transfer", "b well_1", source="@b", amount="500 µL")
+    assert round(float(shares(lab, "well_1")), 5) == 0.02  # 500 µL of a 25th in 1 mL
+
+
+def test_a_wash_takes_it_away_again():
+    lab = diluted(bench())
+    lab.do("Transfer", "b well_1", source="@b", amount="500 µL")
+    lab.do("Wash", "well_1 medium", wash_medium="@medium", replacement_medium="@medium", wash_volume="500 µL",
+           replacement_volume="1 mL")  # fmt: skip
+    assert shares(lab, "well_1") is None
+    assert round(float(shares(lab, "well_1", "medium")), 5) == 1
+
+
+DOSED = {"line": "dosed", "text": "dosed", "actions": ["Transfer"], "of": ["virus", "well 1"]}
+
+
+def doses(*sources):
+    """A well each with 500 µL of that source, then washed and read."""
+    lab = diluted(bench())
+    for number, source in enumerate(sources, start=1):
+        lab.do("Transfer", f"{source} well_{number}", source=f"@{source}", amount="250 µL")
+    wells = " ".join(f"well_{number}" for number in range(1, len(sources) + 1))
+    lab.do("Wash", f"{wells} medium", wash_medium="@medium", replacement_medium="@medium", wash_volume="500 µL",
+           replacement_volume="1 mL")  # fmt: skip
+    lab.do("MeasureVolume", wells)
+    return lab
+
+
+def test_three_equal_doses_are_not_three_doses_and_three_dilutions_are_though_both_were_washed_off():
+    dosed = {"line": "dosed", "text": "dosed", "actions": ["Transfer"], "of": ["virus"]}
+    read = {"line": "read", "text": "read", "actions": ["MeasureVolume"], "of": ["virus"], "at_least": 3,
+            "shares": {"of": "virus", "different": 3, "at": "dosed"}}  # fmt: skip
+    assert finding(doses("a", "b", "c"), dosed, read).met
+    same = finding(doses("b", "b", "b"), dosed, read)
+    assert not same.met
+    assert "different shares of virus: 1, needed: 3" in same.reason
+
+
+def test_shares_of_what_an_earlier_line_counted_are_followed_too():
+    lab = bench()
+    lab.do("Aliquot", "virus tubes", "lysate", volume="400 µL", count=1)
+    lab.do("MeasureVolume", "lysate")
+    lab.do(
+        "SerialDilute", "lysate medium tubes", "x y", diluent="@medium", factor=2, dilutions=2, transfer_volume="200 µL"
+    )
+    lab.do("MeasureVolume", "x y")
+    lysed = {"line": "lysed", "text": "lysed", "actions": ["Aliquot"]}
+    series = {"line": "series", "text": "series", "actions": ["MeasureVolume"], "after": ["lysed"], "at_least": 3,
+              "shares": {"of": "lysed", "different": 3, "known": True}}  # fmt: skip
+    assert finding(lab, lysed, series).met  # 1, 1/2 and 1/4 of the lysate
+
+
+def test_nothing_is_known_of_shares_where_a_step_does_not_say_how_much_it_took():
+    lab = diluted(bench())
+    steps = [step._replace(outputs=tuple({**output, "taken": {}} for output in step.outputs))
+             for step in lab.bench.transcript()]  # fmt: skip
+    found = [reading for reading in readings(steps) if reading.barcode == lab.codes["a"]]
+    assert found[-1].origins == {"virus", "medium"}
+    assert found[-1].shares == {}
+
+
+def test_a_reading_counts_only_within_its_time_since_another_line():
+    lab = bench()
+    lab.do("Transfer", "virus well_1", source="@virus", amount="100 µL")
+    lab.do("CellCultureIncubate", "well_1", duration="3 day", temperature="37 °C")
+    lab.do("MeasureVolume", "well_1")
+    late = {**WEIGHED, "elapsed": {"since": "dosed", "at_least": "2 day", "at_most": "4 day"}}
+    assert finding(lab, DOSED, late).met
+    assert not finding(lab, DOSED, {**late, "elapsed": {"since": "dosed", "at_least": "4 day"}}).met
+    assert not finding(lab, DOSED, {**late, "elapsed": {"since": "dosed", "at_most": "2 day"}}).met
+
+
+def test_a_reading_counts_by_its_number_its_words_and_what_the_material_shows():
+    lab = bench()
+    lab.do("MeasureVolume", "medium virus")
+    assert (
+        finding(lab, {**WEIGHED, "signal": {"at_least": "40", "at_most": "60"}}).counted[0].barcode
+        == lab.codes["medium"]
+    )
+    assert len(finding(lab, {**WEIGHED, "signal": {"at_least": "40", "at_most": "60"}}).counted) == 1
+    assert not finding(lab, {**WEIGHED, "value": "numeric", "about": ["fluorescence"]}).met
+    assert finding(lab, {**WEIGHED, "value": "numeric", "about": ["fluorescence", "MeasureVolume"]}).met
+    big = {**WEIGHED, "properties": {"container_capacity": {"at_least": "20 mL"}}}
+    assert [reading.barcode for reading in finding(lab, big).counted] == [lab.codes["medium"]]
+
+
+def test_a_setting_left_to_its_default_counts_as_that_default():
+    lab = bench()
+    lab.do("MeasureVolume", "medium")
+    default = next(p.default for p in CATALOGUE.types["MeasureVolume"].parameters if p.name == "replicates")
+    assert finding(lab, {**WEIGHED, "parameters": {"replicates": {"equals": str(default)}}}).met
+
+
+def test_all_of_several_words_may_be_asked_for():
+    lab = bench()
+    lab.do("MeasureVolume", "medium")
+    both = {**WEIGHED, "properties": {"container": {"mentions_all": ["50 mL", "tube"]}}}
+    assert finding(lab, both).met
+    assert not finding(lab, {**both, "properties": {"container": {"mentions_all": ["50 mL", "flask"]}}}).met
+    assert finding(lab, {**both, "properties": {"container": {"mentions": ["50 mL", "flask"]}}}).met
+
+
+def test_three_things_each_diluted_once_are_no_series_of_one():
+    lab = bench()
+    lab.do("Aliquot", "virus tubes", "p q r", volume="200 µL", count=3)
+    lab.do("Mix", "p q r", duration="10 s")
+    for key, volume in (("p", "200 µL"), ("q", "600 µL"), ("r", "1.4 mL")):
+        lab.do("Dilute", f"{key} medium", solvent="@medium", volume=volume)
+    lab.do("MeasureVolume", "p q r")
+    parted = {"line": "parted", "text": "parted", "actions": ["Mix"], "at_least": 3}
+    series = {"line": "series", "text": "series", "actions": ["MeasureVolume"], "after": ["parted"], "at_least": 3,
+              "shares": {"of": "parted", "different": 3, "at": "diluted"}}  # fmt: skip
+    poured = {"line": "diluted", "text": "diluted", "actions": ["Dilute"], "of": ["virus", "medium"]}
+    found = ChecklistClassifier([parted, poured, series]).findings(lab.bench.transcript())[-1]
+    assert not found.met
+    assert "different shares of parted: " in found.reason

@@ -1,0 +1,61 @@
+"""The shares that evidence reads out of a transcript, held against a dye of its own in every liquid of the bench."""
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from simulation.lab.bench import Bench
+from simulation.lab.materials import UNLIMITED, Inventory, place_all
+from simulation.offline.evidence import readings
+from simulation.offline.vessels import Vessel
+from tests.support.wild_play import wild_steps
+
+SEED = 4
+
+
+def dyed(spec):
+    """The bench with one unit of a dye in each microlitre of every liquid, which nobody sees, and who has which."""
+    materials, dyes = [], {}
+    for (key, _), material in zip(spec.materials, place_all(spec.drafts(), SEED), strict=True):
+        contents = Vessel.open(material, 0).contents
+        if contents.volume:
+            dye = {"dimension": "count", "amount": str(contents.volume), "known": False, "kind": "dissolved"}
+            components = {**material.ledger["components"], f"dye of {key}": dye}
+            material = replace(material, ledger={**material.ledger, "components": components})
+            dyes[material.name] = f"dye of {key}"
+        materials.append(material)
+    return Inventory(tuple(materials)), dyes
+
+
+def after_each(spec, bench):
+    """The inventory after each step."""
+    again = Bench(spec.goal, bench.catalogue, dyed(spec)[0], SEED, 10**6)
+    found = {}
+    for step in bench.history:
+        again.record(step.action, step.outcome)
+        found[step.number] = again.inventory
+    return found
+
+
+@pytest.mark.parametrize("steps", [60])
+def test_every_share_that_is_claimed_is_within_one_percent_of_the_dye(lab, steps):
+    mixed = 0
+    for spec in lab.specs.values():
+        inventory, dyes = dyed(spec)
+        *_, (_, _, bench) = wild_steps(spec, lab.catalogue, inventory, SEED, steps)
+        there = after_each(spec, bench)
+        for reading in readings(bench.transcript()):
+            material = there[reading.step].get(reading.barcode)
+            if material.available_for_use == UNLIMITED or not material.usable:
+                continue
+            contents = Vessel.open(material, 0).contents
+            for name in dyes.keys() & reading.shares.keys() if contents.volume else ():
+                true = contents.amount(dyes[name])
+                assert true is not None, (spec.slug, reading.step, material.name, name)
+                claimed, true = reading.shares[name], true / contents.volume
+                assert abs(claimed - true) <= Decimal("0.01") * true + Decimal("0.0001"), (
+                    spec.slug, reading.step, reading.action, material.name, name, claimed, true
+                )  # fmt: skip
+                mixed += Decimal("0.01") < claimed < Decimal("0.99")
+    assert mixed > 100, "too few mixtures to have tested anything"

@@ -1,0 +1,245 @@
+"""Other ways to the genetics and minicell goals than the reference protocol, short cuts among them, and near misses."""
+
+import pytest
+
+from tests.support.ways import SUBMIT, attempt, do
+
+TAILS = "Which tails are grey or black and which don't have any pigmented lines?"
+GFP_IMAGES = {"mode": "fluorescence", "objective": "20x", "channels": ["GFP 475/525"], "fields": 10}
+
+
+def readings(bench, action, about):
+    """(description, value) of every observation in which an instrument says something about this."""
+    return [
+        (seen.description, seen.value)
+        for step in bench.history
+        if step.action.name == action
+        for seen in step.outcome.new_observations
+        if about in seen.description
+    ]
+
+
+def first_number(value):
+    return float(value.split()[0].rstrip(","))
+
+
+def missed(verdict):
+    return {line["line"] for line in verdict.lines if not line["met"]}
+
+
+# Zebrafish Genotyping: nacre/nacre fish have no melanophores, so looking is enough (paper, case 3).
+def test_looking_at_the_five_tails_alone_answers_whether_they_are_nacre(lab):
+    bench, verdict = attempt(
+        lab,
+        "zebrafish-genotyping",
+        [do("VisualInspection", [f"fish_{n}" for n in range(1, 6)], question=TAILS), SUBMIT],
+    )
+    assert verdict.sufficient, verdict.reasoning
+    answers = [seen.value for seen in bench.history[0].outcome.new_observations]
+    # declared: fish 2 and 4 are nacre/nacre, 1 and 5 WT/nacre, 3 WT/WT
+    assert [answer.startswith("no pigmented lines") for answer in answers] == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("fish", "question"),
+    [(range(1, 5), TAILS), (range(1, 6), "Which tubes are full?")],
+    ids=["four of five", "another question"],
+)
+def test_looking_at_too_few_tails_or_for_something_else_is_not_enough(lab, fish, question):
+    _, verdict = attempt(
+        lab, "zebrafish-genotyping", [do("VisualInspection", [f"fish_{n}" for n in fish], question=question), SUBMIT]
+    )
+    assert not verdict.sufficient
+
+
+# Zebrafish Progeny Genotyping: WT/WT and WT/nacre look alike, so looking is not enough, but an enzyme tells all three.
+def test_looking_at_the_progeny_cannot_tell_wild_type_from_heterozygous(lab):
+    steps = lab.specs["zebrafish-progeny-genotyping"].protocol[:1]
+    fish = [f"progeny_{n}" for n in range(1, 9)]
+    bench, verdict = attempt(
+        lab, "zebrafish-progeny-genotyping", [*steps, do("VisualInspection", fish, question=TAILS), SUBMIT]
+    )
+    assert not verdict.sufficient
+    answers = [seen.value for seen in bench.history[1].outcome.new_observations]
+    # declared: fish 2 and 6 are WT/WT, 1, 4, 5, 8 WT/nacre, 3 and 7 nacre/nacre
+    assert len({answers[n - 1] for n in (1, 2, 4, 5, 6, 8)}) == 1
+
+
+def test_progeny_are_told_apart_by_the_enzyme_and_a_gel_without_sequencing(lab):
+    spec = lab.specs["zebrafish-progeny-genotyping"]
+    cycled = next(n for n, step in enumerate(spec.protocol) if step["action"] == "Thermocycler")
+    tubes = spec.protocol[cycled]["materials"]
+    steps = [
+        *spec.protocol[: cycled + 1],
+        do("Transfer", ["enzyme", *tubes], source="@enzyme", amount="2.5 µL"),
+        do("Incubate", tubes, temperature="37 °C", duration="2 h"),
+        do("AgaroseGelElectrophoresis", [*tubes, "ladder"], agarose="3 %", load_volume="10 µL", ladder="@ladder"),
+        SUBMIT,
+    ]
+    bench, verdict = attempt(lab, "zebrafish-progeny-genotyping", steps)
+    assert verdict.sufficient, verdict.reasoning
+    lanes = [value for _, value in readings(bench, "AgaroseGelElectrophoresis", "PCR mitfa")]
+    kinds = [("350 bp" in lane, "330 bp" in lane) for lane in lanes]
+    uncut, both, cut, nothing = (True, False), (True, True), (False, True), (False, False)
+    assert kinds == [both, uncut, cut, both, both, uncut, cut, both, uncut, cut, both, nothing]
+
+
+# Minicell Uptake and Puromycin: a microscope over the wells instead of harvesting them for a cytometer.
+def images_instead_of_cytometry(spec, wells):
+    """The reference protocol up to the harvest (its last wash), which the microscope does not need."""
+    washes = [n for n, step in enumerate(spec.protocol) if step["action"] == "Wash"]
+    return [*spec.protocol[: washes[-1]], do("UseMicroscope", wells, **GFP_IMAGES), SUBMIT]
+
+
+def test_minicells_may_be_counted_in_the_cells_under_a_microscope(lab):
+    spec = lab.specs["minicell-uptake"]
+    wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
+    *before, image, submit = images_instead_of_cytometry(spec, wells)
+    rinse = do("Wash", [*wells, "pbs", "medium"], wash_medium="@pbs", replacement_medium="@medium",
+               wash_volume="500 µL", replacement_volume="500 µL", washes=3)  # fmt: skip
+    bench, verdict = attempt(lab, "minicell-uptake", [*before, rinse, image, submit])
+    assert verdict.sufficient, verdict.reasoning
+    counts = [first_number(value) for _, value in readings(bench, "UseMicroscope", "minicells counted per cell")]
+    means = [sum(counts[n : n + 3]) / 3 for n in range(0, 15, 3)]
+    # three wells each of 1:3, 1:9, 1:27, 1:81 and none: a third of the minicells, a third of the uptake
+    assert [means[n] / means[n + 1] for n in range(3)] == pytest.approx([3, 3, 3], rel=0.15)
+    assert means[4] == pytest.approx(0, abs=0.02)
+    _, unwashed = attempt(lab, "minicell-uptake", [*before, image, submit])
+    assert not unwashed.sufficient
+
+
+def test_share_of_green_cells_under_puromycin_may_be_read_in_the_wells(lab):
+    spec = lab.specs["puromycin-concentration-optimization"]
+    wells = next(step for step in reversed(spec.protocol) if step["action"] == "CellCultureIncubate")["materials"]
+    bench, verdict = attempt(lab, spec.slug, images_instead_of_cytometry(spec, wells))
+    assert verdict.sufficient, verdict.reasoning
+    shares = [first_number(value) for _, value in readings(bench, "UseMicroscope", "GFP-positive cells")]
+    means = [sum(shares[n : n + 3]) / 3 for n in range(0, 18, 3)]
+    # wells with 4, 2, 1, 0.5, 0.25 and 0 µg/mL: 2 µg/mL is the lowest with 90 %
+    assert [mean >= 90 for mean in means] == [True, True, False, False, False, False]
+
+
+def test_selection_for_one_day_only_is_not_enough(lab):
+    spec = lab.specs["puromycin-concentration-optimization"]
+    steps = [
+        {**step, "parameters": {**step["parameters"], "duration": "24 h"}}
+        if step["action"] == "CellCultureIncubate"
+        else step
+        for step in spec.protocol
+    ]
+    _, verdict = attempt(lab, spec.slug, steps)
+    assert not verdict.sufficient
+
+
+# Lentivirus: dose by lineage, whatever way it was brought about.
+def lentivirus(lab, change):
+    """The reference protocol with each step passed through `change`; steps it answers with None are left out."""
+    spec = lab.specs["lentivirus-moi-optimization"]
+    changed = [change(step) for step in spec.protocol]
+    return attempt(lab, spec.slug, [step for step in changed if step is not None])[1]
+
+
+def from_the_stock(amounts):
+    """Wells dosed with these volumes of the virus preparation itself, and no dilutions made."""
+
+    def change(step):
+        source = step["parameters"].get("source")
+        if step["action"] == "SerialDilute":
+            return None
+        if source not in amounts:
+            return step
+        materials = ["virus", *step["materials"][1:]]
+        return {**step, "materials": materials, "parameters": {"source": "@virus", "amount": amounts[source]}}
+
+    return change
+
+
+DILUTIONS = ("@dilution_5", "@dilution_25", "@dilution_125", "@dilution_625")
+
+
+def test_wells_dosed_with_different_volumes_of_the_stock_are_as_good_as_dilutions(lab):
+    volumes = dict(zip(DILUTIONS, ("50 µL", "20 µL", "5 µL", "1 µL"), strict=True))
+    verdict = lentivirus(lab, from_the_stock(volumes))
+    assert verdict.sufficient, verdict.reasoning
+
+
+def test_twelve_wells_with_the_same_dose_are_one_dose(lab):
+    verdict = lentivirus(lab, from_the_stock(dict.fromkeys(DILUTIONS, "5 µL")))
+    assert not verdict.sufficient
+    assert {"Cells and virus kept together at 37 °C in at least nine wells, with three or more different doses of virus",
+            "Share of GFP-positive cells read in at least nine of these wells, at three or more doses"} == missed(verdict)  # fmt: skip
+
+
+def test_the_cell_suspension_straight_from_its_tube_is_no_control(lab):
+    def change(step):
+        if step["role"] != "control" or step["action"] != "FlowCytometry":
+            return step
+        return {**step, "materials": ["cells"]}
+
+    assert missed(lentivirus(lab, change)) == {"The same reading of these cells that got no virus"}
+
+
+# What the reference records say, against what the files declare.
+def test_the_reference_record_gives_the_declared_share_of_cleavage(lab):
+    record = lab.reference("p2a-cleavage-efficiency")
+    areas = {size: [first_number(value) for name, value in readings(record, "CapillaryWestern", size)
+                    if any(f"HEK293T well {n}," in name for n in (1, 2, 3))] for size in ("near 30 kDa", "near 56 kDa")}  # fmt: skip
+    cleaved, whole = sum(areas["near 30 kDa"]), sum(areas["near 56 kDa"])
+    assert 100 * cleaved / (cleaved + whole) == pytest.approx(92.5, abs=1)
+
+
+def test_the_reference_record_gives_the_lowest_sufficient_puromycin_concentration(lab):
+    record = lab.reference("puromycin-concentration-optimization")
+    shares = [
+        first_number(value)
+        for name, value in readings(record, "FlowCytometry", "GFP-positive cells")
+        if "Transduced" in name
+    ]
+    means = [sum(shares[n : n + 3]) / 3 for n in range(0, 18, 3)]
+    # of 0.304 positive cells, all but (2/12)^2 of them survive 2 µg/mL; of the others 1/(1 + (2/0.45)^2.5) = 2.35 %
+    assert means[1] == pytest.approx(100 * 0.296 / (0.296 + 0.696 * 0.0235), abs=1)
+    assert [mean >= 90 for mean in means] == [True, True, False, False, False, False]
+
+
+def test_the_reference_record_names_the_seven_good_colonies(lab):
+    record = lab.reference("gfp-colony-screening")
+    faults = (
+        "read backwards",
+        "read forwards from this side",
+        "no insert",
+        "missing",
+        "but for",
+        " to T at",
+        " to G at",
+        " to A at",
+    )
+    good = [
+        number for number in range(1, 21)
+        if not any(fault in value for name, value in readings(record, "DNASequencing", f"Colony {number} overnight")
+                   for fault in faults)
+    ]  # fmt: skip
+    assert good == [1, 3, 6, 9, 12, 14, 17]
+
+
+def test_a_colony_pcr_shows_which_colonies_hold_an_insert_but_not_whether_it_is_right(lab):
+    tubes = {"pcr_1": 1, "pcr_4": 2}
+    steps = [
+        do("SeparateWells", ["plate"], {f"colony_{n}": n for n in range(1, 21)}),
+        do("Aliquot", ["pcr_mix", "pcr_tubes"], tubes, volume="12.5 µL", count=2, label="Colony PCR"),
+        do("Transfer", ["primer_f", *tubes], source="@primer_f", amount="2.5 µL"),
+        do("Transfer", ["primer_r", *tubes], source="@primer_r", amount="2.5 µL"),
+        do("Transfer", ["water", *tubes], source="@water", amount="6.5 µL"),
+        do("Transfer", ["colony_1", "pcr_1"], source="@colony_1", amount="1 µL"),
+        do("Transfer", ["colony_4", "pcr_4"], source="@colony_4", amount="1 µL"),
+        do("Thermocycler", tubes, annealing_temperature="56 °C", cycles=30),
+        do("AgaroseGelElectrophoresis", [*tubes, "ladder"], agarose="1 %", ladder="@ladder"),
+        do("DNASequencing", tubes, direction="both"),
+        SUBMIT,
+    ]
+    bench, verdict = attempt(lab, "gfp-colony-screening", steps)
+    assert not verdict.sufficient
+    lanes = [value for _, value in readings(bench, "AgaroseGelElectrophoresis", "Colony PCR")]
+    assert ["950 bp" in lane for lane in lanes] == [True, False]
+    assert ["230 bp" in lane for lane in lanes] == [False, True]
+    reads = [value for _, value in readings(bench, "DNASequencing", "forward read")]
+    assert ["in one frame" in read for read in reads] == [True, False]

@@ -1,0 +1,14 @@
+from collections.abc import Iterator
+
+import anthropic  # noqa: F401  # loading the SDKs takes seconds, which are no call's time
+import openai  # noqa: F401
+import pytest
+
+from tests.support.wires import Bytes
+
+
+@pytest.fixture
+def server() -> Iterator[Bytes]:
+    serving = Bytes()
+    yield serving
+    serving.listener.close()

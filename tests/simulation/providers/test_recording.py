@@ -1,0 +1,121 @@
+"""Calls written to a file and answered from it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulation.providers import recording, scripted
+from simulation.providers.base import Completion, ErrorClass, Prompt, ProviderError, ProviderRefused, Reply, Stop
+from simulation.providers.recording import RecordedCall, RecordingError, ReplayConnection
+from tests.support.wires import PARAMS, PROMPT
+
+HASH = "a" * 64
+
+
+def replay(*calls: RecordedCall) -> ReplayConnection:
+    return ReplayConnection(scripted.LOCAL, calls)
+
+
+def asked(connection: ReplayConnection, prompt: Prompt = PROMPT) -> Completion:
+    return connection.send(connection.prepare(prompt, PARAMS), 1.0)
+
+
+def sha256(prompt: Prompt = PROMPT) -> str:
+    return replay().prepare(prompt, PARAMS).sha256
+
+
+def told(text: str, prompt: Prompt = PROMPT, **key: Any) -> RecordedCall:
+    return RecordedCall(key, sha256(prompt), scripted.completion(text).reply)
+
+
+def test_what_is_written_is_read_byte_for_byte(tmp_path: Path) -> None:
+    calls = (
+        RecordedCall({"episode": "e1", "number": 3}, HASH, Reply(200, {"x-request-id": "r"}, b"\x00\xff\n{}")),
+        RecordedCall({"episode": "e2"}, HASH, None, "timeout", "the call took longer than its deadline"),
+        RecordedCall({"episode": "e2"}, HASH, Reply(429, {"retry-after": "3"}, b"{}"), "rate_limit", "slow down"),
+    )
+    file = tmp_path / "run.jsonl"
+    assert recording.write(file, {"run": 7, "cast": "paper"}, calls) == 3
+    read = recording.read(file)
+    assert read.calls == calls and read.header == {"run": 7, "cast": "paper"}
+    assert read.of(episode="e2") == calls[1:]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_a_writing_that_fails_leaves_the_older_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    recording.write(file, {"run": 1}, [])
+    with pytest.raises(TypeError):
+        recording.write(file, {"run": 2}, [RecordedCall({"episode": object()}, HASH, Reply(200, {}, b""))])
+    assert recording.read(file).header == {"run": 1} and len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_same_request_gets_its_answers_in_their_order_and_then_no_more() -> None:
+    other = PROMPT.answered("first", "repair", "again")
+    connection = replay(told("first"), told("other", other), told("second"))
+    assert [asked(connection).text, asked(connection).text, asked(connection, other).text] == [
+        "first",
+        "second",
+        "other",
+    ]
+    with pytest.raises(ProviderRefused, match="not in the recording") as caught:
+        asked(connection)
+    assert caught.value.error_class is ErrorClass.BAD_REQUEST
+
+
+def test_a_request_that_was_never_made_is_refused() -> None:
+    with pytest.raises(ProviderRefused, match=f"not in the recording: request {sha256()[:12]}"):
+        asked(replay())
+
+
+@pytest.mark.parametrize("error_class", list(ErrorClass))
+def test_a_recorded_fault_is_raised_as_it_was(error_class: ErrorClass) -> None:
+    call = RecordedCall({}, sha256(), Reply(429, {"retry-after": "3"}, b"{}"), error_class, "slow down")
+    with pytest.raises(ProviderError, match="slow down") as caught:
+        asked(replay(call))
+    assert caught.value.error_class is error_class and caught.value.retry_after == 3.0
+    lasting = error_class in ("credentials", "credits", "context", "bad_request")
+    assert isinstance(caught.value, ProviderRefused) is lasting
+
+
+def test_a_recorded_refusal_is_a_refusal_again() -> None:
+    declined = RecordedCall({}, sha256(), scripted.completion("", Stop.REFUSAL).reply)
+    assert asked(replay(declined)).stop is Stop.REFUSAL
+
+
+GOOD = {"key": {}, "request_sha256": HASH, "status": 200, "headers": {}, "body": "", "error_class": "", "error": ""}
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ("{", "line 2: no JSON"),
+        ("[1]", "line 2: must be a JSON object"),
+        ("[" * 100_000, "line 2: no JSON"),
+        (GOOD | {"key": 7}, "line 2: key: must be an object"),
+        (GOOD | {"status": "200"}, "line 2: status: must be a whole number"),
+        (GOOD | {"status": True}, "line 2: status: must be a whole number"),
+        (GOOD | {"status": 0}, "line 2: status: must not be 0 where error_class is empty"),
+        (GOOD | {"headers": {"a": 1}}, "line 2: headers: every value must be a text"),
+        (GOOD | {"body": "%%%"}, "line 2: body: must be base64"),
+        (GOOD | {"body": "é"}, "line 2: body: must be base64"),
+        (GOOD | {"error_class": "tired"}, "line 2: error_class: must be empty or one of rate_limit"),
+        ({"key": {}}, "line 2: request_sha256: must be a text"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_field(tmp_path: Path, row: object, problem: str) -> None:
+    file = tmp_path / "bad.jsonl"
+    line = row if isinstance(row, str) else json.dumps(row)
+    file.write_text('{"recording": 1}\n' + line + "\n")
+    with pytest.raises(RecordingError, match=problem):
+        recording.read(file)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "{}\n", '{"recording": 2}\n', "PK\x03\x04"])
+def test_a_file_that_is_no_recording_says_so_on_its_first_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "other.jsonl"
+    file.write_text(text)
+    with pytest.raises(RecordingError, match="line 1"):
+        recording.read(file)

@@ -1,0 +1,288 @@
+"""What a reply of either dialect says, whatever its author put into it."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from simulation.providers import connections
+from simulation.providers.base import (
+    Completion,
+    Endpoint,
+    ErrorClass,
+    ProviderError,
+    ProviderRefused,
+    ProviderUnavailable,
+    Reply,
+    Stop,
+    Usage,
+)
+from tests.support.wires import chat, message
+
+QUOTA = "You exceeded your current quota, please check your plan and billing details."
+
+
+def read(data: object, provider: str = "openai", status: int = 200, **headers: str) -> Completion:
+    body = data if isinstance(data, bytes) else json.dumps(data).encode()
+    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    return connections.read(Endpoint(provider, "model-1"), Reply(status, told, body))
+
+
+def fault(*args: Any, **named: Any) -> ProviderError:
+    with pytest.raises(ProviderError) as caught:
+        read(*args, **named)
+    return caught.value
+
+
+def test_an_openai_reply_is_read_whole() -> None:
+    said = read(chat(), x_request_id="req_1")
+    # 1000 prompt tokens include the 800 cached; 50 completion tokens include the 20 of reasoning
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)
+    assert (said.text, said.stop, said.served_model) == ("A clear liquid.", Stop.STOP, "gpt-served")
+    assert said.request_id == "req_1" and said.cost is None and said.reply.body
+
+
+def test_an_anthropic_reply_is_read_whole() -> None:
+    thinking = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    said = read(message(thinking, {"type": "text", "text": "A "}, {"type": "text", "text": "tube."}), "anthropic")
+    # 100 written to the cache, 40 of them for an hour
+    assert said.usage == Usage(200, 700, 60, 40, 50, 20)
+    assert (said.text, said.stop, said.request_id) == ("A tube.", Stop.STOP, "msg_1")
+
+
+def test_geminis_thinking_shows_only_in_the_total_and_is_counted_as_output() -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 150}
+    # 150 - 100 - 10 = 40 thought
+    assert read(chat(usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 40)
+
+
+def test_a_count_that_gemini_leaves_out_where_thinking_took_all_is_what_the_total_says() -> None:
+    usage = {"prompt_tokens": 100, "total_tokens": 150}
+    # 150 - 100 = 50, none of them an answer
+    assert read(chat("", "length", usage=usage), "gemini").usage == Usage(100, 0, 0, 0, 50, 50)
+    assert read(chat("", "length", usage=usage | {"total_tokens": 100}), "gemini").usage == Usage(100, 0, 0, 0, 0, 0)
+
+
+def test_openrouter_says_who_served_and_what_it_cost() -> None:
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "cost": 0.0000126}
+    said = read(chat(usage=usage, provider="DeepInfra"), "openrouter")
+    assert said.cost == Decimal("0.000013") and said.served_provider == "DeepInfra"
+    own_key = usage | {"is_byok": True, "cost_details": {"upstream_inference_cost": 0.01}}
+    assert read(chat(usage=own_key), "openrouter").cost == Decimal("0.010013")
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, {}, "free", {"prompt_tokens": -1, "completion_tokens": 1}, {"prompt_tokens": True, "completion_tokens": 1},
+     {"prompt_tokens": 10**30, "completion_tokens": 1}, {"prompt_tokens": 1.5, "completion_tokens": 1}, {"prompt_tokens": 1}],
+)  # fmt: skip
+def test_usage_that_is_no_count_is_no_usage(usage: object) -> None:
+    assert read(chat(usage=usage)).usage is None
+    said = {"input_tokens": 1, "output_tokens": 1} | {"output_tokens": usage}
+    assert read(message(usage=said), "anthropic").usage is None
+
+
+def test_a_cost_below_nothing_is_no_cost() -> None:
+    for cost in (-1, "1", True, 10**9, {"total": 1}):
+        assert read(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": cost})).cost is None
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [(b"1E-400000", "0.000000"), (b"0." + b"1" * 17_000, "0.111111"), (b"-0.0", "0.000000"), (b"1e6", "1000000.000000"),
+     (b"1000000.01", None), (b"1E+400000", None), (b"9" * 4000, None)],
+)  # fmt: skip
+def test_a_cost_is_kept_to_the_millionth_and_none_that_the_ledger_could_not_hold(
+    written: bytes, kept: str | None
+) -> None:
+    body = json.dumps(chat(usage={"prompt_tokens": 1, "completion_tokens": 1, "cost": 7})).encode()
+    said = read(body.replace(b'"cost": 7', b'"cost": ' + written), "openrouter")
+    assert (str(said.cost) if said.cost is not None else None) == kept
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"),
+    [("stop", Stop.STOP), ("length", Stop.MAX_TOKENS), ("content_filter", Stop.REFUSAL), ("tool_calls", Stop.TOOL),
+     ("SAFETY", Stop.REFUSAL), ("content_filter: RECITATION", Stop.REFUSAL), (None, Stop.STOP), (7, Stop.STOP), ("something_new", Stop.STOP)],
+)  # fmt: skip
+def test_finish_reasons_become_one_word(reason: object, stop: Stop) -> None:
+    assert read(chat(reason=reason)).stop is stop
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop"),
+    [("end_turn", Stop.STOP), ("stop_sequence", Stop.STOP), ("max_tokens", Stop.MAX_TOKENS), ("tool_use", Stop.TOOL),
+     ("model_context_window_exceeded", Stop.CONTEXT), ("refusal", Stop.REFUSAL), ("something_new", Stop.STOP)],
+)  # fmt: skip
+def test_stop_reasons_become_one_word(reason: object, stop: Stop) -> None:
+    assert read(message(stop_reason=reason), "anthropic").stop is stop
+
+
+def test_refusals_are_completions_that_say_why() -> None:
+    biology = message(stop_reason="refusal", stop_details={"type": "refusal", "category": "bio"}, content=[])
+    assert read(biology, "anthropic").refusal == "bio"
+    declined = chat(None)
+    declined["choices"][0]["message"]["refusal"] = "I cannot help with vectors."
+    said = read(declined)
+    assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, "I cannot help with vectors.", "")
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # it was paid for
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (403, {"code": 403, "message": "no", "metadata": {"reasons": ["violence"], "flagged_input": "virus"}}),
+        (403, {"code": 403, "message": "Your chosen model requires moderation and your input was flagged"}),
+        (200, {"code": 403, "message": "requires moderation"}),
+        (400, {"code": "content_filter", "message": "The response was filtered"}),
+        (400, {"code": "invalid_prompt", "message": "potentially violating our usage policy"}),
+        (400, {"code": "invalid_prompt", "message": "Invalid prompt."}),
+        (400, {"message": "Invalid prompt: we've limited access to this content for safety reasons."}),
+        (400, {"type": "invalid_request_error", "message": "Output blocked by content filtering policy"}),
+    ],
+)
+def test_a_filter_before_the_model_is_a_refusal_too(status: int, error: dict[str, Any]) -> None:
+    for provider in ("openrouter", "anthropic"):
+        said = read({"error": error}, provider, status)
+        assert said.stop is Stop.REFUSAL and said.refusal and said.text == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expected"),
+    [
+        (429, {"message": "slow down"}, ErrorClass.RATE_LIMIT),
+        (429, {"code": "insufficient_quota", "message": "You exceeded your current quota"}, ErrorClass.CREDITS),
+        (429, {"code": 429, "message": QUOTA, "status": "RESOURCE_EXHAUSTED"}, ErrorClass.RATE_LIMIT),
+        (429, {"message": QUOTA, "details": [{"@type": "RetryInfo", "retryDelay": "27s"}]}, ErrorClass.RATE_LIMIT),
+        (429, {"message": QUOTA}, ErrorClass.RATE_LIMIT),
+        (429, {"type": "insufficient_quota", "message": QUOTA}, ErrorClass.CREDITS),
+        (200, {"message": QUOTA, "status": "RESOURCE_EXHAUSTED"}, ErrorClass.RATE_LIMIT),
+        (529, {"type": "overloaded_error", "message": "Overloaded"}, ErrorClass.OVERLOADED),
+        (503, {"message": "no provider"}, ErrorClass.OVERLOADED),
+        (500, {"message": "oops"}, ErrorClass.SERVER),
+        (504, {}, ErrorClass.SERVER),
+        (408, {}, ErrorClass.SERVER),
+        (401, {"message": "no such key"}, ErrorClass.CREDENTIALS),
+        (403, {"message": "Key limit exceeded"}, ErrorClass.CREDENTIALS),
+        (400, {"message": "API key not valid. Please pass a valid API key."}, ErrorClass.CREDENTIALS),
+        (402, {"message": "pay"}, ErrorClass.CREDITS),
+        (400, {"message": "Your credit balance is too low to access the API"}, ErrorClass.CREDITS),
+        (400, {"message": "prompt is too long: 215000 tokens > 200000 maximum"}, ErrorClass.CONTEXT),
+        (400, {"code": "context_length_exceeded", "message": "shorten it"}, ErrorClass.CONTEXT),
+        (413, {"message": "Request exceeds the maximum size"}, ErrorClass.CONTEXT),
+        (400, {"message": "temperature: unsupported"}, ErrorClass.BAD_REQUEST),
+        (404, {"message": "no such model"}, ErrorClass.BAD_REQUEST),
+        (422, {}, ErrorClass.BAD_REQUEST),
+        (301, {}, ErrorClass.BAD_REQUEST),
+        (200, {"type": "overloaded_error", "message": "Overloaded"}, ErrorClass.OVERLOADED),
+        (200, {"code": 429, "message": "upstream is busy"}, ErrorClass.RATE_LIMIT),
+        (200, {"code": "502", "message": "bad gateway"}, ErrorClass.SERVER),
+        (200, {"message": "something"}, ErrorClass.SERVER),
+        (200, {"code": "context_length_exceeded", "message": "x"}, ErrorClass.CONTEXT),
+    ],
+)
+def test_every_error_has_one_class_in_both_dialects(status: int, error: dict[str, Any], expected: ErrorClass) -> None:
+    lasting = {ErrorClass.CREDENTIALS, ErrorClass.CREDITS, ErrorClass.CONTEXT, ErrorClass.BAD_REQUEST}
+    for provider in ("openai", "anthropic"):
+        found = fault({"type": "error", "error": error}, provider, status)
+        assert found.error_class is expected
+        assert type(found) is (ProviderRefused if expected in lasting else ProviderUnavailable)
+        assert found.reply is not None and found.reply.status == status
+
+
+@pytest.mark.parametrize(
+    "body", [{"error": "model not loaded"}, [{"error": {"code": 500, "message": "model not loaded"}}],
+             {"object": "error", "message": "model not loaded"}, {"detail": "model not loaded"}, b"model not loaded", b'{"cut'],
+)  # fmt: skip
+def test_every_servers_error_form_is_read(body: object) -> None:
+    found = fault(body, "local", 500)
+    assert found.error_class is ErrorClass.SERVER and ("model not loaded" in str(found) or body == b'{"cut')
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>Service unavailable</html>", b"", b"null", b"7", b"[1, 2]", b'{"choices": [', b'{"choices": []}', b"{}",
+     b'{"choices": [7]}', b'{"choices": NaN}', b"[" * 100_000, b'{"a":' * 5000, b'{"n": ' + b"9" * 5000 + b"}",
+     b'{"choices": [{"message": {"content": 7}}]}', b'{"content": "text"}', b"\xff\xfe\xff", b'{"n": 1e999999999999999999}'],
+)  # fmt: skip
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_reply_that_is_no_envelope_is_garbled_and_kept(provider: str, body: bytes) -> None:
+    found = fault(body, provider)
+    assert found.error_class is ErrorClass.GARBLED and isinstance(found, ProviderUnavailable)
+    assert found.reply is not None and found.reply.body == body and len(str(found)) < 1000
+
+
+@pytest.mark.parametrize(
+    "content", [None, "", [], [{"type": "text", "text": ""}], [{"type": "image"}, 7, {"text": None}]]
+)  # fmt: skip
+def test_an_answer_without_text_is_an_empty_answer(content: object) -> None:
+    assert read(chat(content)).text == ""
+    blocks = content if isinstance(content, list) else []
+    assert read(message(content=blocks), "anthropic").text == ""
+
+
+def test_bytes_that_are_no_utf_8_and_nul_come_through_as_text() -> None:
+    body = json.dumps(chat("one\0two")).encode().replace(b"A clear", b"").replace(b"gpt-served", b"gpt\xff\xfe")
+    said = read(body)
+    assert said.text == "one\0two" and said.served_model == "gpt\ufffd\ufffd"
+    assert read(chat("\ud800 lone")).text == "\ud800 lone"
+
+
+def test_long_and_hostile_labels_are_cut_and_cleaned() -> None:
+    said = read(chat(model="m" * 5000, provider="p\0" + "q" * 500, id="i" * 900))
+    assert len(said.served_model) == 200 and len(said.served_provider) == 120 and len(said.request_id) == 200
+    assert "\0" not in said.served_provider
+    assert read(chat(model=7, provider=None)).served_model == "model-1"
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry_after": "12"}, 12.0),
+        ({"retry_after_ms": "1500", "retry_after": "12"}, 1.5),
+        ({"retry_after": "Sat, 21 Nov 2026 10:01:00 GMT", "date": "Sat, 21 Nov 2026 10:00:30 GMT"}, 30.0),
+        ({"retry_after": "Sat, 21 Nov 2026 10:00:00 GMT", "date": "Sat, 21 Nov 2026 10:00:30 GMT"}, 0.0),
+        ({"retry_after": "-5"}, 0.0),
+        ({"retry_after": "soon"}, None),
+        ({"retry_after": "nan"}, None),
+        ({"retry_after": "9" * 400}, None),
+        ({}, None),
+    ],
+)
+def test_when_to_come_back(headers: dict[str, str], seconds: float | None) -> None:
+    assert fault({"error": {"message": "slow down"}}, "openai", 429, **headers).retry_after == seconds
+
+
+def test_googles_retry_delay_stands_in_the_body() -> None:
+    error = {"code": 429, "message": "quota", "details": [7, {"@type": "x"}, {"retryDelay": "27s"}]}
+    assert fault([{"error": error}], "gemini", 429).retry_after == 27.0
+
+
+def test_a_model_that_breaks_off_inside_a_choice_is_an_error() -> None:
+    broken = chat("half", "error")
+    broken["choices"][0]["error"] = {"code": 502, "message": "upstream closed"}
+    assert fault(broken, "openrouter").error_class is ErrorClass.SERVER
+    broken["choices"][0].pop("error")
+    assert fault(broken, "openrouter").error_class is ErrorClass.SERVER
+
+
+def test_an_anthropic_reply_that_was_never_ended_is_an_error() -> None:
+    for unended in (message(stop_reason=None), {k: v for k, v in message().items() if k != "stop_reason"}):
+        found = fault(unended, "anthropic")
+        assert found.error_class is ErrorClass.SERVER and "stop_reason" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"choices": [], "prompt_feedback": {"block_reason": "OTHER"}}, "OTHER"),
+        ({"choices": None, "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}}, "PROHIBITED_CONTENT"),
+        ({"choices": [], "block_reason": "SAFETY"}, "SAFETY"),
+        ({"choices": [], "status": "PROHIBITED_CONTENT"}, "PROHIBITED_CONTENT"),
+    ],
+)
+def test_a_prompt_that_gemini_does_not_let_through_is_a_refusal(more: dict[str, Any], why: str) -> None:
+    said = read(chat(**more), "gemini")
+    assert (said.stop, said.refusal, said.text) == (Stop.REFUSAL, why, "")
+    assert said.usage == Usage(200, 800, 0, 0, 50, 20)  # it was paid for

@@ -1,0 +1,44 @@
+"""Models that say what they are told to."""
+
+import pytest
+
+from simulation.providers import connections
+from simulation.providers.base import ErrorClass, ProviderUnavailable, Stop, Usage
+from simulation.providers.scripted import LOCAL, ScriptedConnection, ScriptedProvider, completion
+from tests.support.wires import PARAMS, PROMPT
+
+FAULT = ProviderUnavailable(ErrorClass.TIMEOUT, "too slow")
+
+
+def test_a_speaker_says_its_answers_in_order_and_remembers_what_it_heard() -> None:
+    speak = ScriptedProvider(["one", completion("two", Stop.MAX_TOKENS)])
+    assert speak(PROMPT).text == "one" and speak(PROMPT).stop is Stop.MAX_TOKENS
+    assert speak.prompts == [PROMPT, PROMPT]
+    with pytest.raises(LookupError, match="the script is over"):
+        speak(PROMPT)
+
+
+def test_a_speaker_may_answer_by_the_prompt() -> None:
+    assert ScriptedProvider(lambda prompt: prompt.purpose)(PROMPT).text == "act"
+
+
+def test_an_error_in_the_script_is_raised() -> None:
+    with pytest.raises(ProviderUnavailable, match="too slow"):
+        ScriptedProvider([FAULT])(PROMPT)
+
+
+def test_a_connection_prepares_as_a_real_one_and_raises_what_is_scripted() -> None:
+    connection = ScriptedConnection(["one", FAULT])
+    request = connection.prepare(PROMPT, PARAMS)
+    assert request == connections.connect(LOCAL).prepare(PROMPT, PARAMS)
+    assert connection.send(request, 1).text == "one" and connection.requests == [request]
+    with pytest.raises(ProviderUnavailable):
+        connection.send(request, 1)
+
+
+@pytest.mark.parametrize("stop", list(Stop))
+def test_a_scripted_completion_is_what_its_reply_says(stop: Stop) -> None:
+    said = completion("a \0 tube", stop, Usage(10, 20, 5, 0, 7, 3))
+    assert (said.text, said.stop, said.usage) == ("a \0 tube", stop, Usage(10, 20, 5, 0, 7, 3))
+    assert connections.read(LOCAL, said.reply) == said
+    assert completion("x", usage=None).usage is None

@@ -1,0 +1,98 @@
+"""A run recorded to a file plays again without a network, byte for byte."""
+
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from simulation.models import Episode, Experiment, Run
+from simulation.recordings import replaying
+from simulation.runs import control, queueing
+from simulation.scripted_server import Server
+from tests.support import speakers
+from tests.support.steps import play_out
+
+pytestmark = pytest.mark.both_databases
+
+
+@pytest.fixture
+def recorded(caffeine: Experiment, model_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A run of two episodes with a fault and a repaired reply in it; afterwards nobody answers any more."""
+    speakers.cast(panel=("judge-two",))
+    model_server.faults(
+        {"fault": "server_500", "every": 5, "times": 2}, {"fault": "wrong_enum", "role": "transition", "times": 1}
+    )
+    run = queueing.queue_episodes([caffeine], "talkers", 2, seed=4)
+    while not queueing.progress(run).finished:
+        Episode.objects.update(not_before=None)
+        play_out(run)
+    file = tmp_path / "run.jsonl"
+    call_command("record_run", str(run.code), str(file))
+    for name in model_server.environ():
+        monkeypatch.delenv(name)
+    return file
+
+
+def test_every_step_and_verdict_comes_out_the_same_without_keys_or_network(recorded: Path) -> None:
+    call_command("replay_run", str(recorded))
+    first, again = Run.objects.order_by("pk")
+    assert [e.status for e in again.episodes.order_by("seed")] == ["submitted", "submitted"]
+    before = [list(e.transitions.values_list("step", flat=True)) for e in first.episodes.order_by("seed")]
+    after = [list(e.transitions.values_list("step", flat=True)) for e in again.episodes.order_by("seed")]
+    assert before == after and all(before)
+    assert not again.episodes.filter(counts=True).exists(), "a replay is no attempt of its own"
+
+
+@pytest.mark.one_database
+def test_a_file_in_which_one_reply_was_altered_is_told_by_episode_and_step(recorded: Path) -> None:
+    lines = recorded.read_text().splitlines()
+    place = next(n for n, line in enumerate(lines) if n and json.loads(line)["key"]["role"] == "transition")
+    altered = json.loads(lines[place])
+    other = next(json.loads(line) for line in lines[1:] if json.loads(line)["key"]["role"] == "agent")
+    lines[place] = json.dumps({**altered, "body": other["body"]})
+    recorded.write_text("\n".join(lines) + "\n")
+    with pytest.raises(CommandError, match="1 of 2 episodes differ"):
+        call_command("replay_run", str(recorded))
+
+
+@pytest.mark.one_database
+def test_no_key_and_no_address_is_in_the_file(recorded: Path) -> None:
+    assert "dummy-" not in recorded.read_text() and "127.0.0.1" not in recorded.read_text()
+
+
+@pytest.mark.one_database
+def test_a_laboratory_whose_experiment_differs_says_so_before_it_plays(recorded: Path) -> None:
+    Experiment.objects.update(sha256="1" * 64)
+    with pytest.raises(CommandError, match="not here as it was"):
+        call_command("replay_run", str(recorded))
+
+
+def test_a_run_of_rules_needs_no_recording(caffeine: Experiment, tmp_path: Path) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=1)
+    with pytest.raises(replaying.ReplayError, match="by their seed"):
+        replaying.record(run, tmp_path / "x")
+
+
+def test_no_worker_plays_a_replay_with_its_own_keys(recorded: Path, model_server: Server) -> None:
+    call_command("replay_run", str(recorded))
+    again = Run.objects.latest("pk")
+    assert again.replay
+    Episode.objects.filter(run=again).update(status="queued", ended_at=None)
+    asked = model_server.counters()["total"]["requests"]
+    play_out(again)
+    assert model_server.counters()["total"]["requests"] == asked
+
+
+def test_a_run_that_was_held_for_its_key_and_went_on_plays_to_the_same_end(
+    caffeine: Experiment, model_server: Server, tmp_path: Path
+) -> None:
+    speakers.cast()
+    model_server.faults({"fault": "unauthorized_401", "times": 1})
+    run = queueing.queue_episodes([caffeine], "talkers", 1, seed=4)
+    play_out(run)
+    control.try_again(run)
+    play_out(run)
+    assert run.episodes.get().status == "submitted"
+    call_command("record_run", str(run.code), str(tmp_path / "held.jsonl"))
+    call_command("replay_run", str(tmp_path / "held.jsonl"))

@@ -1,0 +1,201 @@
+"""Episodes leave as trajectories and play again in the Gymnasium environment, observation for observation."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import pytest
+from django.core.management import CommandError, call_command
+
+import simulation.offline.gym
+from simulation.lab.actions import Action
+from simulation.lab.bench import step_to_json
+from simulation.lab.outcomes import Outcome, RejectedBy
+from simulation.models import Episode, Experiment, Run, Transition
+from simulation.recordings import trajectories, trajectory_files
+from simulation.recordings.trajectories import TrajectoryError
+from simulation.runs import laboratory, queueing
+from tests.support.steps import play_out
+
+
+@pytest.fixture
+def run(caffeine: Experiment) -> Run:
+    """A protocol that is followed and judged."""
+    made = queueing.queue_episodes([caffeine], "offline", 1, seed=7)
+    play_out(made)
+    return made
+
+
+@pytest.fixture
+def line(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """That run's line, a copy for each test; it is played once."""
+    if not _line:
+        _line.append(json.dumps(trajectory_files.line(request.getfixturevalue("run").episodes.get())))
+    return dict(json.loads(_line[0]))
+
+
+_line: list[str] = []
+
+
+@pytest.fixture
+def env() -> Iterator[Any]:
+    made = gymnasium.make(simulation.offline.gym.environment_id("caffeine-hplc-analysis"))
+    yield made
+    made.close()
+
+
+def exported(run: Run, path: Path, *options: str) -> list[dict[str, Any]]:
+    call_command("export_episodes", str(run.code), str(path), *options)
+    return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+
+
+@pytest.mark.both_databases  # one of them keeps no order of names in what it stores
+def test_an_episode_that_was_played_replays_with_the_same_observations_and_the_same_reward(run, env, tmp_path):
+    [line] = exported(run, tmp_path / "run.jsonl")
+    episode = run.episodes.get()
+    moments = trajectories.replay(env, line)
+    # the steps that are stored, and the submission, which is not one of them
+    assert len(moments) == len(line["steps"]) == episode.transitions.count() + 1
+    assert [moment.observation for moment in moments] == [
+        *[step["observation"] for step in line["steps"][1:]],
+        line["final_observation"],
+    ]
+    assert [step["reward"] for step in line["steps"]] == [0.0] * (len(moments) - 1) + [1.0]
+    assert [step["terminated"] for step in line["steps"]][-2:] == [False, True]
+    assert (line["ending"], line["verdict"]["sufficient"], line["cast"]) == ("submitted", True, "offline")
+    assert line["steps"][-1]["action"]["name"] == "SubmitMaterialsObservationsForReview"
+
+
+def test_random_attempts_with_their_rejections_replay_too(lab, tmp_path):
+    zebrafish = Experiment.objects.get(slug="zebrafish-genotyping")
+    run = queueing.queue_episodes([zebrafish], "offline-random", 2, seed=3)
+    play_out(run)
+    lines = exported(run, tmp_path / "run.jsonl")
+    rejected = [step for line in lines for step in line["steps"] if not step["outcome"]["success"]]
+    assert {step["outcome"]["rejected_by"] for step in rejected} >= {"transition_model"}
+    env = gymnasium.make(simulation.offline.gym.environment_id(zebrafish.slug))
+    for line in lines:
+        trajectories.replay(env, line)
+    env.close()
+
+
+def unreadable(caffeine: Experiment) -> Episode:
+    """An agent that wrote nothing readable, three times."""
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=7)
+    episode = run.episodes.get()
+    bench = laboratory.bench(episode)
+    for number in (1, 2, 3):
+        step = bench.record(Action("(unreadable)"), Outcome.rejected(f"no. {number}", RejectedBy.PARSER))
+        Transition.objects.create(
+            episode=episode, number=number, action_name="(unreadable)", accepted=False, rejected_by="parser",
+            step=step_to_json(step), content_sha256="0" * 64,
+        )  # fmt: skip
+    memory = {"plan": "1. wait", "thoughts": {"2": "hm"}}
+    Episode.objects.filter(pk=episode.pk).update(status="rejected_out", next_number=4, memory=memory)
+    episode.refresh_from_db()
+    return episode
+
+
+def test_what_could_not_be_read_replays_as_a_rejected_step_without_words(caffeine, env):
+    line = trajectory_files.line(unreadable(caffeine))
+    assert [(step["action"], step["thought"], step["terminated"]) for step in line["steps"]] == [
+        (None, "", False), (None, "hm", False), (None, "", True),
+    ]  # fmt: skip
+    moments = trajectories.replay(env, line)
+    assert "refused by parser: no. 3" in moments[-1].observation and moments[-1].terminated
+    assert (line["plan"], line["ending"], line["verdict"]) == ("1. wait", "rejected_out", None)
+
+
+def test_nothing_hidden_leaves_with_a_line(run):
+    episode = run.episodes.get()
+    stored = json.dumps(list(episode.transitions.values_list("step", flat=True)))
+    assert '"ledger": {"' in stored and '"reasoning": "' in stored
+    line = trajectory_files.line(episode)
+    assert "ledger" not in json.dumps(line)
+    assert {step["outcome"]["reasoning"] for step in line["steps"]} == {""}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"schema": "wetbench-trajectory/0"}, "read is wetbench-trajectory/1"),
+        ({"experiment": "zebrafish-genotyping"}, "experiment is 'zebrafish-genotyping' in the line"),
+        ({"manifest": True}, "manifest is True in the line, False in the environment"),
+        ({"seed": 1}, "step 1: another observation than recorded"),
+        ({"final_observation": "gold"}, "step last: another observation"),
+        ({"verdict": None}, "no verdict is recorded"),
+    ],
+)
+def test_a_line_that_does_not_fit_its_environment_says_where(line, env, changes, told):
+    with pytest.raises(TrajectoryError, match=told):
+        trajectories.replay(env, line | changes)
+
+
+def test_a_line_with_another_reward_than_its_verdict_gives_is_found_out(line, env):
+    line["steps"][-1]["reward"] = 0.5
+    with pytest.raises(TrajectoryError, match="another reward"):
+        trajectories.replay(env, line)
+
+
+def test_episodes_that_the_rules_did_not_end_are_left_out_and_counted(run, tmp_path, capsys):
+    episode = run.episodes.get()
+    more = queueing.queue_episodes([episode.experiment], "offline", 2, seed=8)
+    failed, _queued = more.episodes.order_by("replicate")
+    Episode.objects.filter(pk=failed.pk).update(status="failed", reason="internal", error="broke")
+    assert exported(more, tmp_path / "more.jsonl") == []
+    told = capsys.readouterr()
+    assert "0 episodes written" in told.out
+    assert "1 left out: failed" in told.err and "1 left out: queued" in told.err
+
+
+def test_an_episode_of_an_experiment_or_catalogue_that_changed_is_left_out(run, tmp_path, capsys):
+    Episode.objects.filter(run=run).update(experiment_sha256="1" * 64)
+    assert exported(run, tmp_path / "a.jsonl") == []
+    Episode.objects.filter(run=run).update(experiment_sha256=run.episodes.get().experiment.sha256, status="truncated")
+    assert exported(run, tmp_path / "b.jsonl") == []
+    told = capsys.readouterr().err
+    assert "1 left out: the experiment was changed since" in told
+    assert "1 left out: the action catalogue was changed since" in told
+
+
+def test_a_file_that_is_there_is_written_over_only_by_force(run, tmp_path):
+    path = tmp_path / "run.jsonl"
+    path.write_text("mine")
+    with pytest.raises(CommandError, match="--force"):
+        exported(run, path)
+    assert path.read_text() == "mine"
+    assert len(exported(run, path, "--force")) == 1
+    first = path.read_bytes()
+    exported(run, path, "--force")
+    assert path.read_bytes() == first and [one.name for one in tmp_path.iterdir()] == ["run.jsonl"]
+
+
+def test_a_file_that_cannot_be_written_whole_is_not_there_at_all(run, tmp_path):
+    with pytest.raises(CommandError, match="was not written"):
+        exported(run, tmp_path / "no" / "run.jsonl")
+    Transition.objects.filter(episode__run=run).update(step={})
+    with pytest.raises(KeyError):
+        exported(run, tmp_path / "run.jsonl")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_of_twins_or_none_is_named(run, tmp_path):
+    twins = Run.objects.create(submission_id="t", kind="twins", cast="offline", seed=1)
+    with pytest.raises(CommandError, match="made twins"):
+        exported(twins, tmp_path / "x.jsonl")
+    with pytest.raises(CommandError, match="There is no run"):
+        call_command("export_episodes", "nonsense", str(tmp_path / "x.jsonl"))
+
+
+def test_trajectories_are_read_where_there_is_no_django():
+    script = (
+        "import sys; sys.modules['django'] = None; import simulation.recordings.trajectories, simulation.offline.gym"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

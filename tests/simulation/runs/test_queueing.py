@@ -1,0 +1,125 @@
+"""Orders of work are rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from simulation.casts.casting import UnknownCastError
+from simulation.models import Episode, Experiment, Transition, Twin
+from simulation.runs import control, queueing
+from tests.support.steps import play_out, race
+
+pytestmark = pytest.mark.both_databases
+
+
+def test_ordering_again_adds_the_next_replicates(caffeine: Experiment) -> None:
+    queueing.queue_episodes([caffeine], "offline", 2)
+    queueing.queue_episodes([caffeine], "offline", 3)
+    assert sorted(Episode.objects.values_list("replicate", flat=True)) == [1, 2, 3, 4, 5]
+
+
+def test_the_same_submission_orders_once(caffeine: Experiment) -> None:
+    first = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
+    again = queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")
+    assert first == again and Episode.objects.count() == 2
+
+
+def test_the_same_seed_gives_the_same_episodes_and_barcodes(caffeine: Experiment) -> None:
+    first = queueing.queue_episodes([caffeine], "offline", 1, seed=5).episodes.get()
+    Episode.objects.all().delete()
+    again = queueing.queue_episodes([caffeine], "offline", 1, seed=5).episodes.get()
+    assert (first.seed, first.initial) == (again.seed, again.initial)
+
+
+def test_an_unknown_cast_is_refused_with_the_known_ones_and_orders_nothing(caffeine: Experiment) -> None:
+    with pytest.raises(UnknownCastError, match="offline, offline-lapses, offline-random"):
+        queueing.queue_episodes([caffeine], "gpt-9", 1)
+    assert Episode.objects.count() == 0
+
+
+def test_an_unknown_experiment_is_refused_with_the_known_ones(lab: None) -> None:
+    with pytest.raises(queueing.UnknownExperimentError, match="caffeine-hplc-analysis"):
+        queueing.experiments_named("coffee")
+
+
+def test_an_empty_laboratory_says_how_to_fill_it(db: None) -> None:
+    with pytest.raises(queueing.UnknownExperimentError, match="load_lab"):
+        queueing.experiments_named("all")
+
+
+def test_a_queued_episode_is_stopped_at_once(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
+    assert control.stop(episode) is True
+    episode.refresh_from_db()
+    assert episode.status == "cancelled"
+    assert control.stop(episode) is False
+
+
+def test_a_retry_takes_the_replicates_place_and_only_it_counts(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1, seed=3).episodes.get()
+    control.stop(episode)
+    again = queueing.retry(episode)
+    assert (again.replicate, again.seed, again.initial) == (episode.replicate, episode.seed, episode.initial)
+    assert list(Episode.objects.filter(counts=True)) == [again]
+    with pytest.raises(ValueError, match="only a failed or stopped episode"):
+        queueing.retry(episode)
+
+
+def test_a_running_episode_is_not_retried(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
+    with pytest.raises(ValueError, match="is queued"):
+        queueing.retry(episode)
+
+
+def test_twins_are_ordered_for_accepted_steps_only_and_numbered_on(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 1, seed=2)
+    play_out(run)
+    accepted = Transition.objects.filter(accepted=True).count()
+    queueing.queue_twins(Transition.objects.all(), ["subtle"], seed=1)
+    queueing.queue_twins(Transition.objects.all(), ["subtle"], seed=1)
+    assert Twin.objects.count() == 2 * accepted
+    assert set(Twin.objects.values_list("number", flat=True)) == {1, 2}
+
+
+def test_progress_counts_what_stands_where(caffeine: Experiment) -> None:
+    run = queueing.queue_episodes([caffeine], "offline", 3)
+    control.stop(run.episodes.first())
+    now = queueing.progress(run)
+    assert (now.total, now.ended, now.by_status) == (3, 1, {"queued": 2, "cancelled": 1})
+    assert not now.finished
+
+
+def troubles(order: Callable[[], object]) -> list[Any]:
+    """Give the same order from six threads in the same moment; what went wrong in them."""
+    return [result for result in race(order, 6) if isinstance(result, Exception)]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_double_click_that_arrives_six_times_at_once_orders_once(caffeine: Experiment) -> None:
+    assert troubles(lambda: queueing.queue_episodes([caffeine], "offline", 2, submission_id="click")) == []
+    assert Episode.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_six_orders_at_once_number_their_replicates_without_a_clash(caffeine: Experiment) -> None:
+    assert troubles(lambda: queueing.queue_episodes([caffeine], "offline", 2)) == []
+    assert sorted(Episode.objects.values_list("replicate", flat=True)) == list(range(1, 13))  # 6 orders of 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_six_orders_of_twins_at_once_number_them_without_a_clash(caffeine: Experiment) -> None:
+    play_out(queueing.queue_episodes([caffeine], "offline", 1, seed=2))
+    accepted = Transition.objects.filter(accepted=True).count()
+    assert troubles(lambda: queueing.queue_twins(Transition.objects.all(), ["subtle"])) == []
+    assert Twin.objects.count() == 6 * accepted
+    assert set(Twin.objects.values_list("number", flat=True)) == set(range(1, 7))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_six_retries_at_once_make_one_new_episode(caffeine: Experiment) -> None:
+    episode = queueing.queue_episodes([caffeine], "offline", 1).episodes.get()
+    control.stop(episode)
+    refused = troubles(lambda: queueing.retry(episode))
+    assert [type(trouble) for trouble in refused] == [ValueError] * 5
+    assert Episode.objects.filter(counts=True).count() == 1 and Episode.objects.count() == 2

@@ -1,0 +1,98 @@
+"""Verdicts of the panel that are missing, requested again: given, refused once more, stopped, and paid for once."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from simulation.models import Episode, EvidenceReview, Experiment, MissingReview, ModelCall, Run
+from simulation.runs import control, queueing
+from simulation.scripted_server import Server
+from tests.support import speakers
+from tests.support.steps import play_out
+
+pytestmark = pytest.mark.django_db
+REFUSES = {"fault": "wrong_enum", "model": "judge-two"}
+
+
+@pytest.fixture
+def talkers(caffeine: Experiment, model_server: Server) -> Server:
+    speakers.cast(panel=("judge-two",))
+    return model_server
+
+
+@pytest.fixture
+def run(talkers: Server) -> Run:
+    """An episode that ended without the verdict of its panel's second judge."""
+    chosen = Experiment.objects.filter(slug="caffeine-hplc-analysis")
+    made = queueing.queue_episodes(chosen, "talkers", 1, seed=1)
+    talkers.faults(REFUSES)
+    play_out(made)
+    assert (episode().status, missing()) == ("submitted", [("judge-two", "no_verdict")])
+    return made
+
+
+def episode() -> Episode:
+    return Episode.objects.get()
+
+
+def missing() -> list[tuple[str, str]]:
+    return list(MissingReview.objects.values_list("classifier", "reason"))
+
+
+def verdict_calls() -> dict[str, int]:
+    calls = ModelCall.objects.filter(role="verdict").values_list("speaker", flat=True)
+    return {name: list(calls).count(name) for name in set(calls)}
+
+
+def test_a_verdict_that_is_requested_again_is_given_and_nobody_else_is_asked(run: Run, talkers: Server) -> None:
+    before = verdict_calls()
+    talkers.faults()
+    assert [control.request_verdicts(run.episodes.all()), control.request_verdicts(run.episodes.all())] == [1, 0]
+    assert episode().status == "queued"
+    play_out(run)
+    assert (episode().status, missing()) == ("submitted", [])
+    assert set(EvidenceReview.objects.values_list("classifier", "primary")) == {("a-judge", True), ("judge-two", False)}
+    assert verdict_calls() == {**before, "judge-two": before["judge-two"] + 1}
+    assert control.request_verdicts(run.episodes.all()) == 0
+
+
+def test_a_verdict_that_is_refused_again_stays_missing_and_the_episode_as_it_was(run: Run) -> None:
+    verdict = EvidenceReview.objects.get().sufficient
+    control.request_verdicts(run.episodes.all())
+    play_out(run)
+    assert (episode().status, missing()) == ("submitted", [("judge-two", "no_verdict")])
+    assert EvidenceReview.objects.get().sufficient == verdict
+    assert MissingReview.objects.get().requested_at is None
+    assert control.request_verdicts(run.episodes.all()) == 1  # and can be requested once more
+
+
+def test_without_a_key_it_stays_missing_and_the_episode_is_not_held(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    control.request_verdicts(run.episodes.all())
+    play_out(run)
+    assert (episode().status, missing()) == ("submitted", [("judge-two", "credentials")])
+
+
+def test_an_episode_that_is_stopped_meanwhile_ends_as_it_had_ended(run: Run, talkers: Server) -> None:
+    talkers.faults()
+    control.request_verdicts(run.episodes.all())
+    assert control.stop_run(run) == 1
+    row = episode()
+    assert (row.status, row.ended_at is not None, missing()) == ("submitted", True, [("judge-two", "no_verdict")])
+    assert MissingReview.objects.get().requested_at is None
+
+
+def test_the_pages_of_episode_and_run_request_it(run: Run, talkers: Server, client: Client) -> None:
+    client.force_login(User.objects.create_user("ada", is_staff=True))
+    pages = reverse("simulation:episode", args=[episode().code]), reverse("simulation:run", args=[run.code])
+    for page in pages:
+        assert "Request missing verdicts again" in client.get(page).content.decode()
+    said = client.post(reverse("simulation:request_verdicts", args=[episode().code]), follow=True).content.decode()
+    assert "1 missing verdict requested again." in said and "Requested again" in said
+    said = client.post(reverse("simulation:request_run_verdicts", args=[run.code]), follow=True).content.decode()
+    assert "No verdict was requested" in said
+    talkers.faults()
+    play_out(run)
+    for page in pages:
+        assert "Request missing verdicts again" not in client.get(page).content.decode()

@@ -1,0 +1,256 @@
+"""Vetting: what a person says of a twin, what rules vouch for, and what may enter a study."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from simulation.models import Transition, Twin, TwinDecision
+from simulation.runs import vetting
+from simulation.runs.vetting import Answers
+from tests.support import factories
+from wetbench_site.maintenance.verify.simulation.twins import CHECKS
+
+pytestmark = pytest.mark.django_db
+
+DIFF = [
+    {"path": "new_materials[0].properties.volume", "before": "111 mL", "after": "1 kL"},
+    {"path": "new_observations[0].value", "before": None, "after": "<b>7</b>"},
+]
+FINE = Answers(
+    "accepted", "subtle", wrong=True, only_change=True, tell=False, field=DIFF[0]["path"], note=" well made "
+)
+
+
+@pytest.fixture
+def ada() -> User:
+    return User.objects.create_user("ada", is_staff=True)
+
+
+@pytest.fixture
+def step() -> Transition:
+    return factories.transition(factories.episode(), 2)
+
+
+def by_model(step: Transition, number: int = 1, **fields: object) -> Twin:
+    return factories.twin(step, "subtle", number, cast="small", **{"rule": "", "field": "", "diff": DIFF, **fields})
+
+
+def by_rule(step: Transition, number: int = 9, **fields: object) -> Twin:
+    return factories.twin(step, "obvious", number, **{"rule": "matter is conserved", "diff": DIFF, **fields})
+
+
+def may_enter(twin: Twin, by_person: bool = False) -> bool:
+    return vetting.accepted(Twin.objects.filter(pk=twin.pk), by_person).exists()
+
+
+def test_what_a_model_planted_waits_for_a_person(step: Transition) -> None:
+    twin = by_model(step)
+    assert not may_enter(twin) and list(vetting.queue()) == [twin]
+
+
+def test_what_rules_planted_enters_at_once_unless_a_person_is_asked_for(step: Transition) -> None:
+    twin = by_rule(step)
+    assert may_enter(twin) and not may_enter(twin, by_person=True)
+    assert list(vetting.queue()) == [] and list(vetting.queue(everything=True)) == [twin]
+
+
+def test_what_was_accepted_unread_enters_waits_on_and_is_no_persons_word(step: Transition, ada: User) -> None:
+    twin, unplaced = by_model(step, field=DIFF[0]["path"]), by_model(step, 2, field="nowhere")
+    vetted, planted = by_model(step, 3), by_rule(step)
+    vetting.decide(vetted, FINE, ada)
+    everything = Twin.objects.all()
+    assert vetting.accept_unread(everything, "nobody looked") == 2 and vetting.accept_unread(everything, "again") == 0
+    twin.refresh_from_db()
+    assert may_enter(twin) and not may_enter(twin, by_person=True)
+    assert twin.field == DIFF[0]["path"] and not Twin.objects.get(pk=unplaced.pk).field
+    assert list(vetting.queue()) == [twin, unplaced] and list(vetting.queue(everything=True)) == [
+        twin,
+        unplaced,
+        planted,
+    ]
+    assert list(vetting.accepted_unread(everything)) == [twin, unplaced]
+    [said] = twin.decisions.all()
+    assert (said.decision, said.by, said.note) == ("unread", None, "nobody looked")
+    page = Client()
+    page.force_login(ada)
+    for address in (
+        reverse("ratings:vetting"),
+        reverse("ratings:vet", args=[twin.code]),
+        reverse("simulation:twin", args=[twin.code]),
+    ):
+        assert "accepted unread" in page.get(address).content.decode()
+    assert [wrong for check in CHECKS[1:] for wrong in check.find()] == []
+    vetting.decide(twin, FINE, ada)
+    assert may_enter(twin, by_person=True) and list(vetting.accepted_unread(everything)) == [unplaced]
+
+
+def test_another_models_plain_answer_needs_nobody(step: Transition) -> None:
+    twin = by_model(step)
+    Twin.objects.filter(pk=twin.pk).update(perturbation="none", why="")
+    assert may_enter(twin) and not vetting.queue().exists()
+
+
+def test_a_persons_word_is_kept_and_logged(step: Transition, ada: User) -> None:
+    twin = by_model(step)
+    said = vetting.decide(twin, FINE, ada)
+    twin.refresh_from_db()
+    assert (twin.vetting, twin.vetted_by, twin.field, twin.vetted_as) == ("accepted", ada, DIFF[0]["path"], "")
+    assert (said.decision, said.perturbation, said.wrong, said.only_change, said.tell) == (
+        "accepted", "subtle", True, True, False,
+    )  # fmt: skip
+    assert said.note == "well made" and may_enter(twin, by_person=True)
+
+
+def test_a_twin_may_count_as_another_error(step: Transition, ada: User) -> None:
+    twin = by_model(step)
+    assert vetting.decide(twin, FINE._replace(perturbation="obvious"), ada).decision == "relabelled"
+    twin.refresh_from_db()
+    assert vetting.counts_as(twin) == "obvious" and twin.perturbation == "subtle"
+
+
+def test_every_decision_is_kept_and_the_last_one_stands(step: Transition, ada: User) -> None:
+    twin = by_model(step)
+    vetting.decide(twin, FINE._replace(perturbation="obvious"), ada)
+    vetting.decide(twin, FINE._replace(decision="rejected", wrong=False), ada)
+    assert [one.decision for one in vetting.history(twin)] == ["relabelled", "rejected"]
+    assert not may_enter(twin) and not vetting.queue(everything=True).exists()
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        (FINE._replace(wrong=False), "not wrong"),
+        (FINE._replace(wrong=None), "not wrong"),
+        (FINE._replace(tell=True), "gives it away"),
+        (FINE._replace(field="<script>"), "differs at"),
+        (FINE._replace(perturbation="none"), "obvious or as subtle"),
+        (FINE._replace(decision=""), "whether it may enter"),
+    ],
+)
+def test_answers_that_contradict_each_other_change_nothing(
+    step: Transition, ada: User, answers: Answers, why: str
+) -> None:
+    twin = by_model(step)
+    with pytest.raises(vetting.LabError, match=why):
+        vetting.decide(twin, answers, ada)
+    assert not TwinDecision.objects.exists() and not may_enter(twin)
+
+
+def test_an_unfinished_twin_cannot_be_vetted(step: Transition, ada: User) -> None:
+    twin = by_model(step, status="unusable", outcome=None)
+    with pytest.raises(vetting.NotToBeVettedError, match="Only a finished twin"):
+        vetting.decide(twin, FINE, ada)
+
+
+def test_rules_vouch_once_for_each_twin_and_never_for_a_models(step: Transition) -> None:
+    planted, models = by_rule(step), by_model(step)
+    assert vetting.accept_by_rule(Twin.objects.all()) == 1 and vetting.accept_by_rule(Twin.objects.all()) == 0
+    said = TwinDecision.objects.get()
+    assert said.twin == planted and said.by is None and said.decision == "accepted"
+    models.refresh_from_db()
+    assert models.vetting == ""
+    assert not may_enter(planted, by_person=True), "a rule's word is no person's"
+
+
+# Pages
+
+
+@pytest.fixture
+def staff(client: Client, ada: User) -> Client:
+    client.force_login(ada)
+    return client
+
+
+def answer(**changes: str) -> dict[str, str]:
+    plain = {"wrong": "yes", "only_change": "yes", "tell": "no", "perturbation": "subtle", "decision": "accepted"}
+    return {**plain, "field": DIFF[0]["path"], "note": "", **changes}
+
+
+def test_the_queue_leads_from_one_twin_to_the_next_and_back(staff: Client, step: Transition) -> None:
+    first, second = by_model(step, 1), by_model(step, 2)
+    shown = staff.get(reverse("ratings:vetting")).content.decode()
+    assert "2 wait<" in shown and str(first.code) in shown
+    gone = staff.post(reverse("ratings:vet", args=[first.code]), answer())
+    assert gone["Location"] == reverse("ratings:vet", args=[second.code])
+    gone = staff.post(reverse("ratings:vet", args=[second.code]), answer(decision="rejected", wrong="no"), follow=True)
+    assert gone.redirect_chain[-1][0] == reverse("ratings:vetting") and "Nothing waits" in gone.content.decode()
+    assert list(TwinDecision.objects.values_list("decision", flat=True)) == ["accepted", "rejected"]
+
+
+def test_the_page_shows_the_machines_diff_beside_what_raters_would_see(staff: Client, step: Transition) -> None:
+    shown = staff.get(reverse("ratings:vet", args=[by_model(step).code])).content.decode()
+    assert "new_materials[0].properties.volume" in shown and "1 kL" in shown and "As raters would see it" in shown
+    assert "&lt;b&gt;7&lt;/b&gt;" in shown and "<b>7" not in shown
+
+
+@pytest.mark.parametrize("missing", ["wrong", "only_change", "tell", "perturbation", "decision"])
+def test_every_question_has_to_be_answered(staff: Client, step: Transition, missing: str) -> None:
+    told = answer()
+    del told[missing]
+    twin = by_model(step)
+    assert staff.post(reverse("ratings:vet", args=[twin.code]), told).status_code == 422
+    assert not TwinDecision.objects.exists()
+
+
+def test_a_contradiction_is_said_on_the_page(staff: Client, step: Transition) -> None:
+    refused = staff.post(reverse("ratings:vet", args=[by_model(step).code]), answer(wrong="no"))
+    assert refused.status_code == 422 and "not wrong cannot stand for an error" in refused.content.decode()
+
+
+def test_text_that_gives_a_twin_away_is_pointed_out(staff: Client, step: Transition) -> None:
+    twin = by_model(step)
+    twin.outcome["new_observations"][0]["description"] = "This error type is implausible"
+    twin.save()
+    shown = staff.get(reverse("ratings:vet", args=[twin.code])).content.decode()
+    assert "might give it away" in shown and "implausible" in shown
+
+
+def test_the_queue_asks_the_same_queries_for_3_and_9_twins(staff: Client, step: Transition) -> None:
+    counts = []
+    for number in (range(1, 4), range(4, 10)):
+        for at in number:
+            by_model(step, at)
+        with CaptureQueriesContext(
+            connection,
+        ) as made:
+            staff.get(reverse("ratings:vetting"))
+        counts.append(len(made))
+    assert counts[0] == counts[1]
+
+
+def test_a_person_names_the_kind_of_error_that_a_model_planted(step: Transition, ada: User) -> None:
+    twin = by_model(step)
+    decision = vetting.decide(twin, FINE._replace(kind="  Wrong  concentration "), ada)
+    twin.refresh_from_db()
+    assert (twin.kind, decision.kind) == ("wrong_concentration", "wrong_concentration")
+    assert vetting.known_kinds() == ["wrong_concentration"]
+    vetting.decide(twin, FINE._replace(kind="Impossible magnification: 4000x"), ada)
+    twin.refresh_from_db()
+    assert twin.kind == "impossible_magnification_4000x"
+    assert [one.kind for one in vetting.history(twin)] == ["wrong_concentration", "impossible_magnification_4000x"]
+    with pytest.raises(vetting.NotToBeVettedError, match="has 70 characters; it may have 60"):
+        vetting.decide(twin, FINE._replace(kind="x" * 70), ada)
+
+
+def test_the_kind_that_a_rule_gave_stays_and_is_not_asked_for(step: Transition, ada: User, client: Client) -> None:
+    twin = by_rule(step, kind="mass_appears")
+    vetting.decide(twin, FINE._replace(perturbation="obvious", kind="something else"), ada)
+    twin.refresh_from_db()
+    assert twin.kind == "mass_appears"
+    client.force_login(ada)
+    assert 'name="kind"' not in client.get(reverse("ratings:vet", args=[twin.code])).content.decode()
+
+
+def test_the_form_names_the_kind_and_offers_those_that_were_named(step: Transition, ada: User, client: Client) -> None:
+    first, second = by_model(step, 1), by_model(step, 2)
+    client.force_login(ada)
+    given = {"wrong": "yes", "only_change": "yes", "tell": "no", "perturbation": "subtle", "decision": "accepted"}
+    client.post(reverse("ratings:vet", args=[first.code]), {**given, "kind": "Wrong concentration"})
+    first.refresh_from_db()
+    assert first.kind == "wrong_concentration"
+    page = client.get(reverse("ratings:vet", args=[second.code])).content.decode()
+    assert '<option value="wrong concentration">' in page and "What kind of error is it?" in page
+    assert "wrong concentration" in client.get(reverse("ratings:vet", args=[first.code])).content.decode()

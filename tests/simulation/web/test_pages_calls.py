@@ -1,0 +1,286 @@
+"""Calls on the transcript and on pages of their own: all that was said, and nothing of it acts."""
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from simulation.lab.outcomes import Verdict
+from simulation.models import Episode, EvidenceReview, MissingReview, ModelCall
+from tests.support import call_factories, factories
+
+HOSTILE = "<script>alert(1)</script>{{ 7|add:7 }}\u202egnp.exe\u200b\x00"
+
+
+@pytest.fixture
+def staff(client: Client, db: None) -> Client:
+    client.force_login(User.objects.create_user("ada", is_staff=True))
+    return client
+
+
+@pytest.fixture
+def played(db: None) -> Episode:
+    """Three steps, each chosen and answered by a call; the third was chosen after a repair."""
+    call_factories.run()
+    row = call_factories.episode(1, next_number=4)
+    for number in (1, 2, 3):
+        factories.transition(row, number)
+        call_factories.call(row, number)
+        call_factories.call(row, number, role="transition", purpose="answer")
+    call_factories.call(row, 3, turn=1, role="transition", purpose="repair")
+    return row
+
+
+def page(client: Client, address: str) -> str:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return re.sub(r"\s+", " ", answer.content.decode())
+
+
+def of_episode(row: Episode) -> str:
+    return reverse("simulation:episode", args=[row.code])
+
+
+def of_call(row: ModelCall, name: str = "call") -> str:
+    return reverse(f"simulation:{name}", args=[row.code])
+
+
+def step(shown: str, number: int) -> str:
+    return re.findall(rf'<article[^>]*id="step-{number}".*?</article>', shown)[0]
+
+
+def test_the_calls_of_a_step_stand_under_it(staff: Client, played: Episode) -> None:
+    shown = page(staff, of_episode(played))
+    # two calls of 1,050 tokens and 0.00175 dollars; the third step took three
+    assert "2 calls, 2,100 tokens, $0.003500" in step(shown, 1)
+    assert "3 calls, 3,150 tokens, $0.005250" in step(shown, 3)
+    assert "transition model: repair, turn 2" in step(shown, 3)
+    for call in played.calls.all():
+        assert f'href="{of_call(call)}"' in step(shown, call.number)
+
+
+def test_what_the_agent_noted_for_itself_is_shown_as_text(staff: Client, played: Episode) -> None:
+    noted = {"plan": "1. weigh <b>", "thoughts": {"2": "the tube <i>leaks"}}
+    Episode.objects.filter(pk=played.pk).update(memory=noted)
+    shown = page(staff, of_episode(played))
+    assert "1. weigh &lt;b&gt;" in shown
+    assert "the tube &lt;i&gt;leaks" in step(shown, 2) and "What the agent thought" not in step(shown, 1)
+
+
+def test_calls_that_led_to_no_step_are_not_lost(staff: Client, played: Episode) -> None:
+    call_factories.failed_call(played, 4)
+    assert "Step 4, under way" in page(staff, of_episode(played))
+    Episode.objects.filter(pk=played.pk).update(status="failed", reason="provider_unavailable", error="busy")
+    shown = page(staff, of_episode(played))
+    assert "Step 4, never taken" in shown and "failed: overloaded" in shown
+    Episode.objects.filter(pk=played.pk).update(status="submitted", reason="", error="")
+    assert ">Submission</h2>" in page(staff, of_episode(played))
+
+
+def test_the_cost_of_calls_is_unknown_where_it_is(staff: Client, played: Episode) -> None:
+    played.calls.filter(number=1, role="agent").update(cost=None)
+    assert '2 calls, 2,100 tokens, $0.001750 <span class="muted">(unknown for 1)' in step(
+        page(staff, of_episode(played)), 1
+    )
+
+
+def test_a_transcript_of_rules_speaks_of_no_call(staff: Client, db: None) -> None:
+    row = factories.episode()
+    factories.transition(row, 1)
+    shown = page(staff, of_episode(row))
+    assert "call" not in shown.replace("Skip", "") and "tokens" not in shown and 'aria-label="Pages"' not in shown
+
+
+def test_a_long_transcript_comes_twenty_steps_a_page_and_every_link_finds_its_step(staff: Client, db: None) -> None:
+    row = factories.episode()
+    for number in range(1, 46):
+        factories.transition(row, number)
+    first, third = page(staff, of_episode(row)), page(staff, of_episode(row) + "?page=3")
+    # 45 steps are two pages of 20 and one of 5
+    assert re.findall(r'id="step-(\d+)"', first) == [str(n) for n in range(1, 21)]
+    assert re.findall(r'id="step-(\d+)"', third) == [str(n) for n in range(41, 46)]
+    assert 'href="?page=3#step-41"' in first and 'href="#step-20"' in first and 'href="?page=2#step-21"' in first
+    assert 'id="step-41"' in page(staff, of_episode(row) + "?step=41")
+    assert "1 to 20 of 45" in first
+    for odd in ("?page=x", "?page=-1", "?step=0", "?step=999999", "?step=²"):
+        assert 'id="step-' in page(staff, of_episode(row) + odd)
+
+
+def test_a_page_of_steps_takes_as_many_queries_for_twenty_steps_as_for_ten(staff: Client, db: None) -> None:
+    call_factories.run()
+    row = call_factories.episode(1)
+    counted = []
+    for numbers in (range(1, 11), range(11, 21)):
+        for number in numbers:
+            factories.twin(factories.transition(row, number), "obvious")
+            call_factories.call(row, number)
+            call_factories.failed_call(row, number, attempt=2)
+        with CaptureQueriesContext(connection) as caught:
+            staff.get(of_episode(row))
+        counted.append(len(caught))
+    assert row.transitions.count() == 20
+    assert counted[0] == counted[1]
+
+
+def test_no_list_reads_what_was_said(staff: Client, played: Episode) -> None:
+    with CaptureQueriesContext(connection) as caught:
+        staff.get(of_episode(played))
+        staff.get(reverse("simulation:run_calls", args=[played.run.code]))
+    read = [one["sql"] for one in caught if "modelcall" in one["sql"]]
+    assert read and not [sql for sql in read if '"reply"' in sql or '"request"' in sql]
+
+
+def test_the_panel_stands_beside_the_verdict_with_those_that_gave_none(staff: Client, played: Episode) -> None:
+    Episode.objects.filter(pk=played.pk).update(status="submitted")
+    for name, primary, sufficient in (("gpt-5", True, True), ("claude", False, False)):
+        EvidenceReview.objects.create(
+            episode=played, classifier=name, primary=primary, sufficient=sufficient, summarised=primary,
+            verdict=Verdict(sufficient, f"says {name}", 0.7).to_json(),
+        )  # fmt: skip
+    MissingReview.objects.create(episode=played, classifier="gemini", reason="refused", error="policy")
+    call_factories.call(played, 4, role="verdict", purpose="verdict")
+    shown = page(staff, of_episode(played))
+    verdict, panel = re.findall(r'<section class="card" id="(?:verdict|panel)">.*?</section>', shown)
+    assert "gpt-5" in verdict and "claude" not in verdict and "a summary of it was judged" in verdict
+    assert "claude" in panel and "not sufficient" in panel and "says claude" in panel
+    assert "gemini" in panel and "no verdict" in panel and "the model refused: policy" in panel
+    assert "classifier: verdict" in shown and "evidence sufficient" in shown
+
+
+def test_an_ending_says_whose_doing_it_was_and_what_to_do(staff: Client, played: Episode) -> None:
+    Episode.objects.filter(pk=played.pk).update(status="failed", reason="invalid_transition", error="no JSON object")
+    shown = page(staff, of_episode(played))
+    assert '<span class="pill">the transition model</span> <strong>the transition model gave no usable answer' in shown
+    assert "Its calls show each reply" in shown and "no JSON object" in shown
+
+
+def test_a_call_shows_what_was_asked_answered_sent_and_paid(staff: Client, played: Episode) -> None:
+    call = played.calls.filter(role="agent")[0]
+    shown = page(staff, of_call(call))
+    for said in (
+        "You plan experiments.",
+        "What next?",
+        "THOUGHT: weigh it",
+        "max_completion_tokens",
+        "chat.completion",
+    ):
+        assert said in shown
+    for about in ("gpt-5-2025", "req_1", "this model takes none", "price list", "2026-09-01", "HTTP 200", "2.1 s"):
+        assert about in shown
+    assert "$0.001750" in shown and "<dt>In, uncached</dt><dd>1,000</dd>" in shown
+
+
+def test_a_long_prompt_is_cut_shown_whole_when_asked_and_sent_as_a_file(staff: Client, played: Episode) -> None:
+    prompt = "begin " + "x" * 20_000 + " end"
+    call = call_factories.call(played, 9, request=call_factories.request(prompt))
+    short, whole = page(staff, of_call(call)), page(staff, of_call(call) + "?all=1")
+    assert "The first 6,000 of 20,010 characters" in short and "xxx end" not in short
+    assert prompt in whole and "Show less" in whole
+    answer = staff.get(of_call(call, "call_request"))
+    assert json.loads(answer.content)["messages"][1]["content"] == prompt
+    assert answer["Content-Disposition"].startswith("attachment") and answer["X-Content-Type-Options"] == "nosniff"
+
+
+def test_a_reply_comes_back_byte_for_byte_as_a_file_that_no_browser_opens(staff: Client, played: Episode) -> None:
+    body = b"<html><script>alert(1)</script>\xff\x00"
+    call = call_factories.failed_call(played, 9, reply=body)
+    answer = staff.get(of_call(call, "call_reply"))
+    assert answer.content == body and answer["Content-Type"] == "application/octet-stream"
+    assert answer["Content-Disposition"].startswith("attachment")
+
+
+def test_text_of_a_model_is_shown_with_nothing_hidden_and_nothing_acting(staff: Client, played: Episode) -> None:
+    call = call_factories.call(
+        played, 9, request=call_factories.request(HOSTILE, system=HOSTILE), reply=call_factories.reply(HOSTILE),
+        served_model="<b>me", request_id="<i>1", dropped_params={"<u>": "<u>"}, reply_headers={"x-<s>": "<s>"},
+    )  # fmt: skip
+    shown = page(staff, of_call(call))
+    assert "<script>alert" not in shown and "14" not in re.findall(r"alert\(1\).{0,60}", shown)[0]
+    assert not re.search(r"<[biu]>|<s>", shown)
+    for name in ("U+202E", "U+200B", "U+0000"):
+        assert f'<span class="mark">{name}</span>' in shown
+    assert "\u202e" not in shown and "\u200b" not in shown and "\x00" not in shown
+
+
+REPLIES = [
+    b"",
+    b"<html>busy</html>",
+    b"\xff\xfe\x00",
+    b'{"choices": []}',
+    b'{"choices": "x"}',
+    b"[" * 100_000,
+    b'{"error": {"message": "overloaded"}}',
+    b'{"choices": [{"message": {"content": "\\ud800"}}]}',
+    b"null",
+    b"NaN",
+    b"9" * 10_000,
+]
+
+
+@pytest.mark.parametrize("body", REPLIES, ids=range(len(REPLIES)))
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "nobody"])
+def test_whatever_came_back_the_page_shows_it(staff: Client, played: Episode, body: bytes, provider: str) -> None:
+    call = call_factories.call(played, 9, reply=body, provider=provider)
+    assert "Reply, as it came" in page(staff, of_call(call) + "?all=1")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "started", "reply": None, "ended_at": None, "cost": None, "milliseconds": None, "http_status": None},
+        {"state": "lost", "reply": None, "output": None, "input_uncached": None, "cache_read": None, "cost": None},
+        {"state": "refused", "stop": "refusal"},
+        {"state": "fenced"},
+        {"price": {}, "cost": None, "effective_params": {}, "dropped_params": {}},
+        {"request": {"model": "gpt-5", "messages": None}},
+        {
+            "request": {
+                "system": [{"type": "text", "text": "part"}],
+                "messages": [{"role": "user", "content": [1, None]}],
+            }
+        },
+    ],
+)
+def test_a_call_has_a_page_in_every_state(staff: Client, played: Episode, changes: dict[str, Any]) -> None:
+    call = call_factories.call(played, 9, **changes)
+    assert call.get_state_display() in page(staff, of_call(call))
+
+
+def test_a_call_leads_to_the_others_of_the_same_question(staff: Client, played: Episode) -> None:
+    first = call_factories.failed_call(played, 9)
+    second = call_factories.call(played, 9, attempt=2, cost=Decimal("0.1"))
+    assert f'href="{of_call(second)}">agent: act, attempt 2</a>' in page(staff, of_call(first))
+    assert "Asked in turn" not in page(staff, of_call(played.calls.filter(role="agent", number=1)[0]))
+
+
+def test_a_call_of_a_twin_leads_to_its_twin(staff: Client, played: Episode) -> None:
+    call_factories.run("twins")
+    twin = factories.twin(played.transitions.get(number=2), "subtle", cast="small")
+    shown = page(staff, of_call(call_factories.call(twin, 0, purpose="perturb")))
+    assert reverse("simulation:twin", args=[twin.code]) in shown and "twin maker: perturb" in shown
+
+
+@pytest.mark.parametrize("name", ["call", "call_request", "call_reply"])
+def test_calls_exist_for_staff_alone(client: Client, played: Episode, name: str) -> None:
+    call = played.calls.all()[0]
+    assert client.get(of_call(call, name)).status_code == 302
+    client.force_login(User.objects.create_user("rater"))
+    assert client.get(of_call(call, name)).status_code == 404
+
+
+def test_a_call_takes_as_many_queries_however_often_it_was_tried(staff: Client, played: Episode) -> None:
+    counted = []
+    for attempts in (range(1, 11), range(11, 21)):
+        for attempt in attempts:
+            call = call_factories.failed_call(played, 9, attempt=attempt)
+        with CaptureQueriesContext(connection) as caught:
+            staff.get(of_call(call))
+        counted.append(len(caught))
+    assert counted[0] == counted[1]

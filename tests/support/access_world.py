@@ -1,0 +1,154 @@
+"""One of everything, and one person of every role, for walking the access table."""
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.http.cookie import SimpleCookie
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+
+from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
+from ratings.raters import inviting
+from ratings.results.benchmarks import FORM, document, freezing, reading, store
+from ratings.studies import access
+from simulation.casts import fixtures
+from tests.support import call_factories, factories, job_factories
+
+PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
+
+
+@cache
+def names() -> dict[str, URLPattern]:
+    """Every address of ours by its name; Django's admin has one row for all of it."""
+    return _names(get_resolver(), "")
+
+
+def _names(resolver: URLResolver, space: str) -> dict[str, URLPattern]:
+    found: dict[str, URLPattern] = {}
+    for entry in resolver.url_patterns:
+        if isinstance(entry, URLResolver):
+            inner = f"{entry.namespace}:" if entry.namespace else space
+            found |= {} if entry.app_name == "admin" else _names(entry, inner)
+        else:
+            found[f"{space}{entry.name}"] = entry
+    return found
+
+
+@dataclass
+class World:
+    """`study` has an admin, an analyst, and raters R01 (ours) and R02; `other` has an admin and a rater of its own."""
+
+    study: Study
+    other: Study
+    draft: Study
+    seat: Rater
+    cookies: dict[str, "SimpleCookie"] = field(default_factory=dict)
+    things: dict[str, Any] = field(default_factory=dict)
+
+    def path(self, name: str) -> str:
+        """The address of that name for the things of `study`, its draft where only drafts have the page."""
+        wanted = names()[name].pattern.converters
+        return reverse(name, kwargs={key: self._thing(name, key) for key in wanted})
+
+    def ask(
+        self, person: str, method: str, path: str, *, data: str = "", content_type: str = "", **headers: str
+    ) -> Any:
+        client = Client(raise_request_exception=False)
+        if person in self.cookies:
+            client.cookies = SimpleCookie(self.cookies[person].output(header="", sep=";"))
+        return client.generic(method, path, data, content_type or "application/octet-stream", headers=headers)
+
+    def _thing(self, name: str, key: str) -> Any:
+        return self.things.get(f"{name} {key}") or self.things[key]
+
+
+def build() -> World:
+    fixtures.load_lab(settings.FIXTURES_DIR)
+    factories.pool()
+    admin, other_admin = (User.objects.create_user(name, is_staff=True) for name in ("boss", "other boss"))
+    study = factories.open_study(name="Walked study", slug="walked")
+    other = factories.open_study(name="Other study", slug="other")
+    draft = factories.studies.create_study(
+        factories.studies.read_protocol(factories.protocol(name="Draft", slug="draft")), admin
+    )
+    Study.objects.filter(pk=study.pk).update(created_by=admin)
+    Study.objects.filter(pk=other.pk).update(created_by=other_admin)
+    study.refresh_from_db()
+    analyst = User.objects.create_user("ann")
+    member = Membership.objects.create(study=study, user=analyst, role="analyst")
+    seat, other_seat = factories.seat(study, "R01"), factories.seat(other, "R01")
+    world = World(study, other, draft, seat)
+    people = {
+        "nobody": User.objects.create_user("nobody"),
+        "rater": seat.user,
+        "other rater": other_seat.user,
+        "analyst": analyst,
+        "admin": admin,
+        "other admin": other_admin,
+        "superuser": User.objects.create_superuser("root"),
+    }
+    for person, user in people.items():
+        client = Client()
+        client.force_login(user)
+        world.cookies[person] = client.cookies
+    world.things = _things(world, member, admin)
+    return world
+
+
+def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
+    """By the name of a parameter, or of an address and its parameter."""
+    study, seat = world.study, world.seat
+    assignment = seat.assignments.order_by("position").first()
+    transition = factories.Transition.objects.first()
+    call = call_factories.call(transition.episode)
+    job = job_factories.job(f"study/{study.slug}", "done")
+    benchmark = freezing.freeze("Walked benchmark", [transition.episode.run], admin)
+    _computed(benchmark)
+    codes: dict[str, UUID] = {
+        "ratings:rate": assignment.code,
+        "ratings:draft": assignment.code,
+        "ratings:item": assignment.item.code,
+        "ratings:vet": factories.Twin.objects.first().code,
+        **{f"ratings:benchmark{n}": benchmark.code for n in ("", "_json", "_csv", "_figure")},
+        **{
+            f"simulation:{n}": transition.episode.code
+            for n in ("episode", "beside", "play", "stop_episode", "retry_episode", "request_verdicts")
+        },
+        **{f"simulation:{n}": factories.Twin.objects.first().code for n in ("twin", "retry_twin")},
+        **{f"simulation:{n}": call.code for n in ("call", "call_request", "call_reply")},
+    }
+    return {
+        "slug": study.slug,
+        "other": world.draft.slug,
+        "simulation:experiment slug": "zebrafish-genotyping",
+        "ratings:build slug": world.draft.slug,
+        "ratings:delete_study slug": world.draft.slug,
+        "ratings:open_study slug": world.draft.slug,
+        "step": "question",
+        "label": "R02",
+        "name": "rates",
+        "ratings:benchmark_csv name": "pass_at_k",
+        "ratings:benchmark_figure name": "pass_at_k",
+        "ending": "svg",
+        "number": member.pk,
+        "job": job.code,
+        "file": job_factories.file(job).pk,
+        "seat": seat.code,
+        "code": transition.episode.run.code,
+        **{f"{name} code": code for name, code in codes.items()},
+        "ratings:rater_link token": inviting.invite(study.raters.get(label="R02")),
+        "ratings:admin_link token": access.make_link(admin, "admin"),
+    }
+
+
+def _computed(benchmark: Benchmark) -> None:
+    """The benchmark with its result, as a worker leaves it, but for what is drawn."""
+    made = document.make(benchmark, reading.read(benchmark), resamples=0)
+    values = {"mark": benchmark.sha256, "data_sha256": benchmark.sha256, "sha256": benchmark.sha256, "version": FORM}
+    counts = {"seed": 0, "resamples": 0, "full": True, "n_ratings": made["data"]["attempts"], "seconds": 0}
+    kept = Analysis.objects.create(benchmark=benchmark, key=store.key_of(benchmark), document=made, **values, **counts)
+    Drawing.objects.create(analysis=kept, name="pass_at_k", profile="wide", svg="<svg></svg>", summary="")

@@ -1,0 +1,46 @@
+"""Studies of a played laboratory, audited, and the words of what leaks."""
+
+from typing import Any
+
+from ratings.models import (
+    EVIDENCE,
+    TRANSITION,
+    Study,
+)
+from ratings.studies import lifecycle
+from ratings.studies.blinding_audit import auditing
+
+SLUG = "zebrafish-genotyping"
+
+
+def opened(kind: str = TRANSITION, each: int = 3, **changes: Any) -> Study:
+    sources = [("offline", "none", each), ("offline", "obvious", each), ("offline", "subtle", each)]
+    if kind == EVIDENCE:
+        sources = [("offline", "none", 1), ("offline-lapses", "none", 3)]
+    document = {
+        "name": "Round one",
+        "kind": kind,
+        "sources": [{"cast": c, "perturbation": p, "count": n} for c, p, n in sources],
+        "ratings_per_item": 1,
+        "seed": 8,
+        **changes,
+    }
+    study = lifecycle.create_study(lifecycle.read_protocol(document))
+    lifecycle.open_study(study, changes.get("raters", 3))
+    study.refresh_from_db()
+    return study
+
+
+def audited(study: Study) -> dict[str, Any]:
+    return auditing.inspect(study)
+
+
+def leaks(report: dict[str, Any], name: str) -> str:
+    """What the check of that name says, which must be that it has not passed."""
+    check = next(one for one in report["checks"] if one["name"] == name)
+    assert not check["passed"] and not report["passed"]
+    return "\n".join(f"{leak['where']}: {leak['what']}" for leak in check["leaks"])
+
+
+def through(settings: Any, middleware: str) -> None:
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, f"tests.support.leaking.{middleware}"]

@@ -1,0 +1,154 @@
+"""A small study with hostile names and notes, exported once: what it holds is asked by many tests."""
+
+import csv
+import hashlib
+import io
+import uuid
+import zipfile
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from ratings.exchange import exports
+from ratings.exchange.archive import contents, making
+from ratings.exchange.archive.entries import Entry
+from ratings.models import (
+    Assignment,
+    BlindingAudit,
+    ImportedItem,
+    ItemSource,
+    MachineRater,
+    MachineRating,
+    Rating,
+    Study,
+)
+from ratings.models.study_events import MemberChanged, TableExported
+from ratings.raters.machines import machines
+from ratings.rating import answering
+from ratings.results.analyses import document, reading, store
+from ratings.results.analyses.filters import Filters
+from ratings.stats.table import Ratings
+from ratings.studies import lifecycle
+from tests.support import factories
+
+# What a formula, a table in LaTeX, a sentence in Markdown and a path of a file would take for something else.
+SOURCE = "=gpt_5 & 50%\\{x}../<b>"
+NOTES = (
+    "=HYPERLINK(\"http://evil.example/\",\"x\")", "'quoted", "+1", "-1", "@SUM(A1)", "\ttab", "|pipe", "＝1",
+    "two\nlines, \"and\" commas; \r\nCR LF", "  =1", "nothing odd in it",
+)  # fmt: skip
+NAMES = ("ada.lovelace", "Ada", "Lovelace", "ada@lab.example", "boss.name", "analyst.name")
+
+
+@dataclass
+class Exported:
+    """The files of both archives, and what the database says of the same study."""
+
+    files: dict[str, bytes]
+    blinded: dict[str, bytes]
+    again: dict[str, str]  # digests of a second writing, all but PDF and PNG
+    zip: bytes
+    blinded_zips: list[bytes]
+    ratings_csv: str
+    results: bytes
+    made: dict[str, Any]
+    table: Ratings
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def rows(self, name: str) -> list[dict[str, str]]:
+        return rows(self.files[name])
+
+
+def rows(file: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(file.decode(), newline="")))
+
+
+def unzipped(zipped: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(zipped)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def zipped(study: Study, blinded: bool, **more: Any) -> bytes:
+    file = io.BytesIO()
+    making.zipped(study, blinded, file, **more)
+    return file.getvalue()
+
+
+def is_print(name: str) -> bool:
+    return name.endswith((".pdf", ".png"))
+
+
+def digest(entry: Entry) -> str:
+    pieces = (piece.encode() if isinstance(piece, str) else piece for piece in entry.pieces())
+    return hashlib.sha256(b"".join(pieces)).hexdigest()
+
+
+def rated_study() -> Study:
+    """Ten items, two ratings each by four people with names: one cannot be judged, one is surplus, one a second showing."""
+    factories.pool()
+    study = factories.open_study(raters=4, name="Export = study", slug="export-study", contact="lab@example.org")
+    for place, rater in enumerate(factories.seat_all(study)):
+        if not place:
+            User.objects.filter(pk=rater.user_id).update(
+                username="ada.lovelace", first_name="Ada", last_name="Lovelace", email="ada@lab.example"
+            )
+        factories.rate_all(rater)
+    every = list(Rating.objects.order_by("pk"))
+    for rating, note in zip(every, NOTES, strict=False):
+        said = rating.assignment, rating.verdict, rating.confidence, uuid.uuid4()
+        answering.rate(*said, note=note, revision=rating.revision)
+    unsure, surplus, again = every[-3:]
+    answering.rate(unsure.assignment, None, None, uuid.uuid4(), cannot_judge=True, revision=1)
+    Assignment.objects.filter(pk=surplus.assignment_id).update(slot=None, surplus=True)
+    Assignment.objects.filter(pk=again.assignment_id).update(slot=None, occasion=2)
+    return study
+
+
+def close(study: Study, boss: User) -> None:
+    """Audited, given sources of a hostile name and a machine's answers, then unblinded."""
+    BlindingAudit.objects.create(study=study, passed=True, report={"leaks": []}, sha256="5" * 64, by=boss)
+    Study.objects.filter(pk=study.pk).update(salt="0f1e2d3c4b5a")
+    ItemSource.objects.filter(item__study=study).update(label=SOURCE)
+    machine = MachineRater.objects.create(study=study, label="M1", cast=machines.CHECKER, name="rules <1>")
+    for place, item in enumerate(study.items.order_by("code")):
+        MachineRating.objects.create(
+            rater=machine, item=item, verdict=bool(place % 2), reasoning="=1+1\nno, really", payload_sha256="0" * 64
+        )
+    lifecycle.close_and_unblind(study, boss)
+    study.refresh_from_db()
+
+
+def export() -> Exported:
+    """Made within the caller's transaction."""
+    boss = User.objects.create_user("boss.name", is_staff=True)
+    study = rated_study()
+    lifecycle.log(study, MemberChanged(account=7, role="analyst", granted=True), boss)
+    close(study, boss)
+    first = zipped(study, blinded=False)
+    lifecycle.log(study, TableExported(blinded=False), boss)  # between two archives of the same state
+    made = store.compute(study, Filters())
+    blinded = [zipped(study, blinded=True), zipped(study, blinded=True)]
+    return Exported(
+        files=unzipped(first),
+        blinded=unzipped(blinded[0]),
+        again={entry.name: digest(entry) for entry in contents.unblinded(study, made) if not is_print(entry.name)},
+        zip=first,
+        blinded_zips=blinded,
+        ratings_csv="".join(exports.csv_lines(study, blinded=False)),
+        results=document.canonical(made.document),
+        made=made.document,
+        table=reading.read(study, Filters()).table,
+        facts={"salt": study.salt, "items": [str(code) for code in study.items.values_list("code", flat=True)]},
+    )
+
+
+def imported_items(study: Study, n: int | None = None) -> None:
+    """All items of the study, or the first n, as if they had come from a file, under the ids K0, K1, ..."""
+    for place, source in enumerate(ItemSource.objects.filter(item__study=study).order_by("pk")[:n]):
+        row = ImportedItem.objects.create(
+            study=study, key=f"K{place}", record={}, label="elsewhere", perturbation="none", payload={},
+            payload_sha256=str(place), at=timezone.now(),
+        )  # fmt: skip
+        ItemSource.objects.filter(pk=source.pk).update(imported=row, transition=None, twin=None)

@@ -1,0 +1,53 @@
+"""Jobs that do what a test wants done, asked for and played."""
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.utils import timezone
+
+from simulation.jobs import job_kinds, jobs
+from simulation.jobs.jobs import Work
+from simulation.leases import leases
+from simulation.leases.leases import Lease
+from simulation.models import Job
+from tests.support.embedded import play_all
+
+Handler = Callable[[Work], Mapping[str, Any]]
+ACTS: dict[str, Handler] = {}
+
+
+job_kinds.declare("tested", "Tested work", __name__)
+
+
+@jobs.handles("tested")
+def _tested(work: Work) -> Mapping[str, Any]:
+    """Does what the test that asked for it wants done."""
+    return ACTS[work.params["act"]](work)
+
+
+def asked(act: Handler, name: str = "act", **more: Any) -> Job:
+    """A job that does `act`."""
+    ACTS[name] = act
+    return jobs.request("tested", {"act": name, **more}, subject="study/one")
+
+
+def claimed(job: Job) -> Lease[Job]:
+    lease = leases.claim(Job, job.code)
+    assert lease is not None
+    return lease
+
+
+def lapse(job: Job) -> None:
+    """As if its worker had been killed: no heartbeat renews the lease any more."""
+    Job.objects.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def played(job: Job) -> Job:
+    """By the embedded worker's own code."""
+    play_all()
+    return now(job)
+
+
+def now(job: Job) -> Job:
+    return Job.objects.get(pk=job.pk)

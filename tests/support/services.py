@@ -1,0 +1,134 @@
+"""PostgreSQL and Redis for tests: started for one run on free ports, and stopped after it."""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.system import PACKAGES, found
+
+
+def program(name: str) -> str:
+    """The program's path, or a skip (a failure under CI) that says how to get it."""
+    path = found(name)
+    if path is None:
+        pytest.skip(f"{name} is missing: sudo apt-get install {PACKAGES.get(name, name)}")
+    return path
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@dataclass
+class PostgresCluster:
+    """A cluster of our own: initdb as user postgres when we are root, which PostgreSQL refuses to run as."""
+
+    folder: Path
+    port: int
+    fsync: str = "off"
+
+    @classmethod
+    @contextmanager
+    def started(cls, fsync: str = "off") -> Iterator["PostgresCluster"]:
+        initdb = program("initdb")
+        folder = Path(tempfile.mkdtemp(prefix="wetbench-pg-"))
+        if os.geteuid() == 0:
+            owner = pwd.getpwnam("postgres")
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+        cluster = cls(folder, free_port(), fsync)
+        cluster._run(initdb, "-D", str(folder / "data"), "-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-sync")
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop("immediate")
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def start(self) -> None:
+        options = f"-p {self.port} -k {self.folder} -c listen_addresses=127.0.0.1 -c fsync={self.fsync}"
+        self._run(
+            program("pg_ctl"),
+            "-D",
+            str(self.folder / "data"),
+            "-o",
+            options,
+            "-l",
+            str(self.folder / "log"),
+            "-w",
+            "start",
+        )
+
+    def stop(self, mode: str = "fast") -> None:
+        self._run(program("pg_ctl"), "-D", str(self.folder / "data"), "-m", mode, "-w", "stop")
+
+    def new_database(self, name: str, like: str = "template1") -> str:
+        """The DATABASE_URL of a fresh database, or of a copy of one that nobody is using."""
+        where = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres")
+        self._run(program("createdb"), *where, "--template", like, name)
+        return f"postgres://postgres@127.0.0.1:{self.port}/{name}"
+
+    def _run(self, *command: str) -> None:
+        as_owner = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
+        done = subprocess.run([*as_owner, *command], cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{command[0]} failed: {done.stdout}{done.stderr}"
+
+
+@dataclass
+class RedisServer:
+    """A Redis that keeps nothing on disk."""
+
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    @classmethod
+    @contextmanager
+    def started(cls) -> Iterator["RedisServer"]:
+        server = cls(free_port())
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+
+    def start(self) -> None:
+        command = [
+            program("redis-server"),
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tempfile.gettempdir())
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise AssertionError("Redis did not start within 20 s")
+
+    def stop(self) -> None:
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None

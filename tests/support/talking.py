@@ -1,0 +1,66 @@
+"""Replies of a transition model, and a small bench for it to speak about."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from simulation.lab import catalogue
+from simulation.lab.actions import Action
+from simulation.lab.bench import Bench
+from simulation.lab.materials import AVAILABLE, UNLIMITED, Draft, place_all
+
+CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[2] / "fixtures" / "actions")
+GOAL = "find out whether the cells live"
+
+
+def draft(name: str, volume: str = "10 mL", available: str = AVAILABLE, **properties: Any) -> Draft:
+    shown = {"volume": volume, "container": "50 mL tube", **properties}
+    return Draft(name, shown, available, "static", "room_temp")
+
+
+def bench(*drafts: Draft) -> Bench:
+    """Cells, puromycin, and medium without end, unless a test wants others."""
+    placed = drafts or (draft("Cells"), draft("Puromycin", "1 mL"), draft("Medium", "500 mL", UNLIMITED))
+    return Bench(GOAL, CATALOGUE, place_all(placed, seed=3), seed=3, max_steps=100)
+
+
+def codes(on: Bench, *names: str) -> tuple[str, ...]:
+    return tuple(material.barcode for name in names for material in on.inventory if material.name == name)
+
+
+def mix(on: Bench, *names: str) -> Action:
+    return Action("Mix", codes(on, *names))
+
+
+def handed(name: str, replaces: str | None = None, **more: Any) -> dict[str, Any]:
+    """A material as a reply gives it."""
+    shown = {
+        "name": name,
+        "properties": {"volume": "10 mL", "container": "50 mL tube"},
+        "available_for_use": AVAILABLE,
+        "material_type": "static",
+        "environmental_condition": "room_temp",
+        **({"replaces": replaces} if replaces else {}),
+    }
+    return {**shown, **more}
+
+
+def seen(description: str = "A clear liquid", value: str = "clear", **more: Any) -> dict[str, Any]:
+    return {"description": description, "measurement_type": "visual", "value": value, **more}
+
+
+def reply(materials: Iterable[Any] = (), observations: Iterable[Any] = (), **more: Any) -> dict[str, Any]:
+    """A reply as an object; `more` replaces its fields or adds to them."""
+    return {
+        "new_materials": list(materials),
+        "new_observations": list(observations),
+        "reasoning": "because it is so",
+        "success": True,
+        "failure_reason": "",
+        **more,
+    }
+
+
+def written(*materials: Any, observations: Iterable[Any] = (), **more: Any) -> str:
+    return json.dumps(reply(materials, observations, **more))

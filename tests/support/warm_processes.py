@@ -1,0 +1,153 @@
+"""Processes of the site in a fraction of a second: forked from one that has everything imported.
+
+Run as a program it is that one: it reads orders from its standard input, a line of JSON each, and forks. What it forks is
+a process like any other, with connections of its own; only its imports, four seconds of CPU, were done before.
+"""
+
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+WARM = (
+    "anthropic.resources", "billiard.dummy", "billiard.pool", "celery.app.amqp", "celery.app.control", "celery.app.log",
+    "celery.apps.worker", "celery.backends.base", "celery.bin.celery", "celery.concurrency.thread",
+    "celery.contrib.django.task", "celery.events.receiver", "celery.worker.autoscale", "celery.worker.components",
+    "celery.worker.consumer", "celery.worker.consumer.delayed_delivery", "celery.worker.strategy",
+    "django.core.management.commands.shell", "encodings.idna", "encodings.utf_8_sig", "kombu.mixins",
+    "kombu.transport.redis", "openai.resources.chat", "psycopg_pool",
+)  # fmt: skip
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+@dataclass
+class Warm:
+    """The process that forks the others, seen from a test."""
+
+    process: "subprocess.Popen[str]"
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    @contextmanager
+    def started(cls, environment: Mapping[str, str]) -> Iterator["Warm"]:
+        """All that it forks ends with it."""
+        command = [sys.executable, str(Path(__file__))]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        process = subprocess.Popen(command, cwd=ROOT, env=dict(environment), **pipes)
+        try:
+            yield cls(process)
+        finally:
+            process.kill()
+            process.communicate()
+
+    def start(self, database: str, log: Path, *command: str) -> "Forked":
+        """`celery worker ...`, `gunicorn ...` or `manage.py ...` on a database of the cluster, as a process of its own."""
+        return Forked(self, self.ask(start=command, database=database, log=str(log)), log)
+
+    def ask(self, **order: Any) -> Any:
+        assert self.process.stdin and self.process.stdout
+        with self.lock:
+            self.process.stdin.write(json.dumps(order) + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+
+
+@dataclass
+class Forked:
+    """A forked process. Its id is nobody else's until it was asked how it ended."""
+
+    parent: Warm
+    pid: int
+    log: Path
+    status: int | None = None
+
+    def signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def poll(self) -> int | None:
+        """Its exit status, less than 0 if a signal ended it; None while it runs."""
+        if self.status is None:
+            self.status = self.parent.ask(poll=self.pid)
+        return self.status
+
+    def wait(self, seconds: float) -> int:
+        until = time.monotonic() + seconds
+        while self.poll() is None:
+            assert time.monotonic() < until, f"process {self.pid} did not end within {seconds} s\n{self.said()}"
+            time.sleep(0.01)
+        assert self.status is not None
+        return self.status
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+
+def main() -> None:
+    """Imports everything once, then forks as it is told until its standard input ends."""
+    sys.path.insert(1, str(ROOT))
+    os.environ["DJANGO_SETTINGS_MODULE"] = "wetbench_site.settings"
+    warm_up()
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "poll" in order:
+            ended, status = os.waitpid(order["poll"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if ended else None
+        elif not (answer := os.fork()):
+            sys.exit(become(**order))
+        print(json.dumps(answer), flush=True)
+
+
+def warm_up() -> None:
+    """Imports only: no thread and no connection may be there when it forks."""
+    for name in WARM:
+        importlib.import_module(name)
+    import django
+    from django.core.checks import run_checks
+
+    django.setup()
+    run_checks()  # imports every view, as Celery does when a worker starts
+    importlib.import_module("wetbench_site.celery").app.loader.import_default_modules()
+    gc.freeze()  # what is there stays: no child looks through it for garbage, which would copy its every page
+
+
+def become(start: list[str], database: str, log: str) -> int:
+    """What a forked process does with its life; its exit status."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    os.setsid()
+    for number, (path, how) in enumerate([(os.devnull, os.O_RDONLY), (log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)]):
+        os.dup2(os.open(path, how, 0o600), number)
+    os.dup2(1, 2)
+    from django.db import connection
+
+    connection.settings_dict["NAME"] = database  # the same object for every thread's connection
+    sys.argv = start
+    if start[0] == "celery":
+        from wetbench_site.celery import app
+
+        app.worker_main(start[1:])
+    elif start[0] == "gunicorn":
+        from gunicorn.app.wsgiapp import run
+
+        run()
+    else:
+        from django.core.management import execute_from_command_line
+
+        execute_from_command_line(start)
+    return 0
+
+
+if __name__ == "__main__":
+    main()

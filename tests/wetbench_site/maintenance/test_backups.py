@@ -1,0 +1,336 @@
+"""Backups: taken while raters rate, restored into an empty place, and refused where they are not what they were."""
+
+import gc
+import json
+import os
+import shutil
+import threading
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.sessions.base_session import AbstractBaseSession
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.test import Client
+from django.utils import timezone
+
+from ratings.accounts import signing_in
+from ratings.accounts.signing_in import Door
+from ratings.api import tokens
+from ratings.models import Assignment, Draft, Rater, Rating, RatingEvent
+from ratings.raters import inviting, joining
+from ratings.rating import answering
+from simulation.models import Worker
+from tests.support.rating_room import open_study
+from wetbench_site.maintenance.backup import counting, keeping, making, manifest, postgres, restoring, sqlite
+from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.maintenance.backup.making import Made
+from wetbench_site.maintenance.backup.restoring import Restored
+from wetbench_site.maintenance.verify import form
+from wetbench_site.maintenance.verify.ratings import answers
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(settings: Any, tmp_path: Path) -> None:
+    """What stood where a backup is restored is kept under VAR_DIR."""
+    settings.VAR_DIR = tmp_path / "var"
+
+
+@pytest.fixture(autouse=True)
+def nobody_else() -> None:
+    """Connections of threads of earlier tests are open until they are collected, long after the threads have ended."""
+    gc.collect()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "backups").mkdir()
+    return tmp_path / "backups"
+
+
+def silent(said: str) -> None:
+    """Nobody watches."""
+
+
+def backup(folder: Path) -> Made:
+    return making.backup(folder, silent, scratch=False)
+
+
+def restore(file: Path) -> Restored:
+    """As when the site is stopped. What else is at work in this process is told if that is in the way."""
+    try:
+        return restoring.restore(file, silent, replace=True)
+    except BackupError as error:
+        error.add_note(f"threads of this process: {', '.join(one.name for one in threading.enumerate())}")
+        error.add_note(f"workers: {list(Worker.objects.values_list('owner', 'kind', 'seen_at'))}")
+        raise
+
+
+class Raters:
+    """Threads that rate, each item of theirs once and then corrected again and again, until told to stop."""
+
+    def __init__(self, places: list[list[Assignment]]) -> None:
+        self.done, self.count = threading.Event(), 0
+        self.threads = [threading.Thread(target=self._rate, args=(own,)) for own in places]
+
+    def __enter__(self) -> "Raters":
+        for thread in self.threads:
+            thread.start()
+        while self.count < 8:
+            self.done.wait(0.01)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.done.set()
+        for thread in self.threads:
+            thread.join()
+
+    def _rate(self, own: list[Assignment]) -> None:
+        try:
+            for place in own:
+                if self.done.is_set():
+                    return
+                answering.rate(place, True, 3, uuid.uuid4())
+                answering.rate(place, False, 5, uuid.uuid4(), revision=1, note="µ = on second thoughts")
+                self.count += 2
+        finally:
+            connection.close()
+
+
+def sound() -> bool:
+    return not any(one.findings for one in form.look(answers.CHECKS, lambda *told: None))
+
+
+@pytest.mark.both_databases
+def test_a_backup_taken_while_raters_rate_is_one_moment_and_is_that_moment_again_when_restored(folder: Path) -> None:
+    study = open_study(items=40, raters=3)
+    Client().force_login(User.objects.earliest("pk"))
+    with Raters([list(seat.assignments.order_by("position")) for seat in study.raters.all()]) as raters:
+        before = raters.count
+        made = backup(folder)
+        after = raters.count
+    held = made.told.held
+    # Nothing that was confirmed before is missing, nothing that came after is in it, and no answer is without its log.
+    assert before <= held.rows["ratings_ratingevent"] <= after + 3 * 2
+    assert held.rows["ratings_ratingevent"] >= held.rows["ratings_rating"] >= before // 2
+    assert Rating.objects.count() >= held.rows["ratings_rating"]
+    assert os.stat(made.file).st_mode & 0o777 == os.stat(manifest.beside(made.file)).st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in folder.iterdir()) == [made.file.name, f"{made.file.name}.json"]
+
+    Rating.objects.update(note="forged")
+    RatingEvent.objects.filter(revision=2).delete()
+    assert not sound()
+    with pytest.raises(BackupError, match="--replace"):
+        restoring.restore(made.file, silent, force=True)
+    assert Rating.objects.filter(note="forged").exists()  # nothing was touched
+
+    restored = restoring.restore(made.file, silent, replace=True, force=True)
+    now = counting.held()
+    assert (now.ratings_sha256, now.migrations) == (held.ratings_sha256, held.migrations)
+    emptied = {table for table, rows in held.rows.items() if now.rows[table] != rows}
+    assert emptied == {model._meta.db_table for model in apps.get_models() if issubclass(model, AbstractBaseSession)
+                       and held.rows[model._meta.db_table]}  # fmt: skip
+    assert sound() and not Rating.objects.filter(note="forged").exists()
+    assert restored.before is not None and manifest.read(restored.before).held.rows["ratings_rating"] > 0
+    assert Client().get("/healthz").status_code == 200  # the site is there
+
+
+@pytest.fixture
+def made(folder: Path) -> Made:
+    User.objects.create_superuser("root")
+    return backup(folder)
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size - 100)
+
+
+def flip(file: Path) -> None:
+    with file.open("r+b") as stream:
+        stream.seek(file.stat().st_size // 2)
+        byte = stream.read(1)
+        stream.seek(-1, os.SEEK_CUR)
+        stream.write(bytes([byte[0] ^ 1]))
+
+
+def overwrite(file: Path) -> None:
+    file.write_bytes(b"not a database at all")
+
+
+def tell(file: Path, **changes: Any) -> None:
+    told = json.loads(manifest.beside(file).read_text())
+    manifest.beside(file).write_text(json.dumps({**told, **changes}))
+
+
+def other_kind(file: Path) -> None:
+    tell(file, database="postgresql" if connection.vendor == "sqlite" else "sqlite")
+
+
+def newer(file: Path) -> None:
+    held = json.loads(manifest.beside(file).read_text())["held"]
+    tell(file, held={**held, "migrations": [*held["migrations"], "ratings.9999_later"]})
+
+
+def another_count(file: Path) -> None:
+    held = json.loads(manifest.beside(file).read_text())["held"]
+    tell(file, held={**held, "rows": {**held["rows"], "auth_user": 7}})
+
+
+SPOILT = [
+    (cut, "had .* when it was made"),
+    (flip, "is damaged"),
+    (overwrite, "no backup of"),
+    (Path.unlink, "not there"),
+    (lambda file: manifest.beside(file).unlink(), "manifest beside it"),
+    (lambda file: manifest.beside(file).write_text("{"), "cannot be read as the manifest"),
+    (lambda file: tell(file, form=2), "form 2"),
+    (other_kind, "DATABASE_URL names a database of"),
+    (newer, "newer version.*ratings.9999_later"),
+    (another_count, "auth_user has 1 rows for 7"),
+]
+
+
+def test_a_file_that_is_not_what_was_written_is_refused_by_name_and_nothing_is_touched(made: Made) -> None:
+    whole = made.file.parent.parent / "whole"
+    shutil.copytree(made.file.parent, whole)
+    for spoil, says in SPOILT:
+        shutil.rmtree(made.file.parent)
+        shutil.copytree(whole, made.file.parent)
+        spoil(made.file)
+        with pytest.raises(BackupError, match=says):
+            restoring.restore(made.file, silent, replace=True, force=True)
+        assert User.objects.filter(username="root").exists()
+    assert not list(Path(str(connection.settings_dict["NAME"])).parent.glob(".*restoring*"))
+
+
+def test_while_a_worker_is_alive_or_the_file_is_open_nothing_is_restored(made: Made) -> None:
+    alive = Worker.objects.create(owner="host:1:x", kind="embedded")
+    with pytest.raises(BackupError, match="Workers are alive: host:1:x"):
+        restore(made.file)
+    Worker.objects.filter(pk=alive.pk).update(seen_at=timezone.now() - timedelta(days=1))
+    here, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        User.objects.count()
+        here.set()
+        done.wait(30)
+        connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    here.wait(30)
+    try:
+        with pytest.raises(BackupError, match="stop the web server and the workers first"):
+            restoring.restore(made.file, silent, replace=True, force=True)
+    finally:
+        done.set()
+        holder.join()
+    assert Worker.objects.exists()
+    restore(made.file)
+    assert not Worker.objects.exists()
+
+
+def test_what_workers_held_is_free_after_a_restore(folder: Path) -> None:
+    from simulation.models import Job
+    from tests.support.job_factories import job
+
+    held = job("study/a", "running", fence=4)
+    restore(backup(folder).file)
+    row = Job.objects.get(pk=held.pk)
+    assert (row.lease_until, row.fence) == (None, 5)
+
+
+def test_no_link_and_no_token_works_after_a_restore_for_those_withdrawn_since_are_not_known(folder: Path) -> None:
+    study = open_study(items=4, raters=2)
+    seat = study.raters.filter(user__isnull=True).first() or Rater.objects.create(study=study, label="R09", number=9)
+    root = User.objects.create_superuser("root")
+    invitation, link = inviting.invite(seat), signing_in.make_link(root, "admin")
+    token = tokens.make(root, "notebook", ["studies:read"])[1]
+    made = backup(folder)
+    restore(made.file)
+    found = joining.find(invitation)
+    assert found is not None and "withdrawn" in joining.why_gone(found)
+    assert signing_in.look_at_link(link, AnonymousUser(), "admin").door == Door.GONE
+    assert tokens.live(token) is None
+    assert Rater.objects.get(pk=seat.pk).invited_at is None
+    assert sound() and inviting.invite(Rater.objects.get(pk=seat.pk))
+
+
+@pytest.mark.both_databases
+def test_a_restore_that_was_killed_half_way_is_told_of_and_undone(folder: Path) -> None:
+    User.objects.create_superuser("root")
+    made = backup(folder)
+    if connection.vendor == "sqlite":  # nothing was touched; what lies about must not be read into the next copy
+        with pytest.raises(BackupError, match="there is none"):
+            restoring.undo(silent)
+        place = sqlite.place()
+        for ending in ("", "-wal", "-journal"):
+            place.with_name(f".{place.name}.restoring{ending}").write_bytes(b"half")
+        restore(made.file)
+        assert not list(place.parent.glob(".*restoring*"))
+    else:
+        postgres.set_aside(f"{postgres.ASIDE}20260101000000")
+        with pytest.raises(BackupError, match=r"broken off.*before_restore_20260101000000.*--undo"):
+            restoring.restore(made.file, silent, replace=True, force=True)
+        assert restoring.undo(silent, force=True) is None
+    assert User.objects.filter(username="root").exists()
+
+
+def test_a_backup_that_cannot_be_made_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BackupError, match="no directory"):
+        making.backup(folder / "nowhere" / "file", silent)
+    (folder / "taken").write_text("mine")
+    with pytest.raises(BackupError, match="there already"):
+        making.backup(folder / "taken", silent)
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA foreign_keys = OFF")
+        cursor.execute("INSERT INTO ratings_draft (assignment_id, marks, note, updated_at) "
+                       "VALUES (999, '[]', '', '2026-01-01')")  # fmt: skip
+    with pytest.raises(BackupError, match="foreign_key_check"):
+        backup(folder)
+    Draft.objects.all().delete()
+    assert [path.name for path in folder.iterdir()] == ["taken"]
+
+
+def test_two_backups_of_one_second_have_names_of_their_own_and_both_are_known(folder: Path) -> None:
+    User.objects.create_superuser("root")
+    made = [backup(folder).file for _ in range(3)]
+    assert len(set(made)) == 3 and set(keeping.own(folder)) == set(made)
+
+
+def test_the_last_of_each_day_and_of_each_week_stay_and_nobody_elses_files_are_touched(folder: Path) -> None:
+    # 60 days, a backup at 03:00 and one at 15:00; the last day is Sunday, 1 March 2026.
+    last = datetime(2026, 3, 1, tzinfo=UTC)
+    for day in range(60):
+        for hour in (3, 15):
+            path = folder / keeping.name_of(last - timedelta(days=day) + timedelta(hours=hour), "sqlite")
+            path.write_text("backup")
+            manifest.beside(path).write_text("{}")
+    (folder / "wetbench-notes.txt").write_text("mine")
+    keeping.prune(folder, daily=14, weekly=8)
+    left = sorted(path.name for path in folder.glob("*.sqlite3"))
+    days = [f"{last - timedelta(days=day):%Y%m%d}" for day in range(14)]
+    sundays = [f"{last - timedelta(weeks=week):%Y%m%d}" for week in range(8)]  # ISO weeks end on Sundays
+    assert left == sorted({f"wetbench-{day}T150000Z.sqlite3" for day in (*days, *sundays)})
+    assert len(list(folder.glob("*.json"))) == len(left) == 14 + 6 and (folder / "wetbench-notes.txt").exists()
+
+
+def test_the_commands_say_what_they_did_and_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    User.objects.create_superuser("root")
+    call_command("backup", str(folder), "--json", "--keep-daily", "2")
+    told = json.loads(capsys.readouterr().out)
+    assert told["held"]["rows"]["auth_user"] == 1 and told["checked"] and told["removed"] == []
+    with pytest.raises(CommandError, match="There is data in the database"):
+        call_command("restore", told["file"], "--yes")
+    with pytest.raises(CommandError, match="Say --yes"):
+        call_command("restore", told["file"])
+    call_command("restore", told["file"], "--yes", "--replace", "--force")
+    said = capsys.readouterr().out
+    assert "verify: nothing found" in said and "before-restore" in said and "sign in again" in said

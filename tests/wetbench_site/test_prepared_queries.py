@@ -1,0 +1,120 @@
+"""Prepared queries return what the same queries of Django return, for every user and all values."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import Q, QuerySet
+
+from ratings.accounts import sessions
+from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
+from ratings.rating import answering, serving
+from ratings.studies import access, lifecycle
+from ratings.studies.errors import StudyError
+from tests.support.rating_room import open_study
+from wetbench_site.prepared_queries import PreparedQuery
+
+pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
+
+
+def test_a_prepared_query_returns_the_rows_of_its_query_for_every_value() -> None:
+    study = open_study(items=4, raters=2)
+    answering.rate(study.raters.get(number=1).assignments.get(position=1), True, 4, submission := uuid4())
+
+    def events(place: int, of: UUID) -> QuerySet[RatingEvent, tuple[int]]:
+        return RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=of)).order_by("pk").values_list("pk")
+
+    prepared = PreparedQuery(events, "number", "uuid")
+
+    for place in (*Assignment.objects.values_list("pk", flat=True), -1):
+        for sent in (submission, uuid4()):
+            assert list(prepared.rows(place, sent)) == list(events(place, sent))
+
+
+def test_an_assignment_comes_with_all_that_was_selected_beside_it() -> None:
+    seat = open_study(items=4, raters=2).raters.get(number=2)
+    place = seat.assignments.get(position=2)
+    answering.rate(place, False, 2, uuid4(), note="é\n\N{SNOWMAN}")
+    assert seat.user
+
+    found = access.assignment_for(seat.user, place.code, "rating", "draft")
+
+    fields = [field.attname for field in Assignment._meta.concrete_fields]
+    known = Assignment.objects.get(pk=place.pk)
+    assert [getattr(found, name) for name in fields] == [getattr(known, name) for name in fields]
+    assert (found.item.payload, found.item.payload_sha256) == (known.item.payload, known.item.payload_sha256)
+    assert (found.rater, found.rater.study, found.rater.study.protocol) == (seat, seat.study, seat.study.protocol)
+    assert (found.rating.note, found.rating.submitted_at) == (known.rating.note, known.rating.submitted_at)
+    assert not hasattr(found, "draft")
+
+
+def test_a_session_is_found_until_it_ends_and_not_after() -> None:
+    user, now = User.objects.create_user("ada"), datetime.now(UTC)
+    BrowserSession.objects.create(session_key="k" * 32, session_data="x", expire_date=now, user=user)
+
+    assert sessions._LIVE.first("k" * 32, now - timedelta(seconds=1)) == BrowserSession.objects.get()
+    assert sessions._LIVE.first("k" * 32, now) is None
+    assert sessions._LIVE.first("k" * 31, now - timedelta(seconds=1)) is None
+
+
+def test_counts_are_those_of_the_seat_asked_for() -> None:
+    study = open_study(items=6, raters=3)
+    first, second = study.raters.order_by("number")[:2]
+    total = first.assignments.count()
+
+    answering.rate(first.assignments.get(position=1), True, 4, uuid4())
+
+    assert serving.progress(first) == (1, total)
+    assert serving.progress(second) == (0, second.assignments.count())
+
+
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+
+
+def read_before(change: Callable[[Assignment], object]) -> Assignment:
+    """An assignment with its seat and study as they were before the change."""
+    seat = open_study(items=4, raters=1).raters.get()
+    place = Assignment.objects.select_related("item", "rater__study").get(rater=seat, position=1)
+    change(place)
+    return place
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda place: Rater.objects.filter(pk=place.rater_id).update(finished_at=NOW), "You have finished"),
+        (lambda place: Rater.objects.filter(pk=place.rater_id).update(withdrawn_at=NOW), "You have withdrawn"),
+        (lambda place: lifecycle.pause(place.rater.study), "is paused"),
+        (lambda place: lifecycle.close(place.rater.study), "is closed"),
+        (lambda place: Assignment.objects.filter(pk=place.pk).delete(), "no longer yours"),
+    ],
+    ids=["finished", "withdrawn", "paused", "closed", "dealt to another"],
+)
+def test_an_answer_heeds_what_happened_after_its_assignment_was_read(
+    change: Callable[[Assignment], object], said: str
+) -> None:
+    """Study, seat and place are locked by short statements, and read anew only where these tell of a change."""
+    place = read_before(change)
+
+    with pytest.raises(StudyError, match=said):
+        answering.rate(place, True, 4, uuid4())
+
+    assert not RatingEvent.objects.exists()
+
+
+def test_an_answer_names_the_instructions_that_its_rater_has_seen_by_then() -> None:
+    place = read_before(lambda place: Rater.objects.filter(pk=place.rater_id).update(guide_seen=7))
+
+    assert answering.rate(place, True, 4, uuid4()).rating.guide_version == 7
+
+
+def test_the_draft_of_an_answer_goes_with_it_and_that_of_no_other() -> None:
+    one, other = open_study(items=4, raters=1).raters.get().assignments.order_by("position")[:2]
+    for place in (one, other):
+        assert answering.save_draft(place, answering.Answer(True, 4))
+
+    answering.rate(one, True, 4, uuid4())
+
+    assert list(Draft.objects.values_list("assignment", flat=True)) == [other.pk]

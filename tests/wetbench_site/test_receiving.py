@@ -1,0 +1,270 @@
+"""Files that are sent: bounded, refused before they are read, and kept nowhere when they are refused."""
+
+import io
+import os
+import re
+import select
+import socket
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as site
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.client import BOUNDARY, MULTIPART_CONTENT
+
+from ratings.exchange.imports import import_lines
+from tests.support import factories
+from tests.support.services import free_port
+from wetbench_site.middleware import receiving
+
+pytestmark = pytest.mark.django_db
+MIB = 1 << 20
+
+
+class Stream(io.RawIOBase):
+    """A form with one file of so many bytes, made while it is read."""
+
+    def __init__(self, size: int, field: str = 'name="file"; filename="items.jsonl"') -> None:
+        head = f"--{BOUNDARY}\r\nContent-Disposition: form-data; {field}\r\nContent-Type: text/plain\r\n\r\n"
+        self.head, self.tail, self.size = head.encode(), f"\r\n--{BOUNDARY}--\r\n".encode(), size
+        self.length, self.taken = len(self.head) + size + len(self.tail), 0
+
+    def read(self, size: int = -1) -> bytes:
+        begin, self.taken = self.taken, min(self.length, self.taken + size if size >= 0 else self.length)
+        body = self.size + len(self.head)
+        if begin == 0:
+            self.taken = len(self.head)
+            return self.head
+        if begin < body:
+            self.taken = min(self.taken, body)
+            return b"x" * (self.taken - begin)
+        return self.tail[begin - body : self.taken - body]
+
+
+@pytest.fixture
+def boss(admin_user: User) -> Client:
+    """Signed in, on the page with the form."""
+    factories.studies.create_study(factories.studies.read_protocol(factories.protocol(slug="one", sources=[])))
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    client.force_login(admin_user)
+    client.get("/studies/one/import/")
+    return client
+
+
+def posted(client: Client, path: str, fields: Any, **more: Any) -> Any:
+    return client.post(path, fields, headers={"X-CSRFToken": client.cookies["wb_csrf"].value}, **more)
+
+
+def sent(client: Client, path: str, stream: Stream, length: int = 0) -> tuple[int, str]:
+    """Status and page of a form with this file, as a server hands it to Django: the body as a stream."""
+    told = {"wsgi.input": stream, "CONTENT_LENGTH": str(length or stream.length), "CONTENT_TYPE": MULTIPART_CONTENT}
+    token = client.cookies["wb_csrf"].value
+    answer = client.generic("POST", path, headers={"X-CSRFToken": token}, **told)
+    return answer.status_code, answer.content.decode()
+
+
+def test_a_file_of_100_mib_is_refused_before_it_is_read(boss: Client) -> None:
+    stream = Stream(100 * MIB)
+    status, page = sent(boss, "/studies/one/import/", stream)
+    assert (status, stream.taken) == (413, 0) and "at most 20 MiB" in page
+
+
+def test_what_is_sent_to_a_page_without_a_file_is_no_larger_than_a_form(boss: Client) -> None:
+    stream = Stream(2 * MIB)
+    assert sent(boss, "/studies/one/members/", stream)[0] == 413 and stream.taken == 0
+
+
+def test_what_a_stranger_sends_is_not_read_at_all(boss: Client) -> None:
+    client = Client(enforce_csrf_checks=True)  # which looks for the token in the body, if it is asked before the table
+    client.cookies["wb_csrf"] = boss.cookies["wb_csrf"].value
+    stream = Stream(19 * MIB)
+    assert sent(client, "/studies/one/import/", stream)[0] == 302 and stream.taken == 0
+
+
+def test_a_file_of_the_largest_size_goes_through_the_disk_and_leaves_nothing(
+    boss: Client, tmp_path: Path, settings: Any
+) -> None:
+    settings.FILE_UPLOAD_TEMP_DIR, settings.VAR_DIR = str(tmp_path), tmp_path
+    tracemalloc.start()
+    try:
+        status, page = sent(boss, "/studies/one/import/", Stream(receiving.LARGEST_FILE))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert status == 422 and "longer than 256 KiB" in page
+    assert peak < 8 * MIB
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_file_that_is_a_little_too_large_is_told_on_the_form(boss: Client) -> None:
+    status, page = sent(boss, "/studies/one/import/", Stream(receiving.LARGEST_FILE + 1))
+    assert status == 422 and "The file is larger than 20 MiB." in page
+
+
+def test_the_forms_and_the_server_agree_on_the_largest_file() -> None:
+    assert receiving.LARGEST_FILE == import_lines.MOST_BYTES
+
+
+def test_what_comes_beyond_the_length_that_was_said_is_not_read(boss: Client) -> None:
+    stream = Stream(100 * MIB)
+    assert sent(boss, "/studies/one/import/", stream, length=MIB)[0] in (400, 422) and stream.taken <= 2 * MIB
+
+
+def test_a_body_shorter_than_it_says_is_no_fault_of_ours(boss: Client) -> None:
+    stream = Stream(1000)
+    stream.size = stream.length = 10
+    assert sent(boss, "/studies/one/import/", stream, length=5_000)[0] in (400, 422)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {f"file{number}": io.BytesIO(b"{}") for number in range(2)},
+        {f"field{number}": "" for number in range(501)},
+        {"field": "x" * (MIB + 1)},
+    ],
+    ids=["two files", "501 fields", "a field of more than 1 MiB"],
+)
+def test_a_form_of_too_many_parts_is_refused(boss: Client, fields: dict[str, Any]) -> None:
+    for number, value in enumerate(fields.values()):
+        if isinstance(value, io.BytesIO):
+            value.name = f"{number}.jsonl"
+    answer = posted(boss, "/studies/one/import/", fields)
+    assert (
+        answer.status_code in (400, 413) and "Nothing was saved" in answer.content.decode()
+    ) or "nothing was saved" in answer.content.decode()
+
+
+@pytest.mark.parametrize("body", [b"", b"--", b"no boundary at all", b"--x\r\n\r\n", b"\xff\xfe\x00"], ids=range(5))
+def test_a_form_that_is_none_is_refused(boss: Client, body: bytes) -> None:
+    kinds = (
+        MULTIPART_CONTENT,
+        *(f"multipart/form-data{more}" for more in ("", "; boundary=\xe9", "; boundary=x; boundary=y")),
+    )
+    token = {"X-CSRFToken": boss.cookies["wb_csrf"].value}
+    for kind in kinds:
+        answer = boss.generic("POST", "/studies/one/import/", body, content_type=kind, headers=token)
+        assert answer.status_code in (400, 422)
+
+
+PACKED = {
+    "zip": b"PK\x03\x04", "gzip": b"\x1f\x8b\x08", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\x00", "zstd": b"\x28\xb5\x2f\xfd",
+    "7z": b"7z\xbc\xaf\x27\x1c", "rar": b"Rar!\x1a\x07",
+}  # fmt: skip
+ADDRESSES = ("/studies/one/import/", "/studies/two/import-ratings/")
+
+
+@pytest.fixture
+def two(boss: Client) -> Client:
+    factories.pool()
+    factories.open_study(slug="two", name="Two")
+    return boss
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_a_packed_file_is_refused_by_its_first_bytes(two: Client, kind: str) -> None:
+    for address in ADDRESSES:
+        answer = posted(two, address, {"file": named(PACKED[kind] + b"\x00" * 64)})
+        assert answer.status_code == 422 and "packed" in answer.content.decode(), address
+
+
+def test_text_in_another_encoding_or_with_nul_is_named(two: Client) -> None:
+    for address, line in zip(ADDRESSES, ('{"id": "a"}', "item,rater,verdict,confidence\na,b,1,3\n"), strict=True):
+        for raw, said in (
+            (line.encode("utf-16"), "UTF-16"),
+            (line.replace('"a"', '"a\0"').replace("a,b", "a\0,b").encode(), "NUL"),
+            (b"\xff" + line.encode(), "not UTF-8"),
+        ):
+            answer = posted(two, address, {"file": named(raw)})
+            assert answer.status_code == 422 and said in answer.content.decode(), (address, said)
+
+
+def named(raw: bytes) -> io.BytesIO:
+    file = io.BytesIO(raw)
+    file.name = "sent.bin"
+    return file
+
+
+@pytest.fixture
+def served(tmp_path: Path, transactional_db: None) -> Iterator[tuple[int, int, str]]:
+    """gunicorn as it is configured: its port, the process that answers, and the cookie of somebody signed in."""
+    client = Client()
+    client.force_login(User.objects.create_superuser("root"))
+    factories.studies.create_study(factories.studies.read_protocol(factories.protocol(slug="one", sources=[])))
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM INTO %s", [str(tmp_path / "wetbench.sqlite3")])
+    port, own = free_port(), {"WETBENCH_VAR_DIR": str(tmp_path), "SECRET_KEY": site.SECRET_KEY, "TMPDIR": str(tmp_path)}
+    command = ["gunicorn", "wetbench_site.wsgi", "-c", "python:wetbench_site.gunicorn_conf", "-b", f"127.0.0.1:{port}"]
+    told = {name: value for name, value in os.environ.items() if not name.startswith(("WETBENCH_", "DATABASE_"))}
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *command, "-w", "1"], cwd=site.BASE_DIR, env=told | own, stdout=log, stderr=log
+        )
+    try:
+        until = time.monotonic() + 60
+        while not answers(port):
+            assert time.monotonic() < until and process.poll() is None, (tmp_path / "log").read_text()
+            time.sleep(0.1)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        yield port, int(children[0]), client.cookies["wb_session"].value
+    finally:
+        process.terminate()
+        process.wait(40)
+
+
+def answers(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 5) as line:
+            line.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+            return line.recv(12) == b"HTTP/1.1 200"
+    except OSError:
+        return False
+
+
+def most_memory(pid: int) -> int:
+    """Bytes of the process at its largest so far."""
+    return int(re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[0]) << 10
+
+
+def test_100_mib_at_a_live_server_are_refused_at_once_and_kept_nowhere(
+    served: tuple[int, int, str], tmp_path: Path
+) -> None:
+    port, pid, session = served
+    assert upload(port, session, b"x" * 1000, "Content-Length: 1000")[0] == 422  # read, and no file in it
+    before, on_disk = most_memory(pid), sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
+    for length, status in ((f"Content-Length: {100 * MIB}", 413), ("Transfer-Encoding: chunked", 422)):
+        begun = time.monotonic()
+        answer, taken = upload(port, session, CHUNK if "chunked" in length else bytes(MIB), length, 100)
+        assert answer == status and time.monotonic() - begun < 10, (length, answer)
+        assert taken < 20 or "chunked" in length
+    assert most_memory(pid) - before < 20 * MIB
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) - on_disk < MIB
+
+
+CHUNK = b"100000\r\n" + bytes(MIB) + b"\r\n"
+
+
+def upload(port: int, session: str, part: bytes, length: str, times: int = 1) -> tuple[int, int]:
+    """Status, and how many of the parts the server let itself be sent before it answered."""
+    token, sent = "a" * 32, 0
+    head = (
+        f"POST /studies/one/import/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{length}\r\n"
+        f"Content-Type: {MULTIPART_CONTENT}\r\nCookie: wb_session={session}; wb_csrf={token}\r\nX-CSRFToken: {token}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", port), 30) as line:
+        line.sendall(head.encode())
+        try:
+            while sent < times and not select.select([line], [], [], 0)[0]:
+                line.sendall(part)
+                sent += 1
+        except OSError:  # it hung up while we went on
+            pass
+        return int(line.recv(12)[9:]), sent

@@ -1,0 +1,160 @@
+"""gunicorn as it is configured, on a site that is exposed: numbers of all processes, logs of all, and both profiles."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from django.conf import settings as site
+from django.db import connection
+
+from tests.support.services import free_port
+from wetbench_site import gunicorn_conf
+
+KEY = "f3Zq9-tR0bLx7WnKc2Vd5Ym8Hj1Pg4Su6Aoe_QwIiTzUxBvNhDkEyGfXo"
+
+
+class Served:
+    """A site in production on SQLite, its secrets in files, behind a proxy that this test plays."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port, self.log = free_port(), folder / "log"
+        (folder / "key").write_text(KEY + "\n")
+        here = {name: value for name, value in os.environ.items() if not name.startswith(("WETBENCH_", "SECRET_"))}
+        self.environ = here | {
+            "WETBENCH_PROFILE": "production", "SECRET_KEY_FILE": str(folder / "key"), "WETBENCH_VAR_DIR": str(folder),
+            "WETBENCH_HOSTS": "wetbench.example.org", "WETBENCH_URL": "https://wetbench.example.org",
+            "WETBENCH_PROXIES": "1", "TMPDIR": str(folder),
+        }  # fmt: skip
+        self.folder = folder
+
+    def start(self) -> None:
+        bound = ["-c", "python:wetbench_site.gunicorn_conf", "-b", f"0.0.0.0:{self.port}"]
+        command = [sys.executable, "-m", "gunicorn", "wetbench_site.wsgi", *bound]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, cwd=site.BASE_DIR, env=self.environ, stdout=log, stderr=log)
+
+    def workers(self) -> set[int]:
+        """The processes that the first one started."""
+        pid = self.process.pid
+        return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+    def ask(self, path: str, **headers: str) -> tuple[int, str]:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", headers=named)
+        try:
+            with urllib.request.build_opener(Stay).open(request, timeout=30) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as answer:
+            return answer.code, answer.headers.get("Location", "")
+
+    def until_up(self) -> None:
+        until = time.monotonic() + 60
+        while True:
+            try:
+                assert self.ask("/healthz")[0] == 200
+                return
+            except OSError:
+                assert time.monotonic() < until, self.log.read_text()
+                time.sleep(0.1)
+
+
+class Stay(urllib.request.HTTPRedirectHandler):
+    """Follows nowhere."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+@pytest.fixture
+def served(tmp_path: Path, transactional_db: None) -> Iterator[Served]:
+    made = Served(tmp_path)
+    with connection.cursor() as cursor:  # what the tests' own database was migrated to
+        cursor.execute("VACUUM INTO %s", [str(tmp_path / "wetbench.sqlite3")])
+    made.start()
+    try:
+        made.until_up()
+        yield made
+    finally:
+        made.process.terminate()
+        made.process.wait(40)
+
+
+VIA = {"Host": "wetbench.example.org", "X_Forwarded_For": "192.0.2.7"}
+
+
+def test_an_exposed_site_serves_https_alone_counts_over_all_processes_and_speaks_json(served: Served) -> None:
+    assert served.ask("/login/", **VIA) == (301, "https://wetbench.example.org/login/")
+    assert served.ask("/login/", Host="elsewhere.example", X_Forwarded_Proto="https")[0] == 400
+    for _ in range(12):
+        assert served.ask("/login/", **VIA, X_Forwarded_Proto="https", X_Request_ID="proxy-000001")[0] == 200
+    assert count(served) == {12}
+    kill_one_process(served)
+    assert served.ask("/login/", **VIA, X_Forwarded_Proto="https")[0] == 200
+    assert count(served) == {13}, "a process that takes the place of another goes on from its numbers"
+    lines = [json.loads(line) for line in served.log.read_text().splitlines()]
+    told = [line for line in lines if line["logger"] == "wetbench.requests" and line["view"] == "login"]
+    assert len(told) == 13 and {line["request"] for line in told[:12]} == {"proxy-000001"}
+    assert KEY not in served.log.read_text()
+
+
+def count(served: Served) -> set[float]:
+    """What several scrapes say of the page that was asked for: one process answers one, another the next."""
+    asked = re.compile(r'wetbench_request_seconds_count{status="2xx",view="login"} (\S+)')
+    return {float(asked.findall(served.ask("/metrics")[1])[0]) for _ in range(6)}
+
+
+def kill_one_process(served: Served) -> None:
+    """One of gunicorn's workers, outright; returns when another has opened its file of numbers."""
+    before = served.workers()
+    os.kill(min(before), signal.SIGKILL)
+    until = time.monotonic() + 60
+    while not any("/histogram_" in maps(pid) for pid in served.workers() - before):
+        served.ask("/healthz")
+        assert time.monotonic() < until, served.log.read_text()
+        time.sleep(0.1)
+
+
+def maps(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return ""
+
+
+def test_numbers_of_a_server_that_was_killed_are_removed_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv(gunicorn_conf.NUMBERS, "")
+    killed, alive, started = (SimpleNamespace(cfg=SimpleNamespace(address=[])) for _ in range(3))
+    gunicorn_conf.on_starting(killed)
+    gunicorn_conf.on_starting(alive)
+    assert Path(killed.numbers).exists(), "it runs"
+    os.close(killed.mark)  # as the kernel does for whoever is killed
+
+    gunicorn_conf.on_starting(started)
+
+    assert {str(path) for path in tmp_path.iterdir()} == {alive.numbers, started.numbers}
+    for server in (alive, started):
+        os.close(server.mark)
+
+
+def test_a_site_that_is_not_fit_says_why_once_and_is_not_tried_again(tmp_path: Path) -> None:
+    made = Served(tmp_path)
+    made.environ["WETBENCH_WEB_WORKERS"] = "1"
+    made.start()
+    assert made.process.wait(60) == 4
+    told = made.log.read_text()
+    assert told.startswith("WetBench will not start like this:\n- The database lacks ")
+    assert told.count("manage.py migrate") == 1 and "wsgi.py" not in told

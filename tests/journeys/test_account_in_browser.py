@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from ratings.accounts import second_step
 from ratings.models import ApiToken, Study
-from tests.support import factories, in_browser
+from tests.support import in_browser, run_factory, study_factory
 from tests.support.account_steps import PASSWORD, code_of
 from tests.support.in_browser import BOTH
 
@@ -37,8 +37,8 @@ def test_somebody_signs_in_sets_up_a_second_step_and_makes_a_token_by_keyboard(
     new_page: Callable[..., Page], live_server: Any, complaints: list[str]
 ) -> None:
     kim = User.objects.create_user(LONG, password=PASSWORD, is_staff=True)
-    factories.pool()
-    factories.open_study(name="W" * 120, slug="w" * 80)
+    run_factory.pool()
+    study_factory.open_study(name="W" * 120, slug="w" * 80)
     Study.objects.update(created_by=kim)
     page = new_page()
     page.goto(f"{live_server.url}/account/second-step/")

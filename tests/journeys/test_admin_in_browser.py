@@ -13,7 +13,7 @@ from ratings.studies import lifecycle
 from simulation.casts import fixtures
 from simulation.models import Episode, Experiment, Run, Transition, Twin
 from simulation.runs import control, queueing
-from tests.support import factories
+from tests.support import study_factory
 from tests.support.in_browser import PHONE, WIDE, NewContext, ada_at, forgive, sound
 from tests.support.steps import play_out
 
@@ -159,12 +159,12 @@ def study(stage: str) -> Study:
     """A study of twins and originals that has come so far."""
     sources = [{"cast": "offline", "perturbation": wrong, "count": 2} for wrong in ("none", "obvious")]
     ada = User.objects.get_or_create(username="ada", is_staff=True)[0]
-    protocol = lifecycle.read_protocol(factories.protocol(slug=stage, name=stage, sources=sources))
+    protocol = lifecycle.read_protocol(study_factory.protocol(slug=stage, name=stage, sources=sources))
     made = lifecycle.create_study(protocol, by=ada)
     if stage != "draft":
         lifecycle.open_study(made)
         for rater in made.raters.all()[:2]:
-            factories.rate_all(rater)
+            study_factory.rate_all(rater)
     if stage == "unblinded":
         lifecycle.close_and_unblind(made, ada)
     return made

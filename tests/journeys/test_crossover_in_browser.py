@@ -11,7 +11,7 @@ from ratings.models import Study
 from ratings.rating import answering, serving
 from ratings.studies import lifecycle
 from simulation.casts import casting
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.in_browser import BOTH, NewContext, ada_at, sign_in, sound
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -23,10 +23,10 @@ SOURCES = [
 
 
 def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: NewContext, site: str) -> None:
-    factories.pool(20)
+    run_factory.pool(20)
     page = ada_at(new_context(), site)
     ada = User.objects.get(username="ada")
-    document = factories.protocol(sources=SOURCES, ratings_per_item=2, practice=0)
+    document = study_factory.protocol(sources=SOURCES, ratings_per_item=2, practice=0)
     study = lifecycle.create_study(lifecycle.read_protocol(document), ada)
     page.goto(f"{site}/studies/{study.slug}/build/raters/")
     page.get_by_role("radio", name=re.compile("^Crossover")).focus()
@@ -48,15 +48,15 @@ def test_a_crossover_is_built_and_its_plan_says_what_will_be_empty(new_context: 
 
 
 def test_a_plan_says_on_how_many_steps_two_sources_are_the_same(new_context: NewContext, site: str) -> None:
-    first, second = factories.episode("caffeine"), factories.episode("caffeine", OTHER)
+    first, second = run_factory.episode("caffeine"), run_factory.episode("caffeine", OTHER)
     for number in range(1, 11):
-        one, two = factories.transition(first, number), factories.transition(second, number)
+        one, two = run_factory.transition(first, number), run_factory.transition(second, number)
         if number <= 6:
             two.step = one.step
             two.save(update_fields=["step"])
     page = ada_at(new_context(), site)
     sources = [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
-    asked = factories.protocol(
+    asked = study_factory.protocol(
         sources=sources, ratings_per_item=3, practice=0, design="crossover", conditions="sources"
     )
     study = lifecycle.create_study(lifecycle.read_protocol(asked), User.objects.get(username="ada"))
@@ -75,11 +75,11 @@ def test_a_plan_says_on_how_many_steps_two_sources_are_the_same(new_context: New
 
 
 def test_a_rater_is_told_when_their_second_session_opens(new_context: NewContext, site: str) -> None:
-    factories.pool(20)
-    study = factories.open_study(
+    run_factory.pool(20)
+    study = study_factory.open_study(
         sources=SOURCES, ratings_per_item=2, practice=0, design="crossover", conditions="twins", washout_days=7
     )
-    seat = factories.seat(study)
+    seat = study_factory.seat(study)
     for place in seat.assignments.filter(session=1).order_by("position"):
         serving.mark_opened(place)
         answering.rate(place, True, 3, uuid.uuid4())

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, MissingReview, Run, Twin
-from tests.support import call_factories, factories
+from tests.support import call_factories, run_factory
 from tests.support.in_browser import PHONE, WIDE, NewContext, ada_at, sound
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -26,7 +26,7 @@ def run(db: None) -> Run:
         1, "submitted", next_number=24, memory={"plan": "1. weigh\n2. mix", "thoughts": {"21": "wash it first"}}
     )
     for number in range(1, 24):
-        factories.transition(played, number, accepted=number != 3)
+        run_factory.transition(played, number, accepted=number != 3)
         call_factories.call(played, number, cache_read=3000)
         call_factories.call(played, number, role="transition", purpose="answer", output=700)
     call_factories.failed_call(played, 2, attempt=2)
@@ -52,9 +52,9 @@ def twins(run: Run) -> Run:
     step = Episode.objects.get(replicate=1, cast="small").transitions.get(number=22)
     diff = [{"path": f"new_materials[{n}].properties.volume", "before": "1 mL", "after": "y" * 300} for n in range(3)]
     model = {"kind": "", "rule": "", "field": "", "why": "the sample grew, which it cannot", "diff": diff}
-    call_factories.call(factories.twin(step, "subtle", cast="small", **model), 0, purpose="perturb")
+    call_factories.call(run_factory.twin(step, "subtle", cast="small", **model), 0, purpose="perturb")
     broken = {"status": "unusable", "outcome": None, "why": "", "error": "it does not differ from the original"}
-    factories.twin(step, "obvious", cast="small", **broken)
+    run_factory.twin(step, "obvious", cast="small", **broken)
     return made
 
 

@@ -26,7 +26,7 @@ from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.table import DECLARED, MIXED, NO_TRUTH, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR
 from ratings.studies import lifecycle
 from simulation.models import Run
-from tests.support import api_client, exported, factories
+from tests.support import api_client, exported, run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 DOCS = Path(__file__).parents[2] / "docs"
@@ -42,16 +42,16 @@ def boss() -> User:
 @pytest.fixture
 def study(boss: User) -> Study:
     """Forty steps that a language model simulated and forty twins, rated by six simulated raters each and unblinded."""
-    factories.pool(40)
+    run_factory.pool(40)
     Run.objects.update(setup={"cast": {"transition_model": {"model": "claude-sonnet-4"}}})
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 20},
         {"cast": "offline", "perturbation": "obvious", "count": 10},
         {"cast": "offline", "perturbation": "subtle", "count": 10},
     ]
-    study = factories.open_study(raters=6, slug="models", sources=sources, ratings_per_item=6, design="crossed")
+    study = study_factory.open_study(raters=6, slug="models", sources=sources, ratings_per_item=6, design="crossed")
     simulated.simulate_raters(study, 6, 0.9, 0.4, 0.9, seed=3)
-    return factories.unblinded(study, boss)
+    return study_factory.unblinded(study, boss)
 
 
 def analysis(study: Study) -> dict[str, Any]:
@@ -301,13 +301,13 @@ def test_every_file_and_the_api_leave_a_perturbation_that_nobody_stated_empty(st
 
 
 def test_records_of_evidence_without_a_truth_have_no_note_on_planted_errors(boss: User) -> None:
-    factories.evidence_pool(6)
+    run_factory.evidence_pool(6)
     study = lifecycle.create_study(
-        lifecycle.read_protocol(factories.evidence_protocol(6, slug="records", ratings_per_item=3))
+        lifecycle.read_protocol(study_factory.evidence_protocol(6, slug="records", ratings_per_item=3))
     )
     lifecycle.open_study(study, 3)
     simulated.simulate_raters(study, 3, 0.9, 0.4, 0.9, seed=3)
-    study = factories.unblinded(study, boss)
+    study = study_factory.unblinded(study, boss)
     document = analysis(study)
     assert document["reference"] == {"name": NO_TRUTH, "description": REFERENCES[NO_TRUTH], "items": 0}
     told = [*document["notes"], *(note for table in document["tables"].values() for note in table["notes"])]

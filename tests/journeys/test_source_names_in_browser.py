@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from ratings.studies import lifecycle
 from simulation.models import Transition, Twin
-from tests.support import factories, in_browser
+from tests.support import in_browser, run_factory, study_factory
 from tests.support.in_browser import BOTH, NewContext, ada_at
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def test_a_held_item_and_the_allowed_words_are_shown_at_both_widths(
     new_context: NewContext, live_server: Any, tmp_path: Any
 ) -> None:
-    factories.pool(10)
+    run_factory.pool(10)
     twin = Twin.objects.filter(perturbation="subtle").first()
     assert twin
     twin.outcome["new_observations"] = [
@@ -26,7 +26,7 @@ def test_a_held_item_and_the_allowed_words_are_shown_at_both_widths(
     ]
     twin.save()
     ada = User.objects.create_user("ada", password=in_browser.PASSWORD, is_staff=True)
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()), by=ada)
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()), by=ada)
     page = ada_at(new_context(), live_server.url, reverse("ratings:quarantine", args=[study.slug]))
     assert "the name of a model: “gemini”" in page.locator("main").inner_text()
     summary = page.locator("#allowed > summary")

@@ -14,7 +14,7 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.figures import registry
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
-from tests.support import factories, in_browser
+from tests.support import in_browser, run_factory, study_factory
 from tests.support.in_browser import BOTH, PASSWORD, WIDE, NewContext, ada_at, forgive
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -39,7 +39,7 @@ def press(page: Page, name: str) -> None:
 def test_a_study_is_built_looked_at_opened_run_and_unblinded(
     new_context: NewContext, live_server: Any, complaints: list[str]
 ) -> None:
-    factories.pool()
+    run_factory.pool()
     page = ada_at(new_context(), live_server.url, reverse("ratings:new_study"))
     sound(page)
     page.get_by_label("Name", exact=True).fill("Round two")
@@ -93,7 +93,7 @@ def test_a_study_is_built_looked_at_opened_run_and_unblinded(
 
 
 def test_without_scripts_the_pool_is_counted_by_a_link(new_context: NewContext, live_server: Any) -> None:
-    factories.pool()
+    run_factory.pool()
     page = ada_at(new_context(java_script_enabled=False), live_server.url, reverse("ratings:new_study"))
     page.get_by_label("Name", exact=True).fill("Round two")
     press(page, "Save the draft and go on")
@@ -108,10 +108,10 @@ def test_without_scripts_the_pool_is_counted_by_a_link(new_context: NewContext, 
 def test_results_are_read_filtered_and_followed_to_an_item_by_keyboard(
     new_context: NewContext, live_server: Any, complaints: list[str]
 ) -> None:
-    factories.pool()
-    study = factories.open_study()
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
+    run_factory.pool()
+    study = study_factory.open_study()
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
     lifecycle.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
     jobs.play_here(store.look(study, Filters()).job)
@@ -179,10 +179,10 @@ def _contrasts(families: dict[str, int]) -> list[list[Any]]:
 def test_every_contrast_can_be_reached_by_keyboard_on_a_phone_too(
     new_context: NewContext, live_server: Any, complaints: list[str]
 ) -> None:
-    factories.pool()
-    study = factories.open_study()
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
+    run_factory.pool()
+    study = study_factory.open_study()
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
     lifecycle.close_and_unblind(study, User.objects.create_user("eve", is_staff=True))
     study.refresh_from_db()
     jobs.play_here(store.look(study, Filters()).job)

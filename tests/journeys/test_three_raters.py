@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 from ratings.models import Rating, Study
 from ratings.studies.blinding_audit import auditing
 from simulation.models import Transition, Twin
-from tests.support import factories
+from tests.support import run_factory
 from tests.support.in_browser import PASSWORD, NewContext, ada_at
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -99,7 +99,7 @@ def name_no_cast() -> None:
 def test_three_raters_in_three_browsers_rate_a_study_to_its_last_page(
     new_context: NewContext, live_server: Any, kind: str, audit_in_place: None
 ) -> None:
-    factories.pool() if kind == "transition" else factories.evidence_pool()
+    run_factory.pool() if kind == "transition" else run_factory.evidence_pool()
     name_no_cast()
     admin = ada_at(new_context(), live_server.url, reverse("ratings:new_study"))
     study = built(admin, kind)

@@ -15,7 +15,7 @@ from django.urls import reverse
 from ratings.models import Membership
 from ratings.rating import serving
 from ratings.studies import access
-from tests.support import access_world, factories
+from tests.support import access_world, study_factory
 from tests.support.access_world import PEOPLE, World, names
 from wetbench_site import access_table
 from wetbench_site.access_table import ROLES, TABLE
@@ -267,7 +267,7 @@ def test_the_watch_on_writes_sees_one(world: World) -> None:
 
 def test_a_rater_reaches_own_assignments_and_no_others(world: World) -> None:
     own = serving.next_assignment(world.seat)
-    other = factories.seat(world.study, "R02")
+    other = study_factory.seat(world.study, "R02")
     foreign = serving.next_assignment(other)
     assert own and foreign and access.assignment_for(world.seat.user, own.code) == own
     for user, code in ((world.seat.user, foreign.code), (AnonymousUser(), own.code), (other.user, own.code)):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from ratings.models import Assignment
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.any_history import History
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -31,16 +31,16 @@ OFTEN = {
 
 def begin(design: str, rule: str, seed: int) -> History:
     """Six items of which two may be versions of one thing, two ratings each, a fifth of them twice."""
-    factories.pool(16)
+    run_factory.pool(16)
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 5},
         {"cast": "offline", "perturbation": "obvious", "count": 1},
     ]
-    study = factories.open_study(
+    study = study_factory.open_study(
         2 if design == "crossed" else 4, sources=sources, design=design, ratings_per_item=2, withdrawal=rule, seed=seed,
         practice=0, repeats=0.2, repeat_distance=2,
     )  # fmt: skip
-    factories.seat_all(study)
+    study_factory.seat_all(study)
     return History(study, random.Random(seed))
 
 

@@ -40,7 +40,7 @@ from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.findings import Check, Leak
 from simulation.jobs import jobs
 from simulation.models import Episode, EvidenceReview, Run, Transition, Twin
-from tests.support import factories, job_factories
+from tests.support import job_factories, run_factory, study_factory
 from wetbench_site.access_table import TABLE
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +136,7 @@ def world(settings: Any) -> dict[str, Any]:
     _laboratory()
     study = _transition_study(ada)
     evidence = _evidence_study(ada)
-    draft = lifecycle.create_study(lifecycle.read_protocol(_texts(factories.protocol(slug="draft-one"))), by=ada)
+    draft = lifecycle.create_study(lifecycle.read_protocol(_texts(study_factory.protocol(slug="draft-one"))), by=ada)
     for one in (study, evidence, draft):
         Membership.objects.create(study=one, user=analyst, role="analyst")
     _longer_work(evidence, ada)
@@ -144,8 +144,8 @@ def world(settings: Any) -> dict[str, Any]:
 
 
 def _laboratory() -> None:
-    factories.pool(transitions=8)
-    factories.evidence_pool(episodes=4, cast="offline-lapses")
+    run_factory.pool(transitions=8)
+    run_factory.evidence_pool(episodes=4, cast="offline-lapses")
     for row in Transition.objects.all():
         row.step = poisoned(row.step)
         row.findings = None
@@ -175,7 +175,7 @@ def _texts(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _transition_study(ada: User) -> Study:
-    study = lifecycle.create_study(lifecycle.read_protocol(_texts(factories.protocol(slug="one", sources=[
+    study = lifecycle.create_study(lifecycle.read_protocol(_texts(study_factory.protocol(slug="one", sources=[
         {"cast": "offline", "perturbation": "none", "count": 3}], ratings_per_item=2, raters=3))), by=ada)  # fmt: skip
     step = Transition.objects.first()
     assert step
@@ -196,7 +196,7 @@ def _transition_study(ada: User) -> Study:
 
 
 def _people(study: Study, ada: User) -> None:
-    seat = factories.seat(study)
+    seat = study_factory.seat(study)
     user = seat.user
     assert user
     user.username = user.first_name = MARKUP[:100]
@@ -222,7 +222,7 @@ def _people(study: Study, ada: User) -> None:
 
 
 def _evidence_study(ada: User) -> Study:
-    document = _texts(factories.evidence_protocol(slug="two", ratings_per_item=1, raters=1))
+    document = _texts(study_factory.evidence_protocol(slug="two", ratings_per_item=1, raters=1))
     document |= {"sources": [{"cast": "offline-lapses", "count": 3}], "display": {}}
     study = lifecycle.create_study(lifecycle.read_protocol(document), by=ada)
     lifecycle.open_study(study, by=ada)
@@ -231,7 +231,7 @@ def _evidence_study(ada: User) -> Study:
     assert item
     header, cell = "item,rater,verdict,confidence,note", MARKUP[:90].replace('"', '""')
     rating_imports.take(study, BytesIO(f'{header}\n{item.code},"{cell}",1,3,"{cell}"\n'.encode()), by=ada)
-    factories.rate_all(factories.seat(study))
+    study_factory.rate_all(study_factory.seat(study))
     lifecycle.close_and_unblind(study, ada)
     study.refresh_from_db()
     return study

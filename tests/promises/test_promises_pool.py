@@ -7,7 +7,7 @@ import pytest
 
 from ratings.models import Assignment, Rater, Rating, Study
 from ratings.rating import answering, serving
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.steps import race
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.both_databases]
@@ -17,9 +17,9 @@ RATERS, WANTED, ITEMS = 30, 3, 10  # as many answers as there are raters: all of
 
 @pytest.fixture
 def study() -> Study:
-    factories.pool(14)
+    run_factory.pool(14)
     sources = [{"cast": "offline", "perturbation": "none", "count": ITEMS}]
-    return factories.open_study(design="pool", sources=sources, ratings_per_item=WANTED, raters=RATERS)
+    return study_factory.open_study(design="pool", sources=sources, ratings_per_item=WANTED, raters=RATERS)
 
 
 def rate_what_comes(seat: Rater) -> list[int]:
@@ -33,7 +33,7 @@ def rate_what_comes(seat: Rater) -> list[int]:
 
 
 def test_thirty_raters_and_three_slots_an_item_end_with_exactly_three_each(study: Study) -> None:
-    seats = factories.seat_all(study)
+    seats = study_factory.seat_all(study)
 
     met = race(lambda: rate_what_comes(seats.pop()), RATERS)
 

@@ -14,9 +14,10 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from ratings.models import Analysis, Benchmark, Drawing, Membership, Rater, Study
 from ratings.raters import inviting
 from ratings.results.benchmarks import FORM, document, freezing, reading, store
-from ratings.studies import access
+from ratings.studies import access, lifecycle
 from simulation.casts import fixtures
-from tests.support import call_factories, factories, job_factories
+from simulation.models import Transition, Twin
+from tests.support import call_factories, job_factories, run_factory, study_factory
 
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
 
@@ -68,19 +69,17 @@ class World:
 
 def build() -> World:
     fixtures.load_lab(settings.FIXTURES_DIR)
-    factories.pool()
+    run_factory.pool()
     admin, other_admin = (User.objects.create_user(name, is_staff=True) for name in ("boss", "other boss"))
-    study = factories.open_study(name="Walked study", slug="walked")
-    other = factories.open_study(name="Other study", slug="other")
-    draft = factories.studies.create_study(
-        factories.studies.read_protocol(factories.protocol(name="Draft", slug="draft")), admin
-    )
+    study = study_factory.open_study(name="Walked study", slug="walked")
+    other = study_factory.open_study(name="Other study", slug="other")
+    draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(name="Draft", slug="draft")), admin)
     Study.objects.filter(pk=study.pk).update(created_by=admin)
     Study.objects.filter(pk=other.pk).update(created_by=other_admin)
     study.refresh_from_db()
     analyst = User.objects.create_user("ann")
     member = Membership.objects.create(study=study, user=analyst, role="analyst")
-    seat, other_seat = factories.seat(study, "R01"), factories.seat(other, "R01")
+    seat, other_seat = study_factory.seat(study, "R01"), study_factory.seat(other, "R01")
     world = World(study, other, draft, seat)
     people = {
         "nobody": User.objects.create_user("nobody"),
@@ -103,7 +102,7 @@ def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
     """By the name of a parameter, or of an address and its parameter."""
     study, seat = world.study, world.seat
     assignment = seat.assignments.order_by("position").first()
-    transition = factories.Transition.objects.first()
+    transition = Transition.objects.first()
     call = call_factories.call(transition.episode)
     job = job_factories.job(f"study/{study.slug}", "done")
     benchmark = freezing.freeze("Walked benchmark", [transition.episode.run], admin)
@@ -112,13 +111,13 @@ def _things(world: World, member: Membership, admin: User) -> dict[str, Any]:
         "ratings:rate": assignment.code,
         "ratings:draft": assignment.code,
         "ratings:item": assignment.item.code,
-        "ratings:vet": factories.Twin.objects.first().code,
+        "ratings:vet": Twin.objects.first().code,
         **{f"ratings:benchmark{n}": benchmark.code for n in ("", "_json", "_csv", "_figure")},
         **{
             f"simulation:{n}": transition.episode.code
             for n in ("episode", "beside", "play", "stop_episode", "retry_episode", "request_verdicts")
         },
-        **{f"simulation:{n}": factories.Twin.objects.first().code for n in ("twin", "retry_twin")},
+        **{f"simulation:{n}": Twin.objects.first().code for n in ("twin", "retry_twin")},
         **{f"simulation:{n}": call.code for n in ("call", "call_request", "call_reply")},
     }
     return {

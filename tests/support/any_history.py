@@ -20,7 +20,7 @@ from ratings.studies import lifecycle
 from ratings.studies.pool import pool
 from ratings.studies.progress import reports, stopping
 from ratings.studies.seats import seating
-from tests.support import factories
+from tests.support import study_factory
 from tests.support.steps import Away
 
 SAVED = 303
@@ -302,7 +302,7 @@ class History:
 
     def _seat(self, count: int) -> None:
         for seat in seating.add_seats(self.study, count):
-            factories.seat(self.study, seat.label)
+            study_factory.seat(self.study, seat.label)
 
     def _answer_all(self, seat: Rater) -> int:
         """Without the pages in between: they were walked enough."""

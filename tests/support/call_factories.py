@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from simulation.calls import shelf
 from simulation.models import Episode, ModelCall, Run, Twin
-from tests.support import factories
+from tests.support import run_factory
 
 PRICE = {"model": "gpt-5", "effective_from": "2026-09-01", "source": "price list", "input": "1.25", "output": "10"}
 MODEL = {"provider": "openai", "model_id": "gpt-5", "aliases": [], "options": {}, "context_limit": 400_000}
@@ -34,7 +34,7 @@ def setup() -> dict[str, Any]:
 
 def run(kind: str = "episodes", cast: str = "small", **fields: Any) -> Run:
     """A run of language models, with a budget of five dollars unless told otherwise."""
-    made = factories.run(kind, cast)
+    made = run_factory.run(kind, cast)
     Run.objects.filter(pk=made.pk).update(**{"setup": setup(), "max_cost": Decimal(5), **fields})
     made.refresh_from_db()
     return made
@@ -42,7 +42,7 @@ def run(kind: str = "episodes", cast: str = "small", **fields: Any) -> Run:
 
 def episode(replicate: int = 1, status: str = "running", reason: str = "", error: str = "", **fields: Any) -> Episode:
     """An episode of such a run, in any state."""
-    made = factories.episode(cast="small", replicate=replicate, status="running")
+    made = run_factory.episode(cast="small", replicate=replicate, status="running")
     Episode.objects.filter(pk=made.pk).update(status=status, reason=reason, error=error, **fields)
     made.refresh_from_db()
     return made

@@ -31,7 +31,7 @@ from ratings.results.analyses import document, reading, store
 from ratings.results.analyses.filters import Filters
 from ratings.stats.table import Ratings
 from ratings.studies import lifecycle
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 # What a formula, a table in LaTeX, a sentence in Markdown and a path of a file would take for something else.
 SOURCE = "=gpt_5 & 50%\\{x}../<b>"
@@ -87,14 +87,14 @@ def digest(entry: Entry) -> str:
 
 def rated_study() -> Study:
     """Ten items, two ratings each by four people with names: one cannot be judged, one is surplus, one a second showing."""
-    factories.pool()
-    study = factories.open_study(raters=4, name="Export = study", slug="export-study", contact="lab@example.org")
-    for place, rater in enumerate(factories.seat_all(study)):
+    run_factory.pool()
+    study = study_factory.open_study(raters=4, name="Export = study", slug="export-study", contact="lab@example.org")
+    for place, rater in enumerate(study_factory.seat_all(study)):
         if not place:
             User.objects.filter(pk=rater.user_id).update(
                 username="ada.lovelace", first_name="Ada", last_name="Lovelace", email="ada@lab.example"
             )
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     every = list(Rating.objects.order_by("pk"))
     for rating, note in zip(every, NOTES, strict=False):
         said = rating.assignment, rating.verdict, rating.confidence, uuid.uuid4()

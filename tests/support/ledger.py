@@ -5,12 +5,12 @@ from decimal import Decimal
 from typing import Any
 
 from simulation.models import Episode, LanguageModel, ModelCall, ModelPrice
-from tests.support import factories
+from tests.support import run_factory
 
 
 def call(of: Episode | None = None, **fields: Any) -> ModelCall:
     """One call of an episode's agent, in a turn of its own unless a place is given."""
-    episode = of or (Episode.objects.first() or factories.episode())
+    episode = of or (Episode.objects.first() or run_factory.episode())
     place = {
         "role": "agent", "speaker": "gpt", "model_name": "gpt", "number": 1, "attempt": 1, "fence": 1,
         "turn": ModelCall.objects.filter(episode=episode).count(),

@@ -13,7 +13,7 @@ from simulation.models import CatalogueEntry, Episode, Experiment, ModelCall, Pr
 from simulation.runs import laboratory, queueing
 from simulation.scripted_server import Server
 from tests.support import speakers
-from tests.support.small_lab import material
+from tests.support.laboratory_factory import material
 
 # All that the models of the local server do, and the two ends.
 _ACTIONS = (

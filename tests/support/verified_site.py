@@ -32,7 +32,7 @@ from simulation.casts import fixtures, setups
 from simulation.llm.prompts import prompt_sets
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run, Transition, Twin
 from simulation.runs import queueing, vetting
-from tests.support import call_factories, factories, job_factories
+from tests.support import call_factories, job_factories, study_factory
 from tests.support.steps import play_out
 
 SLUG = "caffeine-hplc-analysis"
@@ -70,10 +70,10 @@ def play() -> None:
 
 def rated_study() -> Study:
     sources = [{"cast": "offline", "perturbation": wrong, "count": 2} for wrong in ("none", "obvious", "subtle")]
-    study = factories.open_study(sources=sources, slug="small", guide="Look well.")
-    seats = factories.seat_all(study)
+    study = study_factory.open_study(sources=sources, slug="small", guide="Look well.")
+    seats = study_factory.seat_all(study)
     for seat in seats[:-1]:
-        factories.rate_all(seat)
+        study_factory.rate_all(seat)
     open_place = serving.next_assignment(seats[-1])
     assert open_place is not None
     answering.save_draft(open_place, answering.Answer(True, 4))

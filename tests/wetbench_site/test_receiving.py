@@ -21,7 +21,8 @@ from django.test import Client
 from django.test.client import BOUNDARY, MULTIPART_CONTENT
 
 from ratings.exchange.imports import import_lines
-from tests.support import factories
+from ratings.studies import lifecycle
+from tests.support import run_factory, study_factory
 from tests.support.services import free_port
 from wetbench_site.middleware import receiving
 
@@ -52,7 +53,7 @@ class Stream(io.RawIOBase):
 @pytest.fixture
 def boss(admin_user: User) -> Client:
     """Signed in, on the page with the form."""
-    factories.studies.create_study(factories.studies.read_protocol(factories.protocol(slug="one", sources=[])))
+    lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="one", sources=[])))
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
     client.force_login(admin_user)
     client.get("/studies/one/import/")
@@ -164,8 +165,8 @@ ADDRESSES = ("/studies/one/import/", "/studies/two/import-ratings/")
 
 @pytest.fixture
 def two(boss: Client) -> Client:
-    factories.pool()
-    factories.open_study(slug="two", name="Two")
+    run_factory.pool()
+    study_factory.open_study(slug="two", name="Two")
     return boss
 
 
@@ -198,7 +199,7 @@ def served(tmp_path: Path, transactional_db: None) -> Iterator[tuple[int, int, s
     """gunicorn as it is configured: its port, the process that answers, and the cookie of somebody signed in."""
     client = Client()
     client.force_login(User.objects.create_superuser("root"))
-    factories.studies.create_study(factories.studies.read_protocol(factories.protocol(slug="one", sources=[])))
+    lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="one", sources=[])))
     with connection.cursor() as cursor:
         cursor.execute("VACUUM INTO %s", [str(tmp_path / "wetbench.sqlite3")])
     port, own = free_port(), {"WETBENCH_VAR_DIR": str(tmp_path), "SECRET_KEY": site.SECRET_KEY, "TMPDIR": str(tmp_path)}

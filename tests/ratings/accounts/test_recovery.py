@@ -30,7 +30,7 @@ from ratings.studies import lifecycle
 from ratings.web.results import panels
 from ratings.web.study import dashboard
 from simulation.models import Twin
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -77,10 +77,12 @@ def recovered(django_db_setup: None, django_db_blocker: Any) -> Iterator[Recover
 
 def _recovered() -> Recovered:
     for place, cast in enumerate(CASTS):
-        factories.pool(44, (f"caffeine {place}", f"zebrafish {place}"), cast)
+        run_factory.pool(44, (f"caffeine {place}", f"zebrafish {place}"), cast)
     Twin.objects.update(field="new_materials[0].properties.volume")
     marks = {"marks": ["if_not_plausible"]}
-    study = factories.open_study(6, sources=list(SOURCES.values()), design="crossed", ratings_per_item=6, display=marks)
+    study = study_factory.open_study(
+        6, sources=list(SOURCES.values()), design="crossed", ratings_per_item=6, display=marks
+    )
     boss = User.objects.create_user("boss", is_staff=True)
     Study.objects.filter(pk=study.pk).update(created_by=boss)
     simulated.simulate_raters(study, 6, OBVIOUS, SUBTLE, SPECIFICITY, located=LOCATED, seed=1)

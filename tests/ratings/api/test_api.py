@@ -21,7 +21,7 @@ from ratings.models import TRANSITION, ApiToken, Item, ItemSource, Membership, S
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from simulation.models import Episode, Job
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 from tests.support.api_client import Program, program, token
 from tests.support.embedded import play_all
 from wetbench_site.observability.redaction import Redactor
@@ -32,10 +32,10 @@ DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
 @pytest.fixture
 def study(db: None) -> Study:
     """Twenty ratings of ten items, and two that were collected elsewhere."""
-    factories.pool()
-    study = factories.open_study()
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
+    run_factory.pool()
+    study = study_factory.open_study()
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
     return study
 
 
@@ -105,7 +105,7 @@ def test_ratings_are_the_rows_of_the_file_before_and_after_unblinding(study: Stu
     assert [page["blinded"] for page in blinded] == [True] * 4
     assert same(reader.rows(f"/studies/{study.slug}/ratings?limit=7"), file_rows(study, True))
     assert [row["item"] for row in blinded[-1]["data"]] == [None]  # the last imported one
-    factories.unblinded(study, None)
+    study_factory.unblinded(study, None)
     for limit in (1, 7, 500):
         assert same(reader.rows(f"/studies/{study.slug}/ratings?limit={limit}"), file_rows(study, False))
     narrow = program(ann, "ratings:read")
@@ -116,7 +116,7 @@ def test_statistics_are_the_document_of_the_page(study: Study, ann: User, client
     reader, address = program(ann), f"/studies/{study.slug}/statistics"
     sealed = reader.get(address)
     assert sealed.status_code == 409 and "before it is unblinded" in sealed.json()["detail"]
-    factories.unblinded(study, None)
+    study_factory.unblinded(study, None)
     pending = reader.get(address)
     assert pending.status_code == 202 and pending["Retry-After"] == "5" and pending.json()["job"].startswith("/jobs/")
     store.compute(study, Filters(), resamples=store.RESAMPLES)
@@ -127,15 +127,15 @@ def test_statistics_are_the_document_of_the_page(study: Study, ann: User, client
 
 
 def test_contrasts_of_two_studies_are_the_table_of_their_page(study: Study, ann: User) -> None:
-    other = factories.open_study(2, slug="other", name="Other", ratings_per_item=1)
+    other = study_factory.open_study(2, slug="other", name="Other", ratings_per_item=1)
     Membership.objects.create(study=other, user=ann, role="analyst")
     reader, address = program(ann), f"/studies/{study.slug}/contrasts/other"
-    factories.unblinded(study, None)
+    study_factory.unblinded(study, None)
     sealed = reader.get(address)
     assert sealed.status_code == 409 and sealed.json()["detail"].startswith("Other is open")
     assert reader.get(f"/studies/{study.slug}/contrasts/{study.slug}").status_code == 409
     assert reader.get(f"/studies/{study.slug}/contrasts/unknown").status_code == 404
-    factories.unblinded(other, None)
+    study_factory.unblinded(other, None)
     pending = reader.get(address)
     assert pending.status_code == 202 and pending.json()["job"].startswith("/jobs/")
     play_all()
@@ -155,7 +155,7 @@ def test_items_are_codes_and_counts_until_unblinding_and_then_what_they_are(stud
     assert {(row["ratings"], row["payload"], row["context"], row["source"]) for row in before} == {
         (2, None, None, None)
     }
-    factories.unblinded(study, None)
+    study_factory.unblinded(study, None)
     after = reader.rows(f"{address}?limit=3")
     assert [row["ratings"] for row in after] == [3, *[2] * 8, 3]
     for row in after:
@@ -213,7 +213,7 @@ def test_a_cursor_is_of_one_list_and_cannot_be_made_up(study: Study, ann: User) 
     for wrong in (f"/studies/{study.slug}/items?cursor={cursor}", f"{following}x", "/studies?cursor=x"):
         answer = reader.get(wrong)
         assert (answer.status_code, answer["Content-Type"]) == (400, "application/problem+json")
-    factories.unblinded(study, None)
+    study_factory.unblinded(study, None)
     assert reader.get(following).status_code == 400  # it was of the blinded list
 
 
@@ -233,10 +233,10 @@ def test_twenty_rows_take_no_more_queries_than_ten(study: Study, ada: User) -> N
             slug=f"s{number}", name="S", kind=study.kind, question="?", protocol={}, seed=1, ratings_per_item=1,
             created_by=ada,
         )  # fmt: skip
-        factories.transition(factories.episode("maize", replicate=number + 1), 1)
+        run_factory.transition(run_factory.episode("maize", replicate=number + 1), 1)
     for number in range(15):
         Item.objects.create(study=study, payload={}, payload_sha256=f"{number:064}", created_at=study.created_at)
-    factories.unblinded(study, None)
+    study_factory.unblinded(study, None)
     reader = program(ada)
     for address in ("/studies", "/episodes", f"/studies/{study.slug}/items", f"/studies/{study.slug}/ratings"):
         reader.get(address)  # marks the token as used, and logs the copy
@@ -274,7 +274,7 @@ def test_without_a_token_nothing_opens_and_a_session_is_none(study: Study, ann: 
 
 def test_a_token_reads_what_its_user_may_read_now(study: Study, ann: User) -> None:
     reader, address = program(ann), f"/studies/{study.slug}"
-    foreign = factories.open_study(name="Other", slug="other")
+    foreign = study_factory.open_study(name="Other", slug="other")
     assert [row["slug"] for row in reader.rows("/studies")] == [study.slug]
     assert reader.get(f"/studies/{foreign.slug}").content == reader.get("/studies/nowhere").content
     assert reader.get("/studies/nowhere").status_code == 404
@@ -320,10 +320,10 @@ def test_who_must_take_a_second_step_makes_no_token_before(bea: User, client: Cl
 
 
 def test_a_scope_opens_its_own_addresses_alone(study: Study, ada: User) -> None:
-    other = factories.open_study(2, slug="other", name="Other", ratings_per_item=1)
+    other = study_factory.open_study(2, slug="other", name="Other", ratings_per_item=1)
     Study.objects.update(created_by=ada)
-    factories.unblinded(study, None)
-    factories.unblinded(other, None)
+    study_factory.unblinded(study, None)
+    study_factory.unblinded(other, None)
     code = Episode.objects.order_by("pk")[0].code
     opens = {
         "studies:read": ["/studies", f"/studies/{study.slug}"],
@@ -353,7 +353,7 @@ def test_the_laboratory_is_for_staff_at_the_moment_of_asking(study: Study, ada: 
 
 
 def test_a_token_for_some_studies_reads_no_other_even_when_they_are_gone(study: Study, ann: User) -> None:
-    other = factories.open_study(name="Other", slug="other")
+    other = study_factory.open_study(name="Other", slug="other")
     Membership.objects.create(study=other, user=ann, role="analyst")
     reader = program(ann, studies=[study])
     assert [row["slug"] for row in reader.rows("/studies")] == [study.slug]

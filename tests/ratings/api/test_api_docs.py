@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from ratings.api import described
 from ratings.api.scopes import SCOPES
 from ratings.api.urls import api
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.api_client import program
 from wetbench_site.access_table import TABLE
 
@@ -24,12 +24,12 @@ PAGE = (Path(settings.BASE_DIR) / "docs/api.md").read_text(encoding="utf-8")
 @pytest.mark.django_db(transaction=True)
 def test_the_examples_work_as_they_stand(live_server: Any, tmp_path: Path) -> None:
     ada = User.objects.create_user("ada", is_staff=True)
-    factories.pool()
-    study = factories.open_study()
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
+    run_factory.pool()
+    study = study_factory.open_study()
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
     type(study).objects.update(created_by=ada)
-    factories.unblinded(study, ada)
+    study_factory.unblinded(study, ada)
     text = program(ada).headers["Authorization"].removeprefix("Bearer ")
     names = {"SITE": live_server.url, "TOKEN": text, "STUDY": study.slug}
     told = []

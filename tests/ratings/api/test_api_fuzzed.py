@@ -18,7 +18,7 @@ from ratings.api.scopes import SCOPES
 from ratings.models import Study
 from ratings.results.analyses import store
 from simulation.models import Episode
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.api_client import program, token
 
 DESCRIPTION = "/api/v1/openapi.json"
@@ -38,13 +38,13 @@ def laboratory(ada: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> dict
     """
     monkeypatch.setattr(store, "INLINE", 0)
     settings.API_PER_MINUTE = 1_000_000
-    factories.pool()
-    study = factories.open_study()
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
-    factories.open_study(name="Open study", slug="open-study")
+    run_factory.pool()
+    study = study_factory.open_study()
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
+    study_factory.open_study(name="Open study", slug="open-study")
     Study.objects.update(created_by=ada)
-    factories.unblinded(study, ada)
+    study_factory.unblinded(study, ada)
     return {
         "items": {"slug": study.slug, "other": "open-study", "code": str(study.items.first().code)},
         "episodes": {"slug": study.slug, "other": "open-study", "code": str(Episode.objects.first().code)},

@@ -14,9 +14,9 @@ from ratings.blinding.allow_list import (
     targets,
 )
 from simulation.lab.bench import step_to_json
-from tests.support import factories
+from tests.support import run_factory
 
-STEP = step_to_json(factories.step(5, "here"))
+STEP = step_to_json(run_factory.step(5, "here"))
 ALLOWED = {"kind", "lineage", "action", "before", "after", "observations", "rejected"}
 MATERIAL = {"ref", "name", "properties", "condition", "availability"}
 
@@ -187,7 +187,7 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
 
 
 def test_evidence_tells_time_from_the_start_and_follows_materials_by_letter() -> None:
-    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
     payload = blind_evidence("Find out.", steps)
     assert [step["time"] for step in payload["steps"]] == ["after 50 min", "after 1 h 00 min"]
     first = payload["steps"][0]
@@ -246,7 +246,7 @@ def test_hostile_but_visible_text_comes_through_unchanged_wherever_it_stands(tex
 
 
 def test_a_place_that_an_action_names_is_said_in_words() -> None:
-    step = step_to_json(factories.step(1))
+    step = step_to_json(run_factory.step(1))
     step["action"]["parameters"] = {"condition": "room_temp", "label": "room_temperature"}
     shown = dict(map(tuple, blind_transition(step)["action"]["parameters"]))
     assert shown == {"Condition": "room temperature", "Label": "room_temperature"}
@@ -306,7 +306,7 @@ def test_two_properties_that_read_alike_are_both_shown() -> None:
 
 
 def test_the_context_tells_what_was_done_before_and_nothing_that_came_of_it() -> None:
-    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
     context = blind_context("Find out.", steps)
     # The second step ends after 6 x 600 + 60 s = 3660 s = 1 h 01 min.
     assert (context["goal"], context["time"]) == ("Find out.", "after 1 h 01 min")
@@ -347,7 +347,7 @@ def test_a_rejection_and_what_is_gone_can_be_marked() -> None:
 
 
 def test_an_evidence_record_is_marked_by_its_steps() -> None:
-    steps = [step_to_json(factories.step(number, "here")) for number in (5, 6)]
+    steps = [step_to_json(run_factory.step(number, "here")) for number in (5, 6)]
     assert mark_keys(blind_evidence("Find out.", steps)) == ["step/5", "step/6", "missing"]
 
 

@@ -21,7 +21,7 @@ from ratings.results.analyses.filters import Filters
 from ratings.studies import lifecycle
 from ratings.studies.pool import opening
 from simulation.models import Run, Twin
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 PLACE = "new_materials[0].properties.volume"
@@ -36,12 +36,12 @@ def boss() -> User:
 
 def plant(cast: str, perturbation: str, diff: list[dict[str, str]] = DIFF, field: str = PLACE) -> Run:
     """Plant four errors as a language model does: no rule vouches for them, and nobody has looked at them."""
-    episode = factories.episode(perturbation)
+    episode = run_factory.episode(perturbation)
     first = {"obvious": 1, "subtle": 11}[perturbation]
     for number in range(first, first + 4):
-        step = factories.transition(episode, number)
-        factories.twin(step, perturbation, cast=cast, rule="", kind="", field=field, diff=diff, vetting="")
-    return factories.run("twins", cast)
+        step = run_factory.transition(episode, number)
+        run_factory.twin(step, perturbation, cast=cast, rule="", kind="", field=field, diff=diff, vetting="")
+    return run_factory.run("twins", cast)
 
 
 def read_form(page: str) -> dict[str, str]:
@@ -90,15 +90,15 @@ def test_errors_of_language_models_are_located_whether_accepted_unread_or_by_han
         {"cast": "offline", "perturbation": "obvious", "count": 4},
         {"cast": "offline-lapses", "perturbation": "subtle", "count": 4},
     ]
-    study = factories.open_study(3, sources=sources, practice=0, ratings_per_item=3, display=MARKED)
+    study = study_factory.open_study(3, sources=sources, practice=0, ratings_per_item=3, display=MARKED)
     rate_rightly(study)
-    found = find_located(factories.unblinded(study, boss))
+    found = find_located(study_factory.unblinded(study, boss))
     assert found == {"offline, obvious error": 1.0, "offline-lapses, subtle error": 1.0}
 
 
 def located_pool() -> None:
     """Steps and twins whose planted place is known."""
-    factories.pool(30)
+    run_factory.pool(30)
     Twin.objects.update(field=PLACE)
 
 
@@ -108,14 +108,14 @@ def test_simulated_raters_locate_the_stated_share_of_the_errors_they_call(boss: 
     shares = {}
     for located in (0.999, 0.5, 0.001):
         wanted = {"sources": sources, "practice": 0, "ratings_per_item": 4, "display": MARKED, "allow_unblinded": True}
-        study = factories.open_study(4, slug=f"located-{1000 * located:.0f}", **wanted)
+        study = study_factory.open_study(4, slug=f"located-{1000 * located:.0f}", **wanted)
         simulated.simulate_raters(study, 4, 0.9, 0.6, located=located, seed=3)
         given = Rating.objects.filter(assignment__item__study=study)
         assert {len(one.marks) for one in given.filter(verdict=False)} == {1}
         assert {len(one.marks) for one in given.filter(verdict=True)} == {0}
         for one in given:
             assert set(one.marks) <= set(mark_keys(one.assignment.item.payload))
-        results = document.make(factories.unblinded(study, boss), Filters(), "mark", resamples=0)["results"]
+        results = document.make(study_factory.unblinded(study, boss), Filters(), "mark", resamples=0)["results"]
         row = next(row for row in results if row["stat"] == "localisation" and not row["args"])
         assert row["n"]["ratings"] == given.filter(verdict=False).exclude(assignment__item__source__target=[]).count()
         shares[located] = row["value"]
@@ -127,7 +127,7 @@ def test_where_no_row_can_be_marked_the_answers_are_the_same_without_marks(boss:
     located_pool()
     answers = []
     for marks in ("off", "if_not_plausible"):
-        study = factories.open_study(
+        study = study_factory.open_study(
             4, slug=marks.replace("_", "-"), ratings_per_item=4, practice=0, display={"marks": [marks]}
         )
         simulated.simulate_raters(study, 4, 0.9, 0.6, seed=3)
@@ -141,7 +141,7 @@ def test_where_no_row_can_be_marked_the_answers_are_the_same_without_marks(boss:
 def test_the_forecast_expects_a_share_and_no_zero() -> None:
     located_pool()
     sources = [{"cast": "offline", "perturbation": name, "count": 10} for name in ("none", "obvious", "subtle")]
-    asked = factories.protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
+    asked = study_factory.protocol(sources=sources, practice=0, ratings_per_item=4, raters=4, display=MARKED)
     study = lifecycle.create_study(lifecycle.read_protocol(asked))
     plan = opening.preview(lifecycle.read_protocol(study.protocol), study)
     rows = list(empty_cells._rows(lifecycle.read_protocol(study.protocol), plan, plan.places, 1))

@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from ratings.blinding import allow_list, screen
 from ratings.blinding.observing import observed
 from simulation.lab.bench import step_to_json
-from tests.support import factories
+from tests.support import run_factory
 from tests.support.rating_room import aliquots, change_of_medium, dilution, evidence_payloads, refusal, used_up
 
 LAYOUTS = ["plain", "aligned", "balance", "confirm"]
@@ -23,7 +23,7 @@ STEPS = {
     "wells": change_of_medium(),
     "a rejection": refusal(),
     "something used up": used_up(),
-    "an endless buffer": step_to_json(factories.step(5, "here")),
+    "an endless buffer": step_to_json(run_factory.step(5, "here")),
 }
 
 
@@ -165,7 +165,7 @@ def test_hostile_text_is_shown_as_text_in_every_place_of_a_transition(layout: st
 
 
 def test_hostile_text_is_shown_as_text_in_a_record() -> None:
-    steps = [step_to_json(factories.step(number, "here")) for number in (1, 2)]
+    steps = [step_to_json(run_factory.step(number, "here")) for number in (1, 2)]
     steps[0]["action"] |= {"name": HOSTILE, "parameters": {HOSTILE: HOSTILE}}
     steps[0]["inputs"][0]["name"] = HOSTILE
     steps[0]["outcome"]["new_materials"][0] |= {"name": HOSTILE, "properties": {HOSTILE: HOSTILE}}

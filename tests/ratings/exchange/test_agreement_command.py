@@ -13,7 +13,7 @@ from ratings.models import Study
 from ratings.results.rows import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 # Nothing here but the last test may touch a database: pytest-django refuses it where it is not asked for.
 BINARY = "item,rater,verdict\n" + "".join(
@@ -217,9 +217,9 @@ def test_a_hundred_thousand_ratings(tmp_path) -> None:
 
 @pytest.mark.django_db
 def test_the_export_prints_the_numbers_of_the_study(tmp_path, admin_user) -> None:
-    factories.pool()
+    run_factory.pool()
     document = tmp_path / "protocol.json"
-    document.write_text(json.dumps(factories.protocol()))
+    document.write_text(json.dumps(study_factory.protocol()))
     for command in (
         ["create_study", str(document), "--open", "--raters", "6"],
         ["simulate_raters", "small-study", "--raters", "6", "--seed", "3"],

@@ -33,7 +33,7 @@ from ratings.studies.blinding_audit.findings import Check, Leak
 from ratings.studies.errors import SealedError
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
-from tests.support import exported, factories, logged
+from tests.support import exported, logged, run_factory, study_factory
 from tests.support.embedded import play_all
 
 pytestmark = pytest.mark.django_db
@@ -143,7 +143,7 @@ def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_th
     assert (
         told["sha256"] == hashlib.sha256(shown.encode()).hexdigest() and told["sha256"].encode() in files["methods.txt"]
     )
-    study = factories.unblinded(study, boss)
+    study = study_factory.unblinded(study, boss)
     files = exported.unzipped(exported.zipped(study, blinded=False))
     whole = json.loads(files["certificate.json"])
     assert (whole["report"], whole["sha256"]) == (report, audit.sha256) and audit.sha256.encode() in files[
@@ -160,7 +160,7 @@ def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_wher
         return [row["detail"] for row in rows if row["kind"] == "items imported"][-1:]
 
     assert said(True) == ["3 items"]
-    study = factories.unblinded(study, boss)
+    study = study_factory.unblinded(study, boss)
     assert said(False) == ["3 items: gpt-9, Author"] and said(True) == ["3 items"]
 
 
@@ -184,8 +184,8 @@ def test_of_a_rater_whose_ratings_are_dropped_nothing_is_told_but_that(study: St
 
 
 def test_a_draft_has_nothing_to_export(client: Client, boss: User, tmp_path: Path) -> None:
-    factories.pool()
-    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft-one")))
+    run_factory.pool()
+    draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft-one")))
     with pytest.raises(CommandError, match="nothing to export before it is opened"):
         command("draft-one", str(tmp_path / "out"), "--blinded")
     assert b"nothing to export" in client.get(page(draft)).content
@@ -258,7 +258,7 @@ def test_a_study_that_never_keeps_still_is_not_exported(study: Study) -> None:
 
 
 def test_an_analysis_that_cannot_be_computed_is_told_in_words(study: Study, boss: User, tmp_path: Path) -> None:
-    study = factories.unblinded(study, boss)
+    study = study_factory.unblinded(study, boss)
     places = Assignment.objects.filter(item__study=study, surplus=False)
 
     def moves(step: int, of: int, said: str) -> None:
@@ -338,7 +338,7 @@ def test_the_page_offers_the_archive_with_sources_once_the_study_is_unblinded(
     assert not Job.objects.filter(kind="export").exists()
     orders.ask(study, True, boss)
     play_all()
-    study = factories.unblinded(study, boss)
+    study = study_factory.unblinded(study, boss)
     shown = client.get(page(study)).content.decode()
     assert 'value="blinded"' in shown and 'value="full"' in shown
     assert "The study has changed since this archive was made" in shown  # of before unblinding
@@ -387,8 +387,8 @@ def _as(user: User) -> Client:
 def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blinded: bool) -> None:
     # A duplicate has codes of its own, so another copy is one of the database, made when the study was opened: what a
     # backup is restored to. Here it is what the transaction goes back to once the file is written.
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     copy = transaction.savepoint()
     file = _collected(study, blinded, boss)
     transaction.savepoint_rollback(copy)
@@ -397,7 +397,7 @@ def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blind
     checked = rating_imports.take(study, io.BytesIO(file.encode()))
     # 20 ratings and an imported one; one is surplus. Blinded, nobody can tell of which item the imported one is.
     assert (len(checked.rows), checked.left_out, checked.nameless) == ((19, 1, 1) if blinded else (20, 1, 0))
-    study = factories.unblinded(study, boss)
+    study = study_factory.unblinded(study, boss)
     again = list(csv.DictReader(io.StringIO("".join(exports.csv_lines(study, blinded=False)), newline="")))
     names = {seat.label: seat.imported_as for seat in study.raters.all()}
     columns = ["item", "verdict", "confidence", "cannot_judge", "submitted_at", "seconds", "simulated", "note"]
@@ -416,8 +416,8 @@ def test_what_a_study_exports_comes_back_in_another_copy_of_it(boss: User, blind
 
 def _collected(study: Study, blinded: bool, boss: User) -> str:
     """What a study exports when people, a simulated rater and another laboratory have rated: one unsure, one too late."""
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
     study.raters.filter(label="R02").update(simulated=True, invited_at=None)
     first, second, *others = Rating.objects.order_by("pk")
     Assignment.objects.filter(pk=first.assignment_id).update(slot=None, surplus=True)
@@ -479,14 +479,14 @@ def test_a_file_from_elsewhere_with_a_column_counts_is_read_whole(study: Study) 
 
 @pytest.mark.both_databases
 def test_the_number_of_questions_to_the_database_does_not_grow_with_the_study(db: None) -> None:
-    factories.pool(16)
+    run_factory.pool(16)
     counts = []
     for items in (4, 12):
-        study = factories.open_study(
+        study = study_factory.open_study(
             slug=f"of-{items}", sources=[{"cast": "offline", "perturbation": "none", "count": items}], raters=2
         )
-        for rater in factories.seat_all(study):
-            factories.rate_all(rater)
+        for rater in study_factory.seat_all(study):
+            study_factory.rate_all(rater)
         with CaptureQueriesContext(connection) as asked:
             exported.zipped(study, blinded=True)
         counts.append(len(asked))

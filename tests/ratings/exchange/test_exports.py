@@ -12,15 +12,15 @@ from ratings.exchange.exports import COLUMNS, SEALED, csv_lines
 from ratings.exchange.tables.cells import plain
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
 from ratings.studies.errors import SealedError
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 
 @pytest.fixture
 def study(db) -> Study:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     for rater in study.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     return study
 
 
@@ -30,7 +30,7 @@ def table(study: Study, blinded: bool) -> list[dict[str, str]]:
 
 @pytest.mark.both_databases
 def test_one_row_per_rating_under_the_columns_of_the_issue(study, admin_user) -> None:
-    found = table(factories.unblinded(study, admin_user), blinded=False)
+    found = table(study_factory.unblinded(study, admin_user), blinded=False)
     assert tuple(found[0]) == COLUMNS
     assert len(found) == 20
     sources = {str(s.item.code): s for s in ItemSource.objects.select_related("item")}
@@ -46,7 +46,7 @@ def test_one_row_per_rating_under_the_columns_of_the_issue(study, admin_user) ->
 
 @pytest.mark.both_databases
 def test_an_original_and_its_twins_share_their_pair_and_no_rater_meets_it_twice(study, admin_user) -> None:
-    found = table(factories.unblinded(study, admin_user), blinded=False)
+    found = table(study_factory.unblinded(study, admin_user), blinded=False)
     items = {row["item"]: row["pair"] for row in found}
     assert len(items) == 10
     assert len(set(items.values())) < 10
@@ -72,25 +72,25 @@ def test_the_blinded_file_does_not_even_read_the_sources(study) -> None:
 
 @pytest.mark.both_databases
 def test_file_and_report_come_from_the_same_rows_in_one_query(study, admin_user, django_assert_num_queries) -> None:
-    factories.unblinded(study, admin_user)
+    study_factory.unblinded(study, admin_user)
     with django_assert_num_queries(1):
         assert len(list(exports.rows(study, blinded=False))) == 20
 
 
 @pytest.mark.parametrize("blinded", [True, False])
 def test_a_file_takes_as_many_queries_for_twenty_ratings_as_for_ten(db, client, admin_user, blinded) -> None:
-    factories.pool(20)
+    run_factory.pool(20)
     client.force_login(admin_user)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = factories.open_study(
+        study = study_factory.open_study(
             raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}", allow_unblinded=True
         )
         for rater in study.raters.all():
-            factories.rate_all(rater)
+            study_factory.rate_all(rater)
         if not blinded:
-            factories.unblinded(study, admin_user)
+            study_factory.unblinded(study, admin_user)
         with CaptureQueriesContext(connection) as queries:
             file = b"".join(client.get(f"/studies/{study.slug}/ratings.csv").streaming_content)
         assert file.count(b"\n") == 1 + count
@@ -109,7 +109,7 @@ def test_an_export_is_logged_and_a_refused_one_is_not(study, admin_user) -> None
 
 def test_no_cell_of_text_can_become_a_formula(study, admin_user) -> None:
     ItemSource.objects.update(label="=HYPERLINK(1)", action='@SUM(1,"2")')
-    found = table(factories.unblinded(study, admin_user), blinded=False)
+    found = table(study_factory.unblinded(study, admin_user), blinded=False)
     assert {row["source"] for row in found} == {"'=HYPERLINK(1)"}
     assert {row["action"] for row in found} == {'\'@SUM(1,"2")'}
 
@@ -159,11 +159,11 @@ def test_what_counts_nowhere_is_in_the_file_and_says_so(study) -> None:
 
 @pytest.mark.both_databases
 def test_raters_are_in_the_order_of_their_numbers(db) -> None:
-    factories.pool(20)
+    run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 12}]
-    study = factories.open_study(raters=12, sources=sources, ratings_per_item=12, design="crossed")
+    study = study_factory.open_study(raters=12, sources=sources, ratings_per_item=12, design="crossed")
     for rater in study.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     labels = [row["rater"] for row in table(study, blinded=True)][:12]
     assert labels == [f"R{number:02}" for number in range(1, 13)]
 
@@ -175,7 +175,7 @@ def test_notes_marks_and_times_are_as_they_were_given(study, admin_user) -> None
         note="+1, said: “=2”\nand more", marks=["A:Volume", "missing"], active_seconds=1.5, hand="keys"
     )
     assert {row["note"] for row in table(study, blinded=True)} == {""}
-    (row,) = [row for row in table(factories.unblinded(study, admin_user), blinded=False) if row["note"]]
+    (row,) = [row for row in table(study_factory.unblinded(study, admin_user), blinded=False) if row["note"]]
     assert row["note"] == "'+1, said: “=2”\nand more"
     assert json.loads(row["marked"]) == ["A:Volume", "missing"]
     assert (row["active_seconds"], row["first_verdict_seconds"], row["hand"]) == ("1.500", "", "keys")
@@ -192,7 +192,7 @@ def test_a_ticked_row_is_scored_where_the_place_of_the_error_is_known(study, adm
     assert {row["localised"] for row in before} == {""}
     found = {
         row["item"] + row["rater"]: row["localised"]
-        for row in table(factories.unblinded(study, admin_user), blinded=False)
+        for row in table(study_factory.unblinded(study, admin_user), blinded=False)
     }
 
     def localised(rating: Rating) -> str:

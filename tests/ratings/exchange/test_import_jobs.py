@@ -15,7 +15,7 @@ from ratings.models import ImportedItem, Rating, Study
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from simulation.models import Job
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.embedded import play_all
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 @pytest.fixture
 def study(db: None) -> Study:
-    factories.pool()
-    return factories.open_study(slug="one", name="Study one")
+    run_factory.pool()
+    return study_factory.open_study(slug="one", name="Study one")
 
 
 def page(client: Client, job: Job, **more: Any) -> str:
@@ -54,7 +54,9 @@ def sent(*lines: bytes, name: str = "items.jsonl") -> io.BytesIO:
 def draft(monkeypatch: pytest.MonkeyPatch) -> Study:
     """A draft, and 20 lines are many."""
     monkeypatch.setattr(import_jobs, "LARGE", 20)
-    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft", name="Draft", sources=[])))
+    return lifecycle.create_study(
+        lifecycle.read_protocol(study_factory.protocol(slug="draft", name="Draft", sources=[]))
+    )
 
 
 def test_a_large_file_is_checked_and_taken_in_by_a_worker_in_two_steps(boss: Client, draft: Study) -> None:
@@ -163,7 +165,7 @@ def test_a_large_table_of_ratings_goes_the_same_way(boss: Client, study: Study, 
 def test_an_import_of_another_study_cannot_be_taken_over(boss: Client, draft: Study) -> None:
     boss.post(reverse("ratings:import_items", args=["draft"]), {"file": sent(*map(line, range(1, 21))), "do": "check"})
     play_all()
-    lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="other", name="Other", sources=[])))
+    lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="other", name="Other", sources=[])))
     other = reverse("ratings:import_items", args=["other"])
     job = Job.objects.get()
     assert boss.post(other, {"job": str(job.code)}).status_code == 422

@@ -17,7 +17,7 @@ from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import imported
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 from tests.support.steps import Meanwhile
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +72,7 @@ def file(*lines: Any) -> io.BytesIO:
 
 
 def draft(**changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[], **changes)))
+    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[], **changes)))
 
 
 def problems(study: Study, *lines: Any) -> list[tuple[int, str, str]]:
@@ -394,8 +394,8 @@ def test_an_evidence_record_that_cannot_be_is_refused(changes: dict[str, Any], f
 
 
 def test_an_open_study_gets_the_items_behind_what_it_has(admin_user: User) -> None:
-    factories.pool()
-    study = factories.open_study(raters=4)
+    run_factory.pool()
+    study = study_factory.open_study(raters=4)
     before = study.items.count()
     take(study, file(line(1), line(2)), admin_user)
     assert study.items.count() == before + 2
@@ -405,8 +405,8 @@ def test_an_open_study_gets_the_items_behind_what_it_has(admin_user: User) -> No
 
 
 def test_an_open_study_takes_nothing_that_might_give_itself_away() -> None:
-    factories.pool()
-    study = factories.open_study(raters=4)
+    run_factory.pool()
+    study = study_factory.open_study(raters=4)
     telling = changed("outcome/new_observations/0/description", "a perturbed reading")
     (problem,) = check(study, file(telling)).problems
     assert "might give it away" in problem.said
@@ -414,8 +414,8 @@ def test_an_open_study_takes_nothing_that_might_give_itself_away() -> None:
 
 
 def test_a_closed_study_takes_nothing() -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     lifecycle.close(study)
     study.refresh_from_db()
     with pytest.raises(StudyError, match="closed"):
@@ -577,7 +577,7 @@ def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_
 
 def test_a_file_read_while_the_document_was_changed_has_to_be_read_again() -> None:
     study = draft()
-    other = lifecycle.read_protocol(factories.protocol(sources=[], display={"context": [True]}))
+    other = lifecycle.read_protocol(study_factory.protocol(sources=[], display={"context": [True]}))
     with pytest.raises(StudyError, match="was changed while the file was read"):
         take(study, Meanwhile(file(line(1)), lambda: lifecycle.edit_draft(study, other)))
     assert not study.imported_items.exists()

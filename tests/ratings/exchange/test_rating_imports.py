@@ -18,7 +18,7 @@ from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, 
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.progress import reports
-from tests.support import exported, factories, logged
+from tests.support import exported, logged, run_factory, study_factory
 from tests.support.steps import Meanwhile
 
 pytestmark = pytest.mark.django_db
@@ -28,8 +28,8 @@ HEAD = "item,rater,verdict,confidence"
 
 @pytest.fixture
 def study(db: None) -> Study:
-    factories.pool()
-    return factories.open_study()
+    run_factory.pool()
+    return study_factory.open_study()
 
 
 def table(*rows: str, head: str = HEAD) -> io.BytesIO:
@@ -96,7 +96,7 @@ def versions(study: Study) -> list[dict[str, str]]:
 
 @pytest.mark.both_databases
 def test_the_blinded_files_join_no_imported_rating_to_the_code_of_its_item(study: Study, admin_user: Any) -> None:
-    factories.rate_all(study.raters.order_by("number")[0])
+    study_factory.rate_all(study.raters.order_by("number")[0])
     Rating.objects.update(note="I was told this is item-7")
     every = codes(study)
     # The importer knows what each row is of, by its note, its rater or its place in the file.
@@ -140,7 +140,7 @@ def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
 
 def test_no_moment_of_a_rating_tells_which_code_an_imported_item_has(study: Study) -> None:
     rater = study.raters.order_by("number")[0]
-    factories.rate_all(rater)
+    study_factory.rate_all(rater)
     exported.imported_items(study, 10)
     moments = [str(at) for at in Rating.objects.values_list("submitted_at", flat=True)]
     files = [(f"K0,{rater.label},1,5,{moment}",) for moment in moments]  # of whichever item that moment is
@@ -151,7 +151,7 @@ def test_no_moment_of_a_rating_tells_which_code_an_imported_item_has(study: Stud
 @pytest.mark.both_databases
 def test_a_rating_that_is_here_already_is_refused_and_another_of_that_rater_or_moment_is_not(study: Study) -> None:
     rater = study.raters.order_by("number")[0]
-    factories.rate_all(rater)
+    study_factory.rate_all(rater)
     rating = Rating.objects.order_by("pk")[0]
     own = str(rating.assignment.item.code)
     other = next(code for code in codes(study) if code != own)
@@ -318,7 +318,7 @@ def test_an_item_is_known_by_its_code_in_either_case_and_twice_is_once_too_often
 @pytest.mark.both_databases
 def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_user: Any) -> None:
     first, *_ = codes(study)
-    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft")))
+    draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft")))
     with pytest.raises(StudyError, match="is draft"):
         take(draft, table(f"{first},A,1,5"))
     lifecycle.close_and_unblind(study, admin_user)
@@ -327,7 +327,7 @@ def test_ratings_go_into_no_draft_and_no_unblinded_study(study: Study, admin_use
 
 
 def test_another_studys_items_are_no_items_here(study: Study) -> None:
-    other = factories.open_study(slug="other")
+    other = study_factory.open_study(slug="other")
     foreign = str(Item.objects.filter(study=other)[0].code)
     assert said(study, f"{foreign},A,1,5") == [(2, "item")]
 

@@ -13,7 +13,7 @@ from ratings.models import Rating, Study
 from ratings.raters import joining
 from ratings.studies import access, lifecycle
 from ratings.studies.seats import seating
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -32,9 +32,9 @@ def refused(*arguments: object) -> tuple[int, str]:
 
 @pytest.fixture
 def document(tmp_path: Path) -> Path:
-    factories.pool()
+    run_factory.pool()
     path = tmp_path / "protocol.json"
-    path.write_text(json.dumps(factories.protocol()))
+    path.write_text(json.dumps(study_factory.protocol()))
     return path
 
 
@@ -87,7 +87,7 @@ def test_no_command_makes_an_address_of_the_site_by_itself() -> None:
 
 def test_a_wrong_document_is_refused_with_all_its_problems_and_nothing_is_made(tmp_path) -> None:
     path = tmp_path / "wrong.json"
-    path.write_text(json.dumps(factories.protocol(kind="taste", sources=[{"cast": "gpt", "count": 1}])))
+    path.write_text(json.dumps(study_factory.protocol(kind="taste", sources=[{"cast": "gpt", "count": 1}])))
     code, said = refused("create_study", path)
     assert code == 2
     assert "kind: is 'taste'" in said
@@ -107,7 +107,7 @@ def test_a_file_that_is_no_json_is_refused(tmp_path, text) -> None:
 
 
 def test_a_study_that_cannot_be_opened_is_not_left_behind(document, tmp_path) -> None:
-    document.write_text(json.dumps(factories.protocol(sources=[{"cast": "offline", "count": 99}])))
+    document.write_text(json.dumps(study_factory.protocol(sources=[{"cast": "offline", "count": 99}])))
     code, said = refused("create_study", document, "--open")
     assert (code, said) == (
         1,
@@ -157,14 +157,14 @@ def test_seats_are_one_to_two_hundred(document, number: int) -> None:
 
 
 def test_a_study_without_items_opens_by_no_command(document) -> None:
-    document.write_text(json.dumps(factories.protocol(sources=[])))
+    document.write_text(json.dumps(study_factory.protocol(sources=[])))
     code, said = refused("create_study", document, "--open")
     assert (code, said) == (1, "Nothing was made: Small study has no items: name a source, or import items")
     assert not Study.objects.exists()
 
 
 def test_a_crossed_study_opens_with_its_own_number_of_raters_alone(document) -> None:
-    document.write_text(json.dumps(factories.protocol(design="crossed")))
+    document.write_text(json.dumps(study_factory.protocol(design="crossed")))
     code, said = refused("create_study", document, "--open", "--raters", 3)
     assert code == 1 and said.endswith("everybody rates everything: 2 raters, not 3")
     assert call("create_study", document, "--open", "--raters", 2).count("/r/") == 2

@@ -17,7 +17,7 @@ from ratings.stats.estimates import CONSENSUS, MAJORITY
 from ratings.templatetags.result_tables import NOTHING, grid
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, MissingReview, Run
-from tests.support import factories
+from tests.support import run_factory
 
 pytestmark = pytest.mark.django_db
 FIVE = ("claude-sonnet-4", "gemini-2.5-flash", "gpt-4o", "gpt-5", "qwen3-235b-thinking")
@@ -44,7 +44,7 @@ def review(row: Episode, classifier: str, sufficient: int) -> None:
 def judge(said: dict[str, tuple[int, ...]], agent: str = "gpt-5", **cast: Any) -> Benchmark:
     """Freeze a benchmark of six attempts of one agent, as these classifiers judged them, and compute it."""
     for at in range(6):
-        row = factories.episode("caffeine" if at < 3 else "zebrafish", "paper", at % 3 + 1, "submitted")
+        row = run_factory.episode("caffeine" if at < 3 else "zebrafish", "paper", at % 3 + 1, "submitted")
         for classifier, verdicts in said.items():
             review(row, classifier, verdicts[at])
     Run.objects.update(setup={"cast": {"agent": {"model": agent}, **cast}})
@@ -120,7 +120,7 @@ def test_verdicts_that_were_given_later_leave_the_figures_marked_stale(boss: Cli
 
 
 def test_a_benchmark_that_was_never_computed_is_no_reason_to_say_it_was_never_made() -> None:
-    freezing.freeze(NAMES.benchmark, [factories.episode("caffeine", "paper", 1, "quit").run])
+    freezing.freeze(NAMES.benchmark, [run_factory.episode("caffeine", "paper", 1, "quit").run])
     assert found()["fig5-gpt5-1"].cell.reason == f"ours: {cells.BENCHMARK_NOT_COMPUTED}"
 
 

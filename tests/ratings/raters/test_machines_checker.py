@@ -13,7 +13,7 @@ from ratings.models import Item, MachineRater, MachineRating, Study
 from ratings.raters.machines import machine_checker, machines
 from simulation.checker import check
 from tests.simulation.checker.corpus import played, specs
-from tests.support import factories, rating_room
+from tests.support import rating_room, run_factory, study_factory
 
 SPECS, TYPES = specs()
 
@@ -74,8 +74,8 @@ def _texts(value: Any) -> set[str]:
 @pytest.fixture
 def study(db: None) -> Study:
     """Items of known sources: four genuine, three obvious and three subtle errors; two people rate them all."""
-    factories.pool()
-    return factories.open_study(raters=2)
+    run_factory.pool()
+    return study_factory.open_study(raters=2)
 
 
 def rate(study: Study) -> str:

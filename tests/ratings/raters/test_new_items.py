@@ -11,7 +11,7 @@ from ratings.raters import recalling
 from ratings.studies import lifecycle
 from ratings.studies.pool import pool
 from ratings.studies.seats import seating
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -27,11 +27,13 @@ def only(count: int) -> list[dict[str, Any]]:
 
 def study_of(**changes: Any) -> tuple[Study, Rater, Rater]:
     """Six of the pool's ten items; one rater has rated all of theirs, the other has begun."""
-    factories.pool(10)
-    study = factories.open_study(**{"sources": only(6), "ratings_per_item": 2, "raters": 2, "practice": 0, **changes})
-    done, begun = factories.seat_all(study)[:2]
+    run_factory.pool(10)
+    study = study_factory.open_study(
+        **{"sources": only(6), "ratings_per_item": 2, "raters": 2, "practice": 0, **changes}
+    )
+    done, begun = study_factory.seat_all(study)[:2]
     User.objects.filter(pk__in=[done.user_id, begun.user_id]).update(email="rater@example.org")
-    factories.rate_all(done)
+    study_factory.rate_all(done)
     return study, Rater.objects.get(pk=done.pk), Rater.objects.get(pk=begun.pk)
 
 
@@ -49,7 +51,7 @@ def test_who_has_rated_everything_gets_one_letter_when_items_are_added(design) -
     assert [recalling.tell_of_new_items(), recalling.tell_of_new_items()] == [1, 0]
     [letter] = mail.outbox
     assert "there are 4 new items to rate in Small study" in letter.body and "https://bench.example.org/" in letter.body
-    assert factories.rate_all(done) == 4
+    assert study_factory.rate_all(done) == 4
     assert Rater.objects.get(pk=begun.pk).new_items_at is None  # still has items of before: the reminder is for them
 
 
@@ -58,14 +60,14 @@ def test_in_a_pool_the_letter_says_that_items_can_be_claimed() -> None:
     assert add_items(study) == 4
     assert recalling.tell_of_new_items() == 1
     assert "there are new items to rate in Small study" in mail.outbox[0].body
-    assert factories.rate_all(done) == 4
+    assert study_factory.rate_all(done) == 4
 
 
 def test_the_places_of_a_rater_who_leaves_are_news_as_well() -> None:
     _, done, begun = study_of(ratings_per_item=1)
     seating.withdraw(begun)
     assert recalling.tell_of_new_items() == 1
-    assert factories.rate_all(done) == 3
+    assert study_factory.rate_all(done) == 3
 
 
 def test_who_has_come_by_themselves_or_has_finished_or_cannot_be_reached_gets_none(settings: Any) -> None:
@@ -75,7 +77,7 @@ def test_who_has_come_by_themselves_or_has_finished_or_cannot_be_reached_gets_no
     assert recalling.tell_of_new_items() == 0
     assert Rater.objects.get(pk=done.pk).new_items_at is not None  # told as soon as the site sends mail
     settings.EMAIL_HOST = "mail.example.org"
-    factories.rate_all(done)
+    study_factory.rate_all(done)
     assert recalling.tell_of_new_items() == 0 and not mail.outbox
     assert Rater.objects.get(pk=done.pk).new_items_at is None
 

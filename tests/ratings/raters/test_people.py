@@ -19,7 +19,7 @@ from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterP
 from ratings.raters import erasing, inviting, people, posting
 from ratings.studies import members
 from ratings.studies.errors import StudyError
-from tests.support import factories, logged, seats
+from tests.support import logged, run_factory, seats, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -477,9 +477,9 @@ def test_a_superuser_erases_from_the_back_office(study: Study, client: Client) -
 
 
 def test_erasing_withdraws_from_studies_under_way() -> None:
-    factories.pool()
-    study = factories.open_study()
-    seat = factories.seat(study)
+    run_factory.pool()
+    study = study_factory.open_study()
+    seat = study_factory.seat(study)
     erasing.erase(seat.user)
     seat.refresh_from_db()
     assert seat.withdrawn_at and not seat.dropped
@@ -487,13 +487,13 @@ def test_erasing_withdraws_from_studies_under_way() -> None:
 
 
 def test_late_seats_and_a_withdrawal_from_the_page(page: Client, boss: User) -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     Study.objects.filter(pk=study.pk).update(created_by=boss)
     before = study.raters.count()
     page.post(f"/studies/{study.slug}/raters/add/", {"seats": "2"})
     assert study.raters.count() == before + 2
-    factories.seat(study, "R01")
+    study_factory.seat(study, "R01")
     assert "cannot be undone" in page.get(f"/studies/{study.slug}/raters/R01/withdraw/").content.decode()
     assert study.raters.get(label="R01").withdrawn_at is None
     page.post(f"/studies/{study.slug}/raters/R01/withdraw/")

@@ -8,7 +8,7 @@ from ratings.raters.simulated import Skill, _evidence_judge, _transition_judge, 
 from ratings.rating import serving
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 
 def simulate(study, n, seed=3, **more):
@@ -17,8 +17,8 @@ def simulate(study, n, seed=3, **more):
 
 @pytest.fixture
 def study(db):
-    factories.pool()
-    return factories.open_study()
+    run_factory.pool()
+    return study_factory.open_study()
 
 
 class FakeItem:
@@ -44,10 +44,10 @@ def test_simulated_raters_fill_free_seats_and_rate_everything_in_them(study) -> 
 
 
 def test_the_same_seed_gives_the_same_answers(db) -> None:
-    factories.pool()
+    run_factory.pool()
     answers = []
     for slug in ("one", "two"):
-        simulate(factories.open_study(slug=slug), 6)
+        simulate(study_factory.open_study(slug=slug), 6)
         rows = Rating.objects.filter(assignment__rater__study__slug=slug)
         order = rows.order_by("assignment__rater__label", "assignment__position")
         answers.append(list(order.values_list("assignment__item__payload_sha256", "verdict", "confidence")))
@@ -200,8 +200,8 @@ def test_a_share_that_no_normal_curve_gives_is_refused(share) -> None:
 
 
 def test_in_a_pool_they_claim_in_turn_until_every_item_has_its_ratings(db) -> None:
-    factories.pool()
-    study = factories.open_study(design="pool", raters=8)
+    run_factory.pool()
+    study = study_factory.open_study(design="pool", raters=8)
     done = simulate(study, 8)
     assert done.ratings == Rating.objects.count() == 20
     per_item = Rating.objects.values_list("assignment__item").annotate(n=Count("pk"))
@@ -212,17 +212,17 @@ def test_in_a_pool_they_claim_in_turn_until_every_item_has_its_ratings(db) -> No
 
 
 def test_in_a_crossed_study_they_rate_everything_and_more_need_seats_first(db) -> None:
-    factories.pool(20)
-    study = factories.open_study(design="crossed", ratings_per_item=2)
+    run_factory.pool(20)
+    study = study_factory.open_study(design="crossed", ratings_per_item=2)
     with pytest.raises(StudyError, match="is crossed, every rater rates every item, and has 2 free seats"):
         simulate(study, 3)
     assert simulate(study, 2).ratings == 20
 
 
 def test_a_second_look_is_mostly_but_not_always_like_the_first(db) -> None:
-    factories.pool(40)
+    run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": p, "count": 40} for p in ("none", "subtle")]
-    study = factories.open_study(
+    study = study_factory.open_study(
         design="balanced", sources=sources, raters=6, ratings_per_item=3, repeats=0.5, repeat_distance=3
     )
     simulate(study, 6)

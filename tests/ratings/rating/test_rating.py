@@ -18,22 +18,22 @@ from ratings.rating import serving
 from ratings.rating.answering import Answer, RateResult, Timing, first_look, may_correct, rate, said, save_draft
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyClosed, StudyError
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.steps import race
 
 pytestmark = pytest.mark.both_databases
 
 
 def first_place(study: Study) -> Assignment:
-    assignment = serving.next_assignment(factories.seat(study, "R01"))
+    assignment = serving.next_assignment(study_factory.seat(study, "R01"))
     assert assignment is not None
     return assignment
 
 
 @pytest.fixture
 def place(db: None) -> Assignment:
-    factories.pool()
-    return first_place(factories.open_study())
+    run_factory.pool()
+    return first_place(study_factory.open_study())
 
 
 def send(place: Assignment, verdict: bool | None = True, confidence: int | None = 4, **more: Any) -> RateResult:
@@ -330,8 +330,8 @@ def test_the_lease_is_over_once_the_item_is_rated(place: Assignment) -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("one_form", [True, False])
 def test_twelve_posts_at_once_make_one_rating(one_form: bool) -> None:
-    factories.pool()
-    place = first_place(factories.open_study())
+    run_factory.pool()
+    place = first_place(study_factory.open_study())
     submission, confidences = uuid.uuid4(), iter([3] * 12 if one_form else [1, 2, 3, 4, 5] * 3)
     results = race(lambda: send(place, True, next(confidences), submission_id=submission if one_form else None), 12)
     assert [r for r in results if isinstance(r, Exception)] == []
@@ -343,8 +343,8 @@ def test_twelve_posts_at_once_make_one_rating(one_form: bool) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told() -> None:
-    factories.pool()
-    protocol = lifecycle.read_protocol(factories.protocol())
+    run_factory.pool()
+    protocol = lifecycle.read_protocol(study_factory.protocol())
     results = race(lambda: lifecycle.create_study(protocol), 12)
     told = [result for result in results if isinstance(result, ProtocolError)]
     assert len(told) == 11 and "is the slug of another study" in str(told[0])
@@ -353,8 +353,8 @@ def test_of_twelve_requests_for_one_study_one_makes_it_and_the_others_are_told()
 
 @pytest.mark.django_db(transaction=True)
 def test_a_study_opened_six_times_at_once_is_opened_once() -> None:
-    factories.pool()
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    run_factory.pool()
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     results = race(lambda: lifecycle.open_study(study), threads=6)
     assert results.count(None) == 1
     assert sum("only a study that is draft can be opened" in str(result) for result in results) == 5
@@ -363,8 +363,8 @@ def test_a_study_opened_six_times_at_once_is_opened_once() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_raters_simulated_three_times_at_once_rate_everything_once_and_count_it_once() -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     results = race(lambda: simulate_raters(study, 6, 0.9, 0.3, seed=1), threads=3)
     assert [result for result in results if isinstance(result, Exception)] == []
     assert sum(result.ratings for result in results) == Rating.objects.count() == 20
@@ -372,8 +372,8 @@ def test_raters_simulated_three_times_at_once_rate_everything_once_and_count_it_
 
 @pytest.mark.django_db(transaction=True)
 def test_no_rating_comes_after_a_study_was_unblinded_at_the_same_moment() -> None:
-    factories.pool()
-    study, admin = factories.open_study(), User.objects.create_user("admin")
+    run_factory.pool()
+    study, admin = study_factory.open_study(), User.objects.create_user("admin")
     waiting = list(Assignment.objects.all())[:11]
     acts: list[Callable[[], object]] = [partial(lifecycle.close_and_unblind, study, admin)]
     acts += [partial(send, place) for place in waiting]

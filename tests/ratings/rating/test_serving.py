@@ -18,7 +18,7 @@ from ratings.models import Assignment, Rater, Rating, Study
 from ratings.rating import answering, claiming, serving
 from ratings.studies import lifecycle
 from ratings.studies.seats import seating, slots
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.steps import race
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -45,32 +45,32 @@ def given(study: Study) -> Counter[int]:
 
 @pytest.fixture
 def pool_study(db: None) -> Study:
-    factories.pool(30, experiments=("caffeine",))
+    run_factory.pool(30, experiments=("caffeine",))
     sources = [{"cast": "offline", "perturbation": "none", "count": 10}]
-    return factories.open_study(design="pool", sources=sources, ratings_per_item=3, raters=6, lease_minutes=30)
+    return study_factory.open_study(design="pool", sources=sources, ratings_per_item=3, raters=6, lease_minutes=30)
 
 
 @pytest.fixture
 def seats(pool_study: Study) -> list[Rater]:
-    return factories.seat_all(pool_study)
+    return study_factory.seat_all(pool_study)
 
 
 def test_the_planned_order_is_served_and_the_last_answer_found_again(db: None) -> None:
-    factories.pool()
-    seat = factories.seat(factories.open_study())
+    run_factory.pool()
+    seat = study_factory.seat(study_factory.open_study())
     order = list(seat.assignments.order_by("position"))
     assert serving.next_assignment(seat) == order[0] and serving.previous_assignment(seat) is None
     assert serving.progress(seat) == (0, len(order))
     answer(order[0])
     assert serving.next_assignment(seat) == order[1] and serving.previous_assignment(seat) == order[0]
-    factories.rate_all(seat)
+    study_factory.rate_all(seat)
     assert serving.next_assignment(seat) is None and serving.waiting(seat) is None
     assert serving.progress(seat) == (len(order), len(order))
 
 
 def test_an_item_that_went_to_another_rater_meanwhile_is_not_opened(db: None) -> None:
-    factories.pool()
-    seat = factories.seat(factories.open_study())
+    run_factory.pool()
+    seat = study_factory.seat(study_factory.open_study())
     place = serving.next_assignment(seat)
     assert serving.mark_opened(place) and serving.mark_opened(place)
     Assignment.objects.filter(pk=place.pk).update(slot=None, released_at=timezone.now())
@@ -127,10 +127,10 @@ def test_a_lease_that_ended_with_nobody_else_there_goes_on(seats) -> None:
 
 
 def test_while_others_hold_the_last_items_a_rater_is_told_when_to_come_back(db: None) -> None:
-    factories.pool()
+    run_factory.pool()
     sources = [{"cast": "offline", "count": 2}]
-    study = factories.open_study(design="pool", sources=sources, ratings_per_item=1, raters=3)
-    one, two, three = factories.seat_all(study)
+    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, raters=3)
+    one, two, three = study_factory.seat_all(study)
     held = serving.next_assignment(one)
     serving.next_assignment(two, later(5))
     assert serving.next_assignment(three) is None
@@ -142,12 +142,12 @@ def test_while_others_hold_the_last_items_a_rater_is_told_when_to_come_back(db: 
 
 
 def test_nobody_claims_two_versions_of_one_thing_or_more_than_they_may_have(db: None) -> None:
-    factories.pool(4)
+    run_factory.pool(4)
     sources = [{"cast": "offline", "perturbation": p, "count": 4} for p in ("none", "obvious", "subtle")]
-    study = factories.open_study(design="pool", sources=sources, ratings_per_item=1, items_per_rater=3)
-    seat = factories.seat(study)
+    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, items_per_rater=3)
+    seat = study_factory.seat(study)
     assert serving.progress(seat) == (0, 3)
-    assert factories.rate_all(seat) == 3
+    assert study_factory.rate_all(seat) == 3
     assert serving.progress(seat) == (3, 3) and serving.waiting(seat) is None
     assert seat.assignments.values("pair").distinct().count() == 3
 
@@ -160,35 +160,35 @@ def test_a_study_that_is_paused_lets_nobody_claim_and_shows_what_is_held(pool_st
 
 
 def test_in_a_pool_a_share_of_own_items_comes_again_far_enough_behind(db: None) -> None:
-    factories.pool(30)
+    run_factory.pool(30)
     sources = [{"cast": "offline", "count": 20}]
-    study = factories.open_study(design="pool", sources=sources, ratings_per_item=1, raters=1)
+    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=1, raters=1)
     study.protocol |= {"repeats": 0.25, "repeat_distance": 4}
     study.save()
-    seat = factories.seat(study)
-    assert factories.rate_all(seat) == 25  # twenty, and a quarter of twenty again
+    seat = study_factory.seat(study)
+    assert study_factory.rate_all(seat) == 25  # twenty, and a quarter of twenty again
     first = dict(seat.assignments.filter(occasion=1).values_list("item", "position"))
     again = dict(seat.assignments.filter(occasion=2).values_list("item", "position"))
     assert len(again) == 5 and all(place - first[item] > 4 for item, place in again.items())
 
 
 def test_arms_by_item_are_even_for_each_rater_of_a_pool(db: None) -> None:
-    factories.pool(30)
+    run_factory.pool(30)
     display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "item"}
     sources = [{"cast": "offline", "count": 10}]
-    study = factories.open_study(design="pool", sources=sources, raters=2, display=display)
-    for seat in factories.seat_all(study):
-        factories.rate_all(seat)
+    study = study_factory.open_study(design="pool", sources=sources, raters=2, display=display)
+    for seat in study_factory.seat_all(study):
+        study_factory.rate_all(seat)
         assert Counter(seat.assignments.values_list("layout", flat=True)) == {"plain": 5, "aligned": 5}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_twenty_raters_at_once_end_with_exactly_as_many_ratings_as_each_item_wants() -> None:
     """Some walk away from an item, and some leases end while others claim: nothing is lost and nothing counted twice."""
-    factories.pool(20)
+    run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": p, "count": 6} for p in ("none", "obvious", "subtle")]
-    study = factories.open_study(design="pool", sources=sources, ratings_per_item=3, raters=20)
-    seats = factories.seat_all(study)
+    study = study_factory.open_study(design="pool", sources=sources, ratings_per_item=3, raters=20)
+    seats = study_factory.seat_all(study)
 
     def work() -> int:
         seat = seats.pop()
@@ -203,26 +203,26 @@ def test_twenty_raters_at_once_end_with_exactly_as_many_ratings_as_each_item_wan
     results = race(work, threads=20)
     assert [result for result in results if isinstance(result, Exception)] == []
     for seat in study.raters.all():  # what somebody walked away from
-        factories.rate_all(seat)
+        study_factory.rate_all(seat)
     assert given(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 3)
     assert not Assignment.objects.filter(released_at__isnull=True, rating__isnull=True).exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_one_rater_in_twelve_windows_holds_one_item() -> None:
-    factories.pool()
-    study = factories.open_study(design="pool")
-    seat = factories.seat(study)
+    run_factory.pool()
+    study = study_factory.open_study(design="pool")
+    seat = study_factory.seat(study)
     results = race(lambda: serving.next_assignment(seat), threads=12)
     assert len({result.pk for result in results}) == 1 and seat.assignments.count() == 1
 
 
 @pytest.mark.django_db(transaction=True)
 def test_twenty_raters_at_once_over_an_order_planned_before_end_with_exactly_so_many_too() -> None:
-    factories.pool(20)
-    study = factories.open_study(raters=20, ratings_per_item=4)
-    seats = factories.seat_all(study)
-    results = race(lambda: factories.rate_all(seats.pop()), threads=20)
+    run_factory.pool(20)
+    study = study_factory.open_study(raters=20, ratings_per_item=4)
+    seats = study_factory.seat_all(study)
+    results = race(lambda: study_factory.rate_all(seats.pop()), threads=20)
     assert sum(results) == 40 and given(study) == dict.fromkeys(study.items.values_list("pk", flat=True), 4)
 
 
@@ -251,15 +251,15 @@ def without_the_constraint() -> Iterator[None]:
 
 
 def one_item() -> Study:
-    factories.pool()
+    run_factory.pool()
     sources = [{"cast": "offline", "count": 1}]
-    return factories.open_study(design="pool", sources=sources, ratings_per_item=2, raters=8)
+    return study_factory.open_study(design="pool", sources=sources, ratings_per_item=2, raters=8)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_without_the_lock_the_constraint_still_refuses_a_slot_that_is_taken() -> None:
     study = one_item()
-    seats, together = factories.seat_all(study), threading.Barrier(8)
+    seats, together = study_factory.seat_all(study), threading.Barrier(8)
     results = race(lambda: claim_unguarded(seats, together), 8)
     assert sum(isinstance(result, IntegrityError) for result in results) == 7
     assert Assignment.objects.count() == 1
@@ -269,7 +269,7 @@ def test_without_the_lock_the_constraint_still_refuses_a_slot_that_is_taken() ->
 def test_without_lock_and_constraint_an_item_is_claimed_too_often() -> None:
     """The control: were there no more than two claims here, the races above would prove nothing."""
     study = one_item()
-    seats, together = factories.seat_all(study), threading.Barrier(8)
+    seats, together = study_factory.seat_all(study), threading.Barrier(8)
     with without_the_constraint():
         race(lambda: claim_unguarded(seats, together), 8)
         live = study.items.annotate(n=Count("assignments")).get().n
@@ -279,7 +279,7 @@ def test_without_lock_and_constraint_an_item_is_claimed_too_often() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_the_guards_stand_again_after_the_control() -> None:
     study = one_item()
-    seats = factories.seat_all(study)
+    seats = study_factory.seat_all(study)
     results = race(lambda: serving.next_assignment(seats.pop()), 8)
     assert sum(result is not None for result in results) == 2 and results.count(None) == 6
     places = list(Assignment.objects.all())
@@ -298,12 +298,12 @@ def test_a_withdrawn_or_finished_rater_claims_nothing(seats) -> None:
 def test_a_claim_takes_as_many_statements_over_ten_items_as_over_twenty(
     db: None, django_assert_max_num_queries
 ) -> None:
-    factories.pool(40)
+    run_factory.pool(40)
     counts = []
     for slug, items in (("ten", 10), ("twenty", 20)):
         sources = [{"cast": "offline", "count": items}]
-        study = factories.open_study(slug=slug, design="pool", sources=sources)
-        seat = factories.seat(study)
+        study = study_factory.open_study(slug=slug, design="pool", sources=sources)
+        seat = study_factory.seat(study)
         with django_assert_max_num_queries(20) as seen:
             serving.next_assignment(seat)
         counts.append(len(seen.captured_queries))

@@ -31,7 +31,7 @@ from ratings.stats.table import Row, build
 from ratings.studies import lifecycle
 from ratings.studies.errors import SealedError
 from ratings.studies.progress import stopping
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.rating_rows import NOW, row
 
 MARK = "m" * 64
@@ -398,12 +398,12 @@ def test_a_row_that_does_not_fit_its_columns_is_refused() -> None:
 @pytest.fixture
 def study(db, admin_user) -> Study:
     """Ten items of six raters, one rating that could not be judged, some shown again, unblinded."""
-    factories.pool()
-    study = factories.open_study(raters=3, design="crossed", repeats=0.4, repeat_distance=2, ratings_per_item=3)
+    run_factory.pool()
+    study = study_factory.open_study(raters=3, design="crossed", repeats=0.4, repeat_distance=2, ratings_per_item=3)
     first = study.raters.get(label="R01").assignments.order_by("position").first()
     answering.rate(first, None, None, uuid.uuid4(), cannot_judge=True)
     for rater in study.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     lifecycle.close_and_unblind(study, admin_user)
     study.refresh_from_db()
     return study
@@ -503,6 +503,6 @@ def test_machine_raters_are_in_table_1_and_in_no_number_of_people(study) -> None
 
 
 def test_a_sealed_study_is_not_analysed(db) -> None:
-    factories.pool()
+    run_factory.pool()
     with pytest.raises(SealedError):
-        made(factories.open_study())
+        made(study_factory.open_study())

@@ -13,17 +13,17 @@ from ratings.results.analyses import filters
 from ratings.results.analyses.filters import Filters
 from ratings.results.rows import rating_rows
 from ratings.studies import lifecycle
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def study(admin_user) -> Study:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     for rater in study.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     lifecycle.close_and_unblind(study, admin_user)
     study.refresh_from_db()
     return study
@@ -89,10 +89,10 @@ def test_a_file_asked_for_with_a_wrong_filter_is_refused_by_name(study, admin_cl
 
 
 def test_a_sealed_file_can_be_filtered_by_nothing_that_is_sealed(admin_client) -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     for rater in study.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     known = filters.choices(study)
     assert all(known[name] == () for name in filters.SEALED)
     assert [choice.value for choice in known["rater"]] == [f"R0{number}" for number in range(1, 7)]

@@ -24,22 +24,22 @@ from ratings.studies.progress import state_digest
 from simulation.jobs import jobs
 from simulation.leases import leases
 from simulation.models import Job, Transition, Twin
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
 
 def rated() -> Study:
-    factories.pool()
-    study = factories.open_study(raters=2)
+    run_factory.pool()
+    study = study_factory.open_study(raters=2)
     for rater in study.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     return study
 
 
 @pytest.fixture
 def study(admin_user) -> Study:
-    return factories.unblinded(rated(), admin_user)
+    return study_factory.unblinded(rated(), admin_user)
 
 
 def answer(study: Study) -> None:
@@ -82,8 +82,8 @@ def seat(study: Study) -> None:
 @pytest.mark.parametrize("change", [answer, correct, drop, machine, seat, bring_in, take_back])
 @pytest.mark.both_databases
 def test_whatever_changes_the_ratings_changes_their_mark(change) -> None:
-    factories.pool()
-    study = factories.open_study(raters=2)
+    run_factory.pool()
+    study = study_factory.open_study(raters=2)
     answer(study)
     before = state_digest.mark(study)
     assert state_digest.mark(study) == before
@@ -93,14 +93,14 @@ def test_whatever_changes_the_ratings_changes_their_mark(change) -> None:
 
 @pytest.mark.both_databases
 def test_the_mark_asks_as_many_queries_for_few_ratings_as_for_many() -> None:
-    factories.pool()
-    study = factories.open_study(raters=2)
+    run_factory.pool()
+    study = study_factory.open_study(raters=2)
     with CaptureQueriesContext(
         connection,
     ) as few:
         state_digest.mark(study)
     for rater in study.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     with CaptureQueriesContext(connection) as many:
         state_digest.mark(study)
     assert len(few) == len(many) == 5
@@ -337,8 +337,8 @@ def test_nothing_is_computed_or_planned_by_source_while_a_study_is_sealed() -> N
 
 def test_the_precision_of_a_large_sealed_study_is_kept_until_more_has_come(monkeypatch) -> None:
     monkeypatch.setattr(store, "AT_ONCE", 1)
-    factories.pool()
-    study = factories.open_study(raters=2)
+    run_factory.pool()
+    study = study_factory.open_study(raters=2)
     for _ in range(3):
         answer(study)
     before = store.blind_precision(study)
@@ -393,7 +393,7 @@ def test_a_stored_result_is_served_without_reading_the_ratings(study, admin_clie
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.both_databases
 def test_two_looks_at_once_store_one_analysis_and_ask_for_one_job(admin_user) -> None:
-    study = factories.unblinded(rated(), admin_user)
+    study = study_factory.unblinded(rated(), admin_user)
     gate, found = threading.Barrier(2), []
 
     def ask() -> None:

@@ -18,7 +18,7 @@ from ratings.results.benchmarks.freezing import BenchmarkError
 from ratings.studies import lifecycle
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.call_factories import call
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 def played(slug: str, cast: str, replicate: int, sufficient: bool | None, status: str = "submitted") -> Episode:
     """An attempt that ended so; `sufficient` is what its own classifier says of what was submitted."""
-    row = factories.episode(slug, cast, replicate, status)
+    row = run_factory.episode(slug, cast, replicate, status)
     if sufficient is not None:
         review(row, "first", sufficient)
     return row
@@ -184,7 +184,7 @@ def test_a_later_run_changes_nothing_in_what_is_frozen() -> None:
 
 def test_everything_that_stands_against_freezing_is_said_at_once() -> None:
     played("caffeine", "a", 1, True)
-    factories.episode("caffeine", "b", 1, "running")
+    run_factory.episode("caffeine", "b", 1, "running")
     Run.objects.filter(cast="a").update(manifest=True)
     with pytest.raises(BenchmarkError) as refused:
         freezing.freeze(" ", list(Run.objects.all()))
@@ -263,8 +263,8 @@ def test_files_answer_with_the_job_until_they_are_computed() -> None:
 
 
 def test_the_page_names_only_unblinded_studies_of_the_reader() -> None:
-    factories.pool()
-    factories.open_study(name="Sealed and foreign")
+    run_factory.pool()
+    study_factory.open_study(name="Sealed and foreign")
     benchmark = freezing.freeze("One", [Transition.objects.all()[0].episode.run])
     playing.compute(benchmark)
     client, root = staff(), Client()

@@ -22,7 +22,7 @@ from ratings.results.empty_cells_advice import Facts, advise
 from ratings.stats.estimates import Estimate
 from ratings.studies import lifecycle
 from ratings.studies.pool import opening
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db]
 
@@ -48,7 +48,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
 
 
 def draft(**changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**{"practice": 0, **changes})))
+    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**{"practice": 0, **changes})))
 
 
 SAMPLE = {
@@ -86,7 +86,7 @@ def rehearse(study: Study) -> dict[str, float | None]:
 def forecast_of(name: str) -> Forecast:
     """The forecast of a design, computed once: it depends on nothing but the design and the pool. Leaves nothing behind."""
     with transaction.atomic():
-        factories.pool(60)
+        run_factory.pool(60)
         found = forecast(draft(**DESIGNS[name]))
         transaction.set_rollback(True)
     return found
@@ -95,7 +95,7 @@ def forecast_of(name: str) -> Forecast:
 def lacking(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[str, ...]]]:
     """Of the results of a study that is rated now: how many there are of a kind, and why some lack number or interval."""
     simulated.simulate_raters(study, study.raters.count(), 0.9, 0.6, seed=seed)
-    factories.unblinded(study, User.objects.create_superuser(f"chief {seed}"))
+    study_factory.unblinded(study, User.objects.create_superuser(f"chief {seed}"))
     made = document.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=seed, resamples=400)
     rows = [Estimate.from_json(row) for row in made["results"]]
     found = empty_cells.cells(rows + empty_cells.read_contrasts(made["tables"]["contrasts"]))
@@ -112,7 +112,7 @@ def lacking(study: Study, seed: int) -> dict[tuple[Key, str], tuple[int, tuple[s
 def test_what_is_warned_of_is_what_the_results_lack(name, seed) -> None:
     """Both ways: what the design leaves empty was told, and what was told is empty."""
     warned = {(one.key, one.missing): one for one in forecast_of(name).warnings}
-    factories.pool(60)
+    run_factory.pool(60)
     study = draft(**DESIGNS[name])
     Study.objects.filter(pk=study.pk).update(salt="salt")
     lifecycle.open_study(study)
@@ -161,14 +161,14 @@ def test_without_repeats_there_is_no_agreement_with_oneself() -> None:
 
 
 def test_a_forecast_writes_nothing_and_comes_out_the_same_twice() -> None:
-    factories.pool(60)
+    run_factory.pool(60)
     study = draft(**DESIGNS["two raters, no repeats"])
     assert forecast(study) == forecast_of("two raters, no repeats")
     assert study.items.count() == 0 and study.raters.count() == 0
 
 
 def test_a_plan_too_large_to_rehearse_says_so(monkeypatch) -> None:
-    factories.pool(60)
+    run_factory.pool(60)
     monkeypatch.setattr(empty_cells, "MOST_RATINGS", 10)
     study = draft(**DESIGNS["two raters, no repeats"])
     found = empty_cells.of_plan(
@@ -178,7 +178,7 @@ def test_a_plan_too_large_to_rehearse_says_so(monkeypatch) -> None:
 
 
 def test_the_page_of_the_plan_asks_for_the_warnings_and_shows_them_with_what_to_change(client) -> None:
-    factories.pool(60)
+    run_factory.pool(60)
     study = draft(**DESIGNS["two raters, no repeats"])
     client.force_login(User.objects.create_superuser("chief"))
     page = client.get(f"/studies/{study.slug}/matrix/").content.decode()
@@ -201,28 +201,28 @@ def test_a_plan_that_cannot_be_made_says_why_instead(client) -> None:
 
 
 def test_once_a_study_is_open_there_are_no_warnings_any_more(client) -> None:
-    factories.pool(60)
-    study = factories.open_study(**DESIGNS["two raters, no repeats"])
+    run_factory.pool(60)
+    study = study_factory.open_study(**DESIGNS["two raters, no repeats"])
     client.force_login(User.objects.create_superuser("chief"))
     assert client.get(f"/studies/{study.slug}/empty/").status_code == 204
     assert client.get(f"/studies/{study.slug}/plan.json").status_code == 409
 
 
 def test_create_study_prints_what_will_be_empty_or_the_plan_as_json(tmp_path, capsys) -> None:
-    factories.pool(60)
+    run_factory.pool(60)
     file = tmp_path / "study.json"
-    file.write_text(json.dumps(factories.protocol(**DESIGNS["no planted errors"])))
+    file.write_text(json.dumps(study_factory.protocol(**DESIGNS["no planted errors"])))
     call_command("create_study", file)
     said = capsys.readouterr().out
     assert "Results that will be empty with this design:" in said
     assert "no rating is of an item with a planted error. To change it, include items with planted errors." in said
-    file.write_text(json.dumps(factories.protocol(**{**DESIGNS["no planted errors"], "name": "Another"})))
+    file.write_text(json.dumps(study_factory.protocol(**{**DESIGNS["no planted errors"], "name": "Another"})))
     call_command("create_study", file, "--json")
     assert json.loads(capsys.readouterr().out)["items"] == 24
 
 
 def test_a_pool_study_is_rehearsed_as_if_its_seats_took_equal_shares() -> None:
-    factories.pool(60)
+    run_factory.pool(60)
     study = draft(sources=sources(none=12, obvious=12), design="pool", ratings_per_item=3, raters=4)
     assert ("retest_agreement", "number") in {
         (one.key.stat, one.missing) for one in forecast(study).warnings if one.sure
@@ -232,7 +232,7 @@ def test_a_pool_study_is_rehearsed_as_if_its_seats_took_equal_shares() -> None:
 def test_a_design_that_follows_the_advice_has_what_was_missing() -> None:
     """24 items, 2 raters: fewer than three raters, and six items of an error; 3 raters and 20 items of a kind mend both."""
     few = {(one.key, one.missing): one.change for one in forecast_of("two raters, no repeats").warnings if one.sure}
-    factories.pool(60)
+    run_factory.pool(60)
     asked = {"sources": sources(none=20, obvious=20), "ratings_per_item": 3, "raters": 3, "name": "More"}
     more = {(one.key, one.missing) for one in forecast(draft(**asked)).warnings if one.sure}
     new_raters = Key("gwet_ac1", (("target", "new raters"),), "")
@@ -250,7 +250,7 @@ def test_advice_for_a_crossover_never_asks_for_what_it_refuses() -> None:
 def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> None:
     """Two raters who read both error types: differences of shares have an interval, those of areas and of d' have none."""
     found = [one for one in forecast_of("two raters, no repeats").warnings if one.key.stat == "contrast"]
-    factories.pool(60)
+    run_factory.pool(60)
     assert {dict(one.key.scope)["quantity"] for one in found} == {"AUC", "AUC, U-statistic", "d'"}
     assert {(one.where, one.missing, one.sure) for one in found} == {
         ("obvious error less subtle error", "interval", True)
@@ -323,7 +323,7 @@ def test_what_is_missing_in_every_rehearsal_is_listed_openly_by_the_answers_expe
     assert found.by_expected and all(
         not line.often.startswith(f"{empty_cells.REHEARSALS} of") for line in found.by_answers
     )
-    factories.pool(60)
+    run_factory.pool(60)
     study = draft(**DESIGNS["no planted errors"])
     client.force_login(User.objects.create_superuser("chief"))
     page = client.get(f"/studies/{study.slug}/empty/").content.decode()
@@ -332,7 +332,7 @@ def test_what_is_missing_in_every_rehearsal_is_listed_openly_by_the_answers_expe
     assert "20 of 20" not in folded
     file = tmp_path / "study.json"
     file.write_text(
-        json.dumps(factories.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
+        json.dumps(study_factory.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
     )
     call_command("create_study", file)
     printed = capsys.readouterr().out.partition("by the answers expected")[2]

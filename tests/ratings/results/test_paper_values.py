@@ -15,7 +15,7 @@ from ratings.results import paper_values
 from ratings.results.declared_models import DeclaredModel, find_declared_models
 from ratings.results.paper_values import PaperValuesError, find_paper_value, load_paper_values, read_paper_values
 from simulation.models import Run
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 GOOD = {
     "key": "a",
@@ -146,8 +146,8 @@ def test_a_sentence_gives_n_and_interval_where_the_paper_has_them() -> None:
 
 @pytest.mark.django_db
 def test_the_model_of_a_source_is_the_one_its_runs_setup_declares() -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     assert find_declared_models(study) == {}  # rules
     Run.objects.update(setup={"cast": {"transition_model": {"model": "gpt-5"}}})
     assert find_declared_models(study) == {

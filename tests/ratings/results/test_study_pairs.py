@@ -14,7 +14,7 @@ from ratings.results import study_pairs
 from ratings.results.analyses import two_studies
 from ratings.results.analyses.tables import records
 from simulation.models import Job
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.embedded import play_all
 
 pytestmark = pytest.mark.django_db
@@ -28,7 +28,7 @@ def boss() -> User:
 
 def rated(boss: User, slug: str, missed: int, accounts: str = "rater", **changes) -> Study:
     """Two raters who call every unperturbed item plausible, and of the planted ones the first `missed` of each rater."""
-    study = factories.open_study(
+    study = study_factory.open_study(
         2,
         slug=slug,
         name=slug.title(),
@@ -50,13 +50,13 @@ def rated(boss: User, slug: str, missed: int, accounts: str = "rater", **changes
             planted += is_planted
             verdict = not is_planted or planted <= missed
             answering.rate(place, verdict, 4, uuid.uuid4())
-    return factories.unblinded(study, boss)
+    return study_factory.unblinded(study, boss)
 
 
 @pytest.fixture
 def two(boss: User) -> tuple[Study, Study]:
     """The same eight items, read by the same two people; four misses of eight in the first study, none in the second."""
-    factories.pool(8)
+    run_factory.pool(8)
     return rated(boss, "first", 2), rated(boss, "second", 0)
 
 
@@ -109,7 +109,7 @@ def test_only_unblinded_studies_of_one_kind_with_a_role_in_both_are_offered(two,
     assert "No other study to compare with" in client.get(address).content.decode()
     assert client.get(address, {"with": "second"}).status_code == 404
     assert list(study_pairs.find_others(boss, first)) == [second]
-    sealed = factories.open_study(
+    sealed = study_factory.open_study(
         2, slug="sealed", sources=SOURCES, design="crossed", ratings_per_item=2, allow_unblinded=True
     )
     Study.objects.filter(pk=sealed.pk).update(created_by=boss)
@@ -119,12 +119,12 @@ def test_only_unblinded_studies_of_one_kind_with_a_role_in_both_are_offered(two,
 
 
 def test_studies_that_share_no_rater_and_no_item_say_so(boss) -> None:
-    factories.pool(8, ("caffeine",))
+    run_factory.pool(8, ("caffeine",))
     first = rated(boss, "first", 1)
     first_pairs = set(first.items.values_list("pair_sha256", flat=True))
-    played = factories.episode("zebrafish")
+    played = run_factory.episode("zebrafish")
     for number in range(21, 29):
-        factories.twin(factories.transition(played, number), "subtle")
+        run_factory.twin(run_factory.transition(played, number), "subtle")
     second = rated(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert not first_pairs & set(second.items.values_list("pair_sha256", flat=True))
     lines = records(two_studies.compare_studies(first, second))
@@ -133,9 +133,9 @@ def test_studies_that_share_no_rater_and_no_item_say_so(boss) -> None:
 
 def test_replicates_of_one_step_are_versions_of_one_thing_in_both_studies(boss) -> None:
     # The same action on the same materials in two experiments: other outcomes, the same pair.
-    factories.pool(8, ("caffeine",))
+    run_factory.pool(8, ("caffeine",))
     first = rated(boss, "first", 1, experiments=["caffeine"])
-    factories.pool(8, ("zebrafish",))
+    run_factory.pool(8, ("zebrafish",))
     second = rated(boss, "second", 1, accounts="other", experiments=["zebrafish"])
     assert first.items.exclude(payload_sha256__in=second.items.values("payload_sha256")).count() == 8
     rate = next(line for line in records(two_studies.compare_studies(first, second)) if line["quantity"] == "rate")

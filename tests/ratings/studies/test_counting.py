@@ -13,7 +13,7 @@ from ratings.rating import answering
 from ratings.studies import interim
 from ratings.studies.progress import reports, stopping
 from ratings.web.study.study import counted
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 @pytest.fixture
 def study(db: None) -> Study:
     """Eleven items of one source, all rated by R01: ten are planned, as many as an interim look needs, nine are too few."""
-    factories.pool(11)
+    run_factory.pool(11)
     sources = [{"cast": "offline", "perturbation": "none", "count": 11}]
-    study = factories.open_study(raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10)
+    study = study_factory.open_study(raters=1, sources=sources, ratings_per_item=1, stop="ratings", stop_ratings=10)
     for place in Assignment.objects.filter(rater__study=study):
         answering.rate(place, True, 3, uuid.uuid4())
     return study

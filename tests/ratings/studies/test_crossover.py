@@ -34,7 +34,7 @@ from ratings.studies.errors import StudyError
 from ratings.studies.seats import redealing, seating, taking_back
 from simulation.casts import casting
 from simulation.models import Transition
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 from wetbench_site.maintenance.verify.ratings import assignments as verifying
 
 pytestmark = [pytest.mark.django_db]
@@ -52,15 +52,15 @@ def document(conditions: str = "twins", **changes: Any) -> dict[str, Any]:
 
 
 def crossed_over(conditions: str = "twins", transitions: int = 12, **changes: Any) -> Study:
-    factories.pool(transitions)
-    return factories.open_study(**document(conditions, **changes))
+    run_factory.pool(transitions)
+    return study_factory.open_study(**document(conditions, **changes))
 
 
 def sources_of_two_casts() -> list[dict[str, Any]]:
     """Twins by two casts of the same steps: a subtle and an obvious error of each."""
     for step in Transition.objects.order_by("pk"):
-        factories.twin(step, "obvious", number=3, cast=OTHER)
-        factories.twin(step, "subtle", number=4, cast=OTHER)
+        run_factory.twin(step, "obvious", number=3, cast=OTHER)
+        run_factory.twin(step, "subtle", number=4, cast=OTHER)
     kinds = [(cast, wrong) for cast in ("offline", OTHER) for wrong in ("obvious", "subtle")]
     return [{"cast": cast, "perturbation": wrong, "count": 4} for cast, wrong in kinds]
 
@@ -91,11 +91,11 @@ def finish_session_one(seat: Rater, days_ago: float = 0) -> None:
 @pytest.mark.both_databases
 @pytest.mark.parametrize("conditions", ["twins", "sources", "screens"])
 def test_every_rater_reads_both_conditions_of_every_pair_one_in_each_session(conditions) -> None:
-    factories.pool(16)
+    run_factory.pool(16)
     more: dict[str, Any] = {"sources": sources_of_two_casts()} if conditions == "sources" else {}
     if conditions == "screens":
         more = {"display": {"layouts": ["plain", "aligned"], "by": "item"}}
-    study = factories.open_study(**document(conditions, **more))
+    study = study_factory.open_study(**document(conditions, **more))
     read = readings(study)
     # 4 raters x 8 pairs; for screens 16 items are asked for, which are 16 pairs
     assert len(read) == 4 * (16 if conditions == "screens" else 8)
@@ -130,10 +130,10 @@ def test_a_crossover_of_twins_pairs_each_original_with_one_twin() -> None:
 
 def steps_of_two_casts(transitions: int, alike: int) -> list[dict[str, Any]]:
     """Steps of two casts on the same materials; on `alike` of them both have the identical outcome."""
-    first, second = factories.episode("caffeine"), factories.episode("caffeine", OTHER)
+    first, second = run_factory.episode("caffeine"), run_factory.episode("caffeine", OTHER)
     for number in range(1, transitions + 1):
-        one = factories.transition(first, number)
-        two = factories.transition(second, number)
+        one = run_factory.transition(first, number)
+        two = run_factory.transition(second, number)
         two.step = one.step if number <= alike else two.step
         two.save(update_fields=["step"])
     return [{"cast": cast, "perturbation": "none", "count": 4} for cast in ("offline", OTHER)]
@@ -145,7 +145,7 @@ LEFT_OUT = "6 of 10 cases left out, on which both sources gave the identical out
 def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_before_and_at_opening(
     tmp_path, capsys
 ) -> None:
-    asked = factories.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
+    asked = study_factory.protocol(**document("sources", sources=steps_of_two_casts(10, alike=6)))
     study = lifecycle.create_study(lifecycle.read_protocol(asked))
     staff = Client()
     staff.force_login(User.objects.create_superuser("chief"))
@@ -165,7 +165,7 @@ def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_befo
 def test_too_few_steps_on_which_two_sources_differ_says_how_many_are_identical() -> None:
     sources = steps_of_two_casts(10, alike=8)
     with pytest.raises(PlanError, match=r"the pool holds 2, and 8 more on which the two are identical, which compare"):
-        factories.open_study(**document("sources", sources=sources))
+        study_factory.open_study(**document("sources", sources=sources))
 
 
 def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -> None:
@@ -193,7 +193,7 @@ def test_a_source_that_has_several_outcomes_of_a_step_gives_one_that_differs() -
     ],
 )  # fmt: skip
 def test_the_two_conditions_have_names_that_tell_which_is_which(conditions, more, names) -> None:
-    protocol = lifecycle.read_protocol(factories.protocol(**document(conditions, **more)))
+    protocol = lifecycle.read_protocol(study_factory.protocol(**document(conditions, **more)))
     asked = [(source.cast, source.perturbation) for source in protocol.sources]
     imported = [("m2", "none"), ("m1", "none")] if conditions == "sources" else [("m1", "none"), ("m1", "subtle")]
     assert crossover.name_conditions(protocol, asked or imported) == names
@@ -203,7 +203,7 @@ def test_results_and_archive_call_the_conditions_by_name() -> None:
     study = crossed_over(washout_days=0)
     assert crossover.find_names(study) == ("original", "twin")
     simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
-    factories.unblinded(study, User.objects.create_superuser("chief"))
+    study_factory.unblinded(study, User.objects.create_superuser("chief"))
     made = results.make(Study.objects.get(pk=study.pk), Filters(), "mark", seed=1, resamples=50)
     rows = [row for row in records(made["tables"]["contrasts"]) if row["family"] == "conditions"]
     assert rows and {(row["first"], row["second"]) for row in rows} == {("original", "twin")}
@@ -220,7 +220,7 @@ def test_a_pool_with_too_few_pairs_says_how_many_there_are() -> None:
 
 def test_session_two_is_refused_until_the_washout_is_over_and_the_rater_is_told_when() -> None:
     study = crossed_over(washout_days=14)
-    seat = factories.seat(study)
+    seat = study_factory.seat(study)
     finish_session_one(seat, days_ago=13)
     second = seat.assignments.filter(session=2).order_by("position")[0]
     assert serving.next_assignment(seat) is None and serving.mark_opened(second) is False
@@ -242,7 +242,7 @@ def test_session_two_is_refused_until_the_washout_is_over_and_the_rater_is_told_
 
 
 def test_a_correction_late_in_the_washout_begins_it_again() -> None:
-    seat = factories.seat(crossed_over(washout_days=2))
+    seat = study_factory.seat(crossed_over(washout_days=2))
     finish_session_one(seat, days_ago=3)
     assert serving.next_assignment(seat) is not None
     last = Rating.objects.filter(assignment__rater=seat).last()
@@ -251,7 +251,7 @@ def test_a_correction_late_in_the_washout_begins_it_again() -> None:
 
 
 def test_answers_of_session_one_cannot_be_changed_once_session_two_has_begun() -> None:
-    seat = factories.seat(crossed_over(washout_days=0))
+    seat = study_factory.seat(crossed_over(washout_days=0))
     finish_session_one(seat)
     for place in seat.assignments.filter(session=2).order_by("position"):
         answer(place)
@@ -263,7 +263,7 @@ def test_answers_of_session_one_cannot_be_changed_once_session_two_has_begun() -
 
 
 def test_session_two_is_not_served_while_session_one_has_items_left() -> None:
-    seat = factories.seat(crossed_over(washout_days=0))
+    seat = study_factory.seat(crossed_over(washout_days=0))
     second = seat.assignments.filter(session=2).order_by("position")[0]
     second.rater = seat
     assert serving.mark_opened(second) is False
@@ -273,7 +273,7 @@ def test_session_two_is_not_served_while_session_one_has_items_left() -> None:
 def test_a_letter_is_sent_once_when_the_washout_is_over(settings) -> None:
     settings.EMAIL_HOST, settings.SITE_URL = "mail.example.org", "https://bench.example.org"
     study = crossed_over(washout_days=14)
-    done, waiting = factories.seat(study), factories.seat(study)
+    done, waiting = study_factory.seat(study), study_factory.seat(study)
     User.objects.filter(pk__in=[done.user_id, waiting.user_id]).update(email="rater@example.org")
     finish_session_one(done, days_ago=15)
     finish_session_one(waiting, days_ago=1)
@@ -284,7 +284,7 @@ def test_a_letter_is_sent_once_when_the_washout_is_over(settings) -> None:
 
 def test_without_a_mail_server_no_letter_is_sent(settings) -> None:
     settings.EMAIL_HOST = ""
-    seat = factories.seat(crossed_over(washout_days=0))
+    seat = study_factory.seat(crossed_over(washout_days=0))
     finish_session_one(seat, days_ago=1)
     assert recalling.recall_raters() == 0 and Rater.objects.get(pk=seat.pk).recalled_at is None
 
@@ -292,7 +292,7 @@ def test_without_a_mail_server_no_letter_is_sent(settings) -> None:
 @pytest.mark.both_databases
 def test_a_late_rater_gets_both_sessions_and_a_withdrawn_one_leaves_places_for_them() -> None:
     study = crossed_over()
-    first = factories.seat(study)
+    first = study_factory.seat(study)
     answer(first.assignments.order_by("position")[0])
     seating.withdraw(first)
     assert study.raters.get(label="R02").assignments.count() == 16, "nobody gets a version of a pair they have"
@@ -309,7 +309,7 @@ def test_a_late_rater_gets_both_sessions_and_a_withdrawn_one_leaves_places_for_t
 def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> None:
     """Cases are taken back from a rater who was made staff; when they are not, what others leave is not theirs by halves."""
     study = crossed_over(allow_unblinded=True)
-    first, second, third = (factories.seat(study) for _ in range(3))
+    first, second, third = (study_factory.seat(study) for _ in range(3))
     answer(first.assignments.order_by("position")[0])
     User.objects.filter(pk=first.user_id).update(is_staff=True)
     assert taking_back.take_back_readable(study).items == 15
@@ -331,7 +331,7 @@ def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> 
 
 def test_a_new_order_leaves_each_item_in_its_session() -> None:
     study = crossed_over()
-    seat = factories.seat(study)
+    seat = study_factory.seat(study)
     answer(seat.assignments.order_by("position")[0])
     before = dict(seat.assignments.values_list("item_id", "session"))
     old = list(seat.assignments.order_by("position").values_list("item_id", flat=True))
@@ -371,27 +371,27 @@ def test_items_and_ratings_from_elsewhere_are_refused_with_what_to_do_instead() 
 )
 def test_what_a_crossover_cannot_be_combined_with_is_refused_with_a_reason(changes, said) -> None:
     with pytest.raises(ProtocolError) as refused:
-        lifecycle.read_protocol(factories.protocol(**{**document(), **changes}))
+        lifecycle.read_protocol(study_factory.protocol(**{**document(), **changes}))
     assert said in str(refused.value)
 
 
 def test_the_conditions_are_missing_is_said() -> None:
-    asked = factories.protocol(**document())
+    asked = study_factory.protocol(**document())
     del asked["conditions"]
     with pytest.raises(ProtocolError, match="conditions: is missing"):
         lifecycle.read_protocol(asked)
 
 
 def test_a_document_keeps_its_conditions_and_washout() -> None:
-    protocol = lifecycle.read_protocol(factories.protocol(**document(washout_days=3)))
+    protocol = lifecycle.read_protocol(study_factory.protocol(**document(washout_days=3)))
     assert protocol.to_json()["conditions"] == "twins" and protocol.to_json()["washout_days"] == 3
-    assert "conditions" not in lifecycle.read_protocol(factories.protocol()).to_json()
+    assert "conditions" not in lifecycle.read_protocol(study_factory.protocol()).to_json()
 
 
 def test_the_ratings_file_pairs_readings_by_rater_pair_and_session() -> None:
     study = crossed_over(washout_days=14)
     simulated.simulate_raters(study, 4, 0.9, 0.6, seed=5)
-    factories.unblinded(study, User.objects.create_superuser("chief"))
+    study_factory.unblinded(study, User.objects.create_superuser("chief"))
     rows = list(exports.rows(Study.objects.get(pk=study.pk), blinded=False))
     assert len(rows) == 4 * 16 and Counter(row["session"] for row in rows) == {1: 32, 2: 32}
     pairs = Counter((row["rater"], row["pair"]) for row in rows)
@@ -411,7 +411,7 @@ def test_the_audit_respects_sessions_and_finds_a_session_that_goes_with_planted_
 
 def test_the_check_of_rows_finds_a_washout_that_was_too_short_and_a_pair_met_twice() -> None:
     study = crossed_over(washout_days=14)
-    seat = factories.seat(study)
+    seat = study_factory.seat(study)
     finish_session_one(seat, days_ago=20)
     answer(seat.assignments.filter(session=2)[0])
     assert not list(verifying.sessions_of_crossovers.find())

@@ -16,7 +16,7 @@ from ratings.studies import interim, lifecycle, members
 from ratings.studies.errors import StudyError
 from ratings.studies.interim import NotAllowed, look
 from ratings.studies.seats import seating
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -24,9 +24,9 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def study(db: None) -> Study:
     """Twenty originals and twenty subtle twins by one source, one rating each."""
-    factories.pool(40)
+    run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
-    return factories.open_study(raters=2, sources=sources, ratings_per_item=1)
+    return study_factory.open_study(raters=2, sources=sources, ratings_per_item=1)
 
 
 @pytest.fixture
@@ -139,9 +139,9 @@ def test_who_was_dropped_before_a_quarter_was_reached_is_not_in_its_snapshot(stu
 
 
 def test_seats_and_ratings_from_elsewhere_that_come_later_move_no_snapshot() -> None:
-    factories.pool(20)
+    run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 20}]
-    crossed = factories.open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
+    crossed = study_factory.open_study(raters=2, sources=sources, ratings_per_item=2, design="crossed")
     analyst = User.objects.create_user("ann")
     Membership.objects.create(study=crossed, user=analyst, role="analyst")
     rate_some(crossed, "none", 10)
@@ -166,7 +166,7 @@ def test_every_look_is_in_the_log_with_its_analyst_and_none_that_was_refused(stu
 
 
 def test_who_rates_or_runs_the_study_may_not_look_superusers_included(study: Study, admin_user: User) -> None:
-    rater = factories.seat(study).user
+    rater = study_factory.seat(study).user
     assert "hold a seat" in interim.refusal(study, rater)
     admin = User.objects.create_user("editor")
     Membership.objects.create(study=study, user=admin, role="admin")
@@ -176,7 +176,7 @@ def test_who_rates_or_runs_the_study_may_not_look_superusers_included(study: Stu
     study.save()
     assert "run this study" in interim.refusal(study, admin_user)
     both = User.objects.create_superuser("both")
-    factories.seat(study, user=both)
+    study_factory.seat(study, user=both)
     assert "hold a seat" in interim.refusal(study, both)
 
 
@@ -218,7 +218,7 @@ def test_who_looked_cannot_be_made_an_admin_before_unblinding(study: Study, anal
 
 
 def test_there_is_nothing_to_look_at_before_opening_and_after_unblinding(study: Study, admin_user: User) -> None:
-    draft = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug="draft")))
+    draft = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug="draft")))
     assert "is draft" in interim.refusal(draft, admin_user)
     lifecycle.close_and_unblind(study, None)
     study.refresh_from_db()

@@ -15,14 +15,14 @@ from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import opening
 from simulation.models import Experiment
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
 
 def test_opening_freezes_the_items_asked_for_and_seats_as_few_raters_as_will_do() -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     sources = ItemSource.objects.filter(item__study=study)
     assert study.status == "open"
     assert sources.filter(perturbation="none", truth=True).count() == 4
@@ -34,9 +34,9 @@ def test_opening_freezes_the_items_asked_for_and_seats_as_few_raters_as_will_do(
 
 
 def test_items_of_a_batch_share_one_time_and_stand_in_no_order_of_their_sources() -> None:
-    factories.pool(40)
+    run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": p, "count": 30} for p in ("none", "obvious", "subtle")]
-    study = factories.open_study(sources=sources)
+    study = study_factory.open_study(sources=sources)
     assert Item.objects.filter(study=study).values("created_at").distinct().count() == 1
     made = list(Item.objects.filter(study=study).order_by("pk").values_list("source__perturbation", flat=True))
     changes = sum(a != b for a, b in pairwise(made))
@@ -45,8 +45,8 @@ def test_items_of_a_batch_share_one_time_and_stand_in_no_order_of_their_sources(
 
 
 def test_the_same_pool_and_seed_give_the_same_study() -> None:
-    factories.pool()
-    first, second = factories.open_study(slug="one"), factories.open_study(slug="two")
+    run_factory.pool()
+    first, second = study_factory.open_study(slug="one"), study_factory.open_study(slug="two")
 
     assert plan(first) == plan(second)
 
@@ -57,8 +57,8 @@ def plan(study: object) -> list[tuple[str, int, str]]:
 
 
 def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> None:
-    factories.pool(2)
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    run_factory.pool(2)
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     with pytest.raises(
         PlanError, match="needs 3 obvious twins by offline, the pool holds 2: make more twins, or vet those that wait"
     ):
@@ -69,8 +69,8 @@ def test_a_pool_that_is_too_small_says_what_is_missing_and_what_makes_it() -> No
 
 
 def test_the_pool_report_names_need_and_stock_of_each_source() -> None:
-    factories.pool(3)
-    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
+    run_factory.pool(3)
+    report = lifecycle.pool_report(lifecycle.read_protocol(study_factory.protocol()))
     assert [(line.source.perturbation, line.source.count, line.have, line.enough) for line in report] == [
         ("none", 4, 3, False),
         ("obvious", 3, 3, True),
@@ -79,34 +79,34 @@ def test_the_pool_report_names_need_and_stock_of_each_source() -> None:
 
 
 def test_rejected_steps_unfinished_episodes_and_replaced_replicates_are_not_in_the_pool() -> None:
-    factories.transition(factories.episode(), 1, accepted=False)
-    factories.transition(factories.episode(replicate=2, status="running"), 2)
-    replaced = factories.episode(replicate=3, status="failed")
+    run_factory.transition(run_factory.episode(), 1, accepted=False)
+    run_factory.transition(run_factory.episode(replicate=2, status="running"), 2)
+    replaced = run_factory.episode(replicate=3, status="failed")
     replaced.counts = False
     replaced.save()
-    factories.transition(replaced, 3)
-    good = factories.transition(factories.episode(replicate=4), 4)
-    factories.twin(good, "obvious", status="failed", error="broke", outcome=None, why="")
-    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
+    run_factory.transition(replaced, 3)
+    good = run_factory.transition(run_factory.episode(replicate=4), 4)
+    run_factory.twin(good, "obvious", status="failed", error="broke", outcome=None, why="")
+    report = lifecycle.pool_report(lifecycle.read_protocol(study_factory.protocol()))
     assert [line.have for line in report] == [1, 0, 0]
 
 
 def test_a_twin_that_reads_like_its_original_is_left_out() -> None:
-    original = factories.transition(factories.episode(), 1)
-    factories.twin(original, "subtle", outcome={**original.step["outcome"], "reasoning": "SECRET: nothing changed"})
-    report = lifecycle.pool_report(lifecycle.read_protocol(factories.protocol()))
+    original = run_factory.transition(run_factory.episode(), 1)
+    run_factory.twin(original, "subtle", outcome={**original.step["outcome"], "reasoning": "SECRET: nothing changed"})
+    report = lifecycle.pool_report(lifecycle.read_protocol(study_factory.protocol()))
     assert [line.have for line in report] == [1, 0, 0]
 
 
 def test_a_slug_is_given_only_once() -> None:
-    lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     with pytest.raises(ProtocolError, match="'small-study' is the slug of another study"):
-        lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+        lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
 
 
 def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user) -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     with pytest.raises(StudyError, match="only a study that is draft can be opened"):
         lifecycle.open_study(study)
     lifecycle.close(study, admin_user)
@@ -123,15 +123,15 @@ def test_a_study_opens_once_closes_reopens_and_is_unblinded_for_good(admin_user)
 
 
 def test_a_name_that_is_no_study_lists_the_known_ones() -> None:
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     assert lifecycle.find("small-study") == lifecycle.find(str(study.code)) == study
     with pytest.raises(StudyError, match=r"There is no study 'nope'\. Known studies: small-study"):
         lifecycle.find("nope")
 
 
 def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -> None:
-    factories.evidence_pool()
-    study = factories.open_study(**factories.evidence_protocol())
+    run_factory.evidence_pool()
+    study = study_factory.open_study(**study_factory.evidence_protocol())
     sources = ItemSource.objects.filter(item__study=study)
     assert {tuple(source.verdicts) for source in sources} == {("offline/checklist",)}
     assert sum(source.verdicts["offline/checklist"] for source in sources) == 3
@@ -140,12 +140,12 @@ def test_an_evidence_study_keeps_each_classifiers_verdict_and_knows_no_truth() -
 
 def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Client) -> None:
     hostile = "{{ 7|add:7 }}{% now 'Y' %}<b onclick=x>\r\nSet-Cookie: x=1\n../../etc =1+1 " + "9" * 4000
-    row = factories.transition(factories.episode(), 1)
+    row = run_factory.transition(run_factory.episode(), 1)
     row.step["inputs"][0]["name"] = row.step["outcome"]["new_materials"][0]["name"] = hostile
     row.step["outcome"]["new_observations"][0]["description"] = "left \u202e right"
     row.save()
-    study = factories.open_study(sources=[{"cast": "offline", "count": 1}])
-    seat = factories.seat(study)
+    study = study_factory.open_study(sources=[{"cast": "offline", "count": 1}])
+    seat = study_factory.seat(study)
     place = serving.next_assignment(seat)
     client.force_login(seat.user)
     answer = client.get(f"/rate/{place.code}/")
@@ -158,39 +158,41 @@ def test_hostile_text_of_a_record_reaches_the_rater_as_the_text_it_is(client: Cl
 
 
 def test_a_record_whose_goal_has_been_rewritten_is_no_item_any_more() -> None:
-    factories.evidence_pool(6)
-    protocol = lifecycle.read_protocol(factories.evidence_protocol(6))
+    run_factory.evidence_pool(6)
+    protocol = lifecycle.read_protocol(study_factory.evidence_protocol(6))
     assert [stock.have for stock in lifecycle.pool_report(protocol)] == [6]
     Experiment.objects.update(goal="Something else.", sha256="1" * 64)
     assert [stock.have for stock in lifecycle.pool_report(protocol)] == [0]
 
 
 def test_seats_are_free_and_slots_run_from_one_to_the_ratings_wanted() -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     assert set(study.raters.values_list("user", "invited_at", "number")) == {(None, None, n) for n in range(1, 7)}
     slots = Assignment.objects.filter(item__study=study).order_by("item", "slot").values_list("item", "slot")
     assert Counter(slot for _, slot in slots) == {1: 10, 2: 10} and len(set(slots)) == 20
 
 
 def test_crossed_everybody_rates_everything_and_nobody_two_versions() -> None:
-    factories.pool(20)
-    study = factories.open_study(design="crossed", ratings_per_item=3)
+    run_factory.pool(20)
+    study = study_factory.open_study(design="crossed", ratings_per_item=3)
     assert {seat.assignments.count() for seat in study.raters.all()} == {10} and study.raters.count() == 3
     assert ItemSource.objects.filter(item__study=study).values("pair").distinct().count() == 10
 
 
 def test_at_most_so_many_items_per_rater_make_more_seats() -> None:
-    factories.pool(20)
-    study = factories.open_study(items_per_rater=2)
+    run_factory.pool(20)
+    study = study_factory.open_study(items_per_rater=2)
     # Ten items, two ratings each, at most two for a rater: ten raters.
     assert {seat.assignments.count() for seat in study.raters.all()} == {2} and study.raters.count() == 10
 
 
 def test_every_rater_has_an_arm_and_a_share_of_items_comes_twice() -> None:
-    factories.pool(20)
+    run_factory.pool(20)
     display = {"layouts": ["plain", "aligned"], "context": [False, True], "marks": ["off"], "by": "rater"}
-    study = factories.open_study(design="crossed", ratings_per_item=4, display=display, repeats=0.2, repeat_distance=5)
+    study = study_factory.open_study(
+        design="crossed", ratings_per_item=4, display=display, repeats=0.2, repeat_distance=5
+    )
     arms = [set(seat.assignments.values_list("layout", "with_context")) for seat in study.raters.all()]
     assert sorted(arm for own in arms for arm in own) == [
         ("aligned", False), ("aligned", True), ("plain", False), ("plain", True)
@@ -203,14 +205,14 @@ def test_every_rater_has_an_arm_and_a_share_of_items_comes_twice() -> None:
 
 
 def test_a_pool_study_has_items_and_seats_and_nothing_dealt_out() -> None:
-    factories.pool()
-    study = factories.open_study(design="pool")
+    run_factory.pool()
+    study = study_factory.open_study(design="pool")
     assert (study.items.count(), study.raters.count(), Assignment.objects.count()) == (10, 6, 0)
 
 
 def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
-    factories.pool()
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    run_factory.pool()
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
     seen = opening.preview(lifecycle.read_protocol(study.protocol), study)
     assert (seen.items, seen.seats, seen.ratings) == (10, 6, 20) and not Item.objects.exists()
     lifecycle.open_study(study)
@@ -224,9 +226,9 @@ def test_the_preview_tells_what_opening_then_makes_and_writes_nothing() -> None:
 
 def test_a_copy_with_the_same_seed_is_dealt_otherwise() -> None:
     """Whoever unblinded a copy of an open study would else have read the study itself."""
-    factories.pool()
+    run_factory.pool()
     first, second = (
-        lifecycle.create_study(lifecycle.read_protocol(factories.protocol(slug=slug))) for slug in ("one", "two")
+        lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(slug=slug))) for slug in ("one", "two")
     )
     for study in (first, second):
         lifecycle.open_study(study)

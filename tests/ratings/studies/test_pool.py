@@ -8,7 +8,7 @@ from ratings.studies import lifecycle
 from ratings.studies.pool import pool
 from simulation.models import Twin, TwinDecision
 from simulation.runs import vetting
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -16,7 +16,7 @@ ARMS = {"layouts": ["aligned"], "context": [True], "marks": ["off"], "by": "rate
 
 
 def protocol(**changes: object) -> StudyProtocol:
-    return lifecycle.read_protocol(factories.protocol(**changes))
+    return lifecycle.read_protocol(study_factory.protocol(**changes))
 
 
 def sources(found: list[pool.Found]) -> list[tuple[str, str]]:
@@ -24,14 +24,14 @@ def sources(found: list[pool.Found]) -> list[tuple[str, str]]:
 
 
 def test_originals_and_what_rules_planted_can_be_used() -> None:
-    factories.pool(2)
+    run_factory.pool(2)
     assert sources(pool.find(protocol())) == [
         ("offline", p) for p in ("none", "none", "obvious", "obvious", "subtle", "subtle")
     ]
 
 
 def test_only_the_actions_that_a_study_wants_are_found() -> None:
-    factories.pool(8)
+    run_factory.pool(8)
     found = pool.find(protocol())
     wanted = found[0].candidate.action
     narrow = protocol()
@@ -41,7 +41,7 @@ def test_only_the_actions_that_a_study_wants_are_found() -> None:
 
 
 def test_a_models_twin_is_found_once_a_person_has_accepted_it() -> None:
-    factories.pool(1)
+    run_factory.pool(1)
     Twin.objects.filter(perturbation="subtle").update(rule="", vetting="")
     seen = pool.look(protocol())
     assert ("offline", "subtle") not in sources(seen.usable) and seen.unvetted == {("offline", "subtle"): 1}
@@ -52,7 +52,7 @@ def test_a_models_twin_is_found_once_a_person_has_accepted_it() -> None:
 
 
 def test_a_relabelled_twin_is_found_as_what_it_counts_as() -> None:
-    factories.pool(1)
+    run_factory.pool(1)
     twin = Twin.objects.get(perturbation="subtle")
     answers = vetting.Answers("accepted", "obvious", wrong=True, only_change=True, tell=False)
     vetting.decide(twin, answers, User.objects.create_user("ada"))
@@ -61,26 +61,26 @@ def test_a_relabelled_twin_is_found_as_what_it_counts_as() -> None:
 
 
 def test_a_rejected_twin_is_never_found() -> None:
-    factories.pool(1)
+    run_factory.pool(1)
     Twin.objects.filter(perturbation="obvious").update(vetting="rejected")
     assert ("offline", "obvious") not in sources(pool.find(protocol()))
 
 
 def test_a_study_may_want_a_person_for_every_twin() -> None:
-    factories.pool(2)
+    run_factory.pool(2)
     seen = pool.look(protocol(vetting="person"))
     assert sources(seen.usable) == [("offline", "none")] * 2 and sum(seen.unvetted.values()) == 4
 
 
 def test_the_target_is_the_row_in_which_the_error_stands() -> None:
-    factories.pool(1)
+    run_factory.pool(1)
     Twin.objects.update(field="new_materials[0].properties.volume")
     found = {one.candidate.source[1]: one.origin["target"] for one in pool.find(protocol())}
     assert found["none"] == [] and found["subtle"] == ["A:Volume"]
 
 
 def test_earlier_steps_come_along_only_where_an_arm_shows_them() -> None:
-    factories.pool(4)
+    run_factory.pool(4)
     assert {str(one.context) for one in pool.find(protocol())} == {"{}"}
     found = pool.find(protocol(display=ARMS))
     number = {one.candidate.key: len(one.context["steps"]) for one in found if one.candidate.source[1] == "none"}
@@ -89,7 +89,7 @@ def test_earlier_steps_come_along_only_where_an_arm_shows_them() -> None:
 
 
 def test_a_twin_and_its_original_have_the_same_steps_before_them() -> None:
-    factories.pool(4)
+    run_factory.pool(4)
     contexts: dict[str, set[str]] = {}
     for one in pool.find(protocol(display=ARMS)):
         contexts.setdefault(one.candidate.pair, set()).add(str(one.context))
@@ -97,15 +97,15 @@ def test_a_twin_and_its_original_have_the_same_steps_before_them() -> None:
 
 
 def test_opening_logs_that_rules_vouch_for_the_twins_it_took() -> None:
-    factories.pool(10)
-    study = factories.open_study()
+    run_factory.pool(10)
+    study = study_factory.open_study()
     taken = set(study.items.filter(source__twin__isnull=False).values_list("source__twin", flat=True))
     assert set(TwinDecision.objects.values_list("twin", flat=True)) == taken and len(taken) == 6
     assert set(TwinDecision.objects.values_list("by", flat=True)) == {None}
 
 
 def test_the_stock_says_what_waits_for_a_person() -> None:
-    factories.pool(3)
+    run_factory.pool(3)
     Twin.objects.filter(perturbation="subtle").update(rule="")
     stock = {line.source.perturbation: line for line in pool.stock(protocol())}
     assert (stock["subtle"].have, stock["subtle"].unvetted, stock["obvious"].have) == (0, 3, 3)

@@ -11,7 +11,7 @@ from ratings.studies import lifecycle
 from ratings.studies.pool import pool, quarantine
 from ratings.studies.pool.quarantine import Secret
 from simulation.models import Twin
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -68,14 +68,14 @@ def test_a_list_of_readings_is_nobodys_wording() -> None:
 @pytest.fixture
 def study() -> Study:
     """A draft over a pool in which one twin says too much."""
-    factories.pool(10)
+    run_factory.pool(10)
     twin = Twin.objects.filter(perturbation="subtle").first()
     assert twin
     twin.outcome["new_observations"] = [
         {"description": "deliberately wrong", "measurement_type": "visual", "value": ""}
     ]
     twin.save()
-    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol()))
+    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()))
 
 
 def held(study: Study) -> list[quarantine.Held]:
@@ -107,7 +107,7 @@ def test_what_was_dropped_stays_out_though_nothing_in_it_is_suspicious_any_more(
 def test_a_release_holds_in_its_own_study_alone(study: Study) -> None:
     (one,) = held(study)
     quarantine.decide(study, one, "released", User.objects.create_user("ada"))
-    other = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(name="Another")))
+    other = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(name="Another")))
     assert len(held(other)) == 1
 
 

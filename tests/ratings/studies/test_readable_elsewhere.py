@@ -24,7 +24,7 @@ from ratings.studies.errors import StudyError
 from ratings.studies.pool import pool
 from ratings.studies.seats import readable_elsewhere, seating
 from simulation.models import Run, Transition, Twin, TwinDecision
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 KNOWN, NEW = 6, 10  # items of the finished study; items that the new one has of the pool of ten
@@ -52,10 +52,10 @@ def analyst() -> User:
 @pytest.fixture
 def finished(owner: User, analyst: User) -> Study:
     """An unblinded study of six of the pool's ten steps, whose results the analyst reads."""
-    factories.pool(NEW)
-    study = factories.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
     members.add(study, analyst.username, "analyst", owner)
-    return factories.unblinded(study, owner)
+    return study_factory.unblinded(study, owner)
 
 
 def join(seat: Rater, user: User) -> Rater:
@@ -92,9 +92,9 @@ def live(study: Study) -> int:
 
 
 def test_versions_of_one_step_share_a_digest_across_studies_and_different_steps_do_not() -> None:
-    factories.pool(4)
-    originals = factories.open_study(**only(4), ratings_per_item=1)
-    errors = factories.open_study(**twins(4), name="Errors", slug="errors", ratings_per_item=1)
+    run_factory.pool(4)
+    originals = study_factory.open_study(**only(4), ratings_per_item=1)
+    errors = study_factory.open_study(**twins(4), name="Errors", slug="errors", ratings_per_item=1)
     assert len(known(originals)) == 4 and known(originals) == known(errors)
     assert not set(originals.items.values_list("payload_sha256", flat=True)) & set(
         errors.items.values_list("payload_sha256", flat=True)
@@ -102,7 +102,7 @@ def test_versions_of_one_step_share_a_digest_across_studies_and_different_steps_
 
 
 def test_an_analyst_of_an_unblinded_study_is_dealt_none_of_its_items_and_others_get_them(finished, analyst) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=4)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=4)
     free = study.raters.get(label="R01")
     planned = len(dealt(free) & known(finished))
     assert planned  # R01 was to rate some of what the analyst can read
@@ -116,19 +116,19 @@ def test_an_analyst_of_an_unblinded_study_is_dealt_none_of_its_items_and_others_
 
 
 def test_the_original_beside_the_twin_counts_as_the_twin(finished, analyst) -> None:
-    study = factories.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     assert dealt(seat) == known(study) - known(finished) and len(dealt(seat)) == NEW - KNOWN
 
 
 def test_who_has_no_part_in_the_other_study_is_dealt_its_items(finished) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     seat = join(study.raters.get(), User.objects.create_user("somebody"))
     assert len(dealt(seat)) == NEW and told(study) == []
 
 
 def test_whoever_comes_by_a_personal_link_without_an_account_reads_nothing_elsewhere(finished) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     invitation = joining.find(inviting.invite(study.raters.get()))
     seat = joining.accept(invitation, AnonymousUser(), joining.Joining())
     assert len(dealt(seat)) == NEW
@@ -136,12 +136,12 @@ def test_whoever_comes_by_a_personal_link_without_an_account_reads_nothing_elsew
 
 def test_a_role_that_was_taken_back_still_counts(finished, analyst, owner) -> None:
     members.remove(finished, finished.members.get(user=analyst), owner)
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     assert not dealt(join(study.raters.get(label="R01"), analyst)) & known(finished)
 
 
 def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_says_how_much(finished, analyst) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=2, design="crossed")
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=2, design="crossed")
     seat = join(study.raters.get(label="R01"), analyst)
     assert len(dealt(seat)) == NEW - KNOWN
     assert live(study) == 2 * NEW - KNOWN
@@ -158,7 +158,7 @@ def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_sa
 
 def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions(finished, analyst) -> None:
     sources = [{"cast": "offline", "perturbation": p, "count": NEW} for p in ("none", "subtle")]
-    study = factories.open_study(
+    study = study_factory.open_study(
         sources=sources,
         allow_unblinded=True,
         ratings_per_item=2,
@@ -173,7 +173,7 @@ def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions
 
 def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_first_was_shown(finished, owner) -> None:
     sources = [{"cast": "offline", "perturbation": p, "count": NEW} for p in ("none", "subtle")]
-    study = factories.open_study(
+    study = study_factory.open_study(
         sources=sources,
         allow_unblinded=True,
         ratings_per_item=2,
@@ -192,7 +192,7 @@ def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_fi
 
 @pytest.mark.parametrize("design", ["balanced", "pool"])
 def test_what_can_be_read_does_not_come_a_second_time(finished, owner, design) -> None:
-    study = factories.open_study(
+    study = study_factory.open_study(
         **only(NEW),
         allow_unblinded=True,
         ratings_per_item=1,
@@ -213,7 +213,7 @@ def test_what_can_be_read_does_not_come_a_second_time(finished, owner, design) -
 
 
 def test_a_pool_gives_nobody_what_they_can_read_and_counts_it_as_not_theirs(finished, analyst) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1, design="pool")
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1, design="pool")
     seat = join(study.raters.get(), analyst)
     assert serving.progress(seat).total == NEW - KNOWN
     given = 0
@@ -226,7 +226,7 @@ def test_a_pool_gives_nobody_what_they_can_read_and_counts_it_as_not_theirs(fini
 
 
 def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> None:
-    study = factories.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
+    study = study_factory.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
     assert known(study) == known(finished)
     token = inviting.invite(study.raters.get())
     with pytest.raises(StudyError, match="reader"):
@@ -239,7 +239,7 @@ def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> 
 
 
 def test_an_invitation_to_the_address_of_such_an_account_makes_no_new_account(finished, analyst) -> None:
-    study = factories.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
+    study = study_factory.open_study(**only(KNOWN), allow_unblinded=True, ratings_per_item=1, raters=1)
     token = inviting.invite(study.raters.get(), email=analyst.email)
     page = Client().get(f"/r/{token}/")
     assert page.status_code == 410 and b"can read in another study" in page.content
@@ -250,8 +250,8 @@ def test_an_invitation_to_the_address_of_such_an_account_makes_no_new_account(fi
 
 @pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
 def test_an_address_of_staff_is_refused_when_it_is_invited_and_when_the_link_is_opened(owner, right) -> None:
-    factories.pool(NEW)
-    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=2)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2)
     staff = User.objects.create_user("colleague", email="Colleague@lab.org")
     before = inviting.invite(study.raters.get(label="R01"), email="colleague@lab.org")  # they were not staff then
     setattr(staff, right, True)
@@ -272,10 +272,10 @@ def test_an_address_of_staff_is_refused_when_it_is_invited_and_when_the_link_is_
 
 @pytest.mark.django_db(transaction=True)
 def test_a_role_given_while_a_seat_is_being_taken_waits_and_takes_back(owner) -> None:
-    factories.pool(NEW)
-    finished = factories.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
-    factories.unblinded(finished, owner)
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
+    run_factory.pool(NEW)
+    finished = study_factory.open_study(**only(KNOWN), name="Finished", slug="finished", ratings_per_item=1)
+    study_factory.unblinded(finished, owner)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=1)
     user = User.objects.create_user("later")
     invitation = joining.find(inviting.invite(study.raters.get()))
     assert invitation is not None
@@ -300,19 +300,19 @@ def test_a_role_given_while_a_seat_is_being_taken_waits_and_takes_back(owner) ->
 
 
 def test_unblinding_a_study_takes_its_items_back_from_its_analysts_elsewhere(owner, analyst) -> None:
-    factories.pool(NEW)
-    first = factories.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
+    run_factory.pool(NEW)
+    first = study_factory.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
     members.add(first, analyst.username, "analyst", owner)
-    second = factories.open_study(**only(NEW), ratings_per_item=1, raters=2)
+    second = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2)
     seat = join(second.raters.get(label="R01"), analyst)
     assert dealt(seat) & known(first)  # sealed: nothing can be read there
-    factories.unblinded(first, owner)
+    study_factory.unblinded(first, owner)
     assert not dealt(seat) & known(first) and live(second) == NEW and len(told(second)) == 1
 
 
 def test_a_role_in_an_unblinded_study_takes_its_items_back_and_leaves_what_was_shown(finished, owner) -> None:
     rater = User.objects.create_user("later")
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), rater)
     shown = next(row for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished))
     Assignment.objects.filter(pk=shown.pk).update(opened_at=timezone.now())
@@ -321,7 +321,7 @@ def test_a_role_in_an_unblinded_study_takes_its_items_back_and_leaves_what_was_s
 
 
 def test_a_closed_study_is_looked_through_when_it_is_opened_again(finished, analyst, owner) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     lifecycle.close(study)
     members.add(finished, "later", "analyst", owner)
@@ -331,7 +331,7 @@ def test_a_closed_study_is_looked_through_when_it_is_opened_again(finished, anal
 
 
 def test_items_added_later_and_places_of_a_rater_who_leaves_keep_to_it(finished, analyst) -> None:
-    study = factories.open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(KNOWN + 1), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     held = set(study.items.values_list("payload_sha256", flat=True))
     protocol = lifecycle.read_protocol({**study.protocol, **only(NEW)})
@@ -342,9 +342,9 @@ def test_items_added_later_and_places_of_a_rater_who_leaves_keep_to_it(finished,
 
 
 def test_staff_read_the_pool_in_the_laboratory(owner) -> None:
-    factories.pool(NEW)
-    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=1)
-    seat = factories.seat(study)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    seat = study_factory.seat(study)
     assert readable_elsewhere.find_readable(study, [seat]) == {}
     User.objects.filter(pk=seat.user_id).update(is_staff=True)
     assert len(readable_elsewhere.find_readable_by(study, seat)) == NEW
@@ -352,15 +352,15 @@ def test_staff_read_the_pool_in_the_laboratory(owner) -> None:
 
 @pytest.mark.parametrize("unblinded_kind", ["evidence", "transitions"])
 def test_a_record_of_evidence_and_the_steps_of_its_episode_are_the_same_content(owner, analyst, unblinded_kind) -> None:
-    factories.evidence_pool(6)
+    run_factory.evidence_pool(6)
     for step in Transition.objects.filter(episode__replicate__gt=2):
-        factories.twin(step, "subtle")
-    records = factories.evidence_protocol(6, slug="records", ratings_per_item=1)
-    steps = factories.protocol(**twins(8, name="Steps", slug="steps", ratings_per_item=1))
+        run_factory.twin(step, "subtle")
+    records = study_factory.evidence_protocol(6, slug="records", ratings_per_item=1)
+    steps = study_factory.protocol(**twins(8, name="Steps", slug="steps", ratings_per_item=1))
     documents = [records, steps] if unblinded_kind == "evidence" else [steps, records]
-    first, second = (factories.open_study(4, **document) for document in documents)
+    first, second = (study_factory.open_study(4, **document) for document in documents)
     members.add(first, analyst.username, "analyst", owner)
-    factories.unblinded(first, owner)
+    study_factory.unblinded(first, owner)
     seat = Rater(pk=0, study=second, user=analyst)
     # All eight twins are of episodes that stand in the evidence study; of its six records, two episodes have no twin.
     expected = 8 if unblinded_kind == "evidence" else 4
@@ -373,8 +373,8 @@ def test_a_record_of_evidence_and_the_steps_of_its_episode_are_the_same_content(
 @pytest.mark.parametrize("way", ["vetted", "decided before", "ordered", "played", "imported"])
 def test_whoever_made_or_judged_an_item_knows_it_although_they_are_no_staff(way) -> None:
     owner = User.objects.create_user("maker")
-    factories.pool(NEW)
-    study = factories.open_study(**twins(NEW), ratings_per_item=1)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**twins(NEW), ratings_per_item=1)
     known = ItemSource.objects.filter(item__study=study).first()
     assert known
     if way == "vetted":
@@ -399,8 +399,8 @@ def test_whoever_made_or_judged_an_item_knows_it_although_they_are_no_staff(way)
 @pytest.mark.parametrize("asked", [only, twins])
 def test_whoever_vetted_a_twin_is_dealt_neither_the_original_nor_its_other_twins(asked) -> None:
     vetter = User.objects.create_user("vetter")
-    factories.pool(NEW)
-    study = factories.open_study(**asked(NEW), ratings_per_item=1, raters=1)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**asked(NEW), ratings_per_item=1, raters=1)
     seen = Twin.objects.filter(perturbation="obvious", transition__number__lte=4)
     seen.update(vetting="accepted", vetted_by=vetter, vetted_at=timezone.now())
     seat = join(study.raters.get(), vetter)
@@ -412,12 +412,12 @@ def test_whoever_vetted_a_twin_is_dealt_neither_the_original_nor_its_other_twins
 @pytest.mark.parametrize("way", ["vetted", "ordered"])
 def test_who_judged_a_step_of_a_record_or_ordered_its_twins_knows_the_record(way) -> None:
     maker = User.objects.create_user("maker")
-    factories.evidence_pool(6)
-    study = factories.open_study(**factories.evidence_protocol(6, ratings_per_item=1))
+    run_factory.evidence_pool(6)
+    study = study_factory.open_study(**study_factory.evidence_protocol(6, ratings_per_item=1))
     step = Transition.objects.filter(number=2).first()
     assert step
     fields = {"vetted_by": maker, "vetted_at": timezone.now()} if way == "vetted" else {}
-    twin = factories.twin(step, "subtle", **fields)
+    twin = run_factory.twin(step, "subtle", **fields)
     if way == "ordered":
         Run.objects.filter(pk=twin.run_id).update(created_by=maker)
     readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=maker))
@@ -428,21 +428,21 @@ def test_who_judged_a_step_of_a_record_or_ordered_its_twins_knows_the_record(way
 
 def test_a_step_that_was_played_twice_alike_counts_whichever_was_vetted() -> None:
     vetter = User.objects.create_user("vetter")
-    factories.pool(NEW)
-    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
     first = Transition.objects.get(number=3)
-    again = factories.transition(factories.episode("zebrafish", replicate=2), 3)
+    again = run_factory.transition(run_factory.episode("zebrafish", replicate=2), 3)
     Transition.objects.filter(pk=again.pk).update(content_sha256=first.content_sha256, step=first.step)
-    factories.twin(again, "subtle", vetted_by=vetter, vetted_at=timezone.now())
+    run_factory.twin(again, "subtle", vetted_by=vetter, vetted_at=timezone.now())
     readable = readable_elsewhere.find_readable_by(study, Rater(pk=0, study=study, user=vetter))
     assert readable == set(ItemSource.objects.filter(transition=first).values_list("item_id", flat=True))
 
 
 def test_whoever_imported_items_knows_them_in_a_duplicate_of_the_study_too(owner) -> None:
-    factories.pool(3)
-    items = list(factories.open_study(**twins(3), slug="source", ratings_per_item=1).items.all())
+    run_factory.pool(3)
+    items = list(study_factory.open_study(**twins(3), slug="source", ratings_per_item=1).items.all())
     importer = User.objects.create_user("importer")
-    document = factories.protocol(sources=[], name="First", slug="first", ratings_per_item=1)
+    document = study_factory.protocol(sources=[], name="First", slug="first", ratings_per_item=1)
     first = lifecycle.create_study(lifecycle.read_protocol(document), by=owner)
     for number, item in enumerate(items):
         first.imported_items.create(
@@ -459,8 +459,8 @@ def test_whoever_imported_items_knows_them_in_a_duplicate_of_the_study_too(owner
 @pytest.mark.parametrize("right", ["is_staff", "is_superuser"])
 @pytest.mark.parametrize("design", ["balanced", "pool"])
 def test_whoever_becomes_staff_or_superuser_is_dealt_nothing_more(right, design) -> None:
-    factories.pool(NEW)
-    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=2, design=design)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=2, design=design)
     user = User.objects.create_user("later")
     seat = join(study.raters.get(label="R01"), user)
     setattr(user, right, True)
@@ -472,8 +472,8 @@ def test_whoever_becomes_staff_or_superuser_is_dealt_nothing_more(right, design)
 
 
 def test_staff_rights_that_were_taken_away_still_count_for_what_there_was_to_read(owner) -> None:
-    factories.pool(NEW)
-    study = factories.open_study(**twins(NEW), ratings_per_item=1, raters=2)
+    run_factory.pool(NEW)
+    study = study_factory.open_study(**twins(NEW), ratings_per_item=1, raters=2)
     user = User.objects.create_user("later")
     seat = join(study.raters.get(label="R01"), user)
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
@@ -498,7 +498,7 @@ def test_a_former_superuser_knows_what_was_unblinded_by_then(finished, owner) ->
     user.is_superuser = user.is_staff = False
     user.save()
     Run.objects.update(created_at=timezone.now() + timedelta(hours=1))  # nothing was there to read in the laboratory
-    later = factories.open_study(**only(NEW), slug="later", allow_unblinded=True, ratings_per_item=1, raters=1)
+    later = study_factory.open_study(**only(NEW), slug="later", allow_unblinded=True, ratings_per_item=1, raters=1)
     seat = Rater(pk=0, study=later, user=user)
     assert len(readable_elsewhere.find_readable_by(later, seat)) == KNOWN
     Study.objects.filter(pk=finished.pk).update(unblinded_at=timezone.now() + timedelta(hours=1))
@@ -514,7 +514,7 @@ def test_a_save_that_leaves_the_rights_out_records_nothing(owner, django_assert_
 
 
 def test_a_role_given_after_the_last_answer_is_no_leak(finished, owner) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
@@ -527,20 +527,20 @@ def test_a_role_given_after_the_last_answer_is_no_leak(finished, owner) -> None:
 def test_a_role_that_was_taken_away_counts_by_the_table_of_changes(finished, analyst) -> None:
     finished.members.all().delete()
     finished.events.filter(kind="member").delete()
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     assert not dealt(seat) & known(finished)
     assert list(former.insiders(finished).exclude(is_staff=True)) == [analyst]
 
 
 def test_what_can_be_read_only_after_the_last_answer_does_not_count(owner, analyst) -> None:
-    factories.pool(NEW)
-    first = factories.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
+    run_factory.pool(NEW)
+    first = study_factory.open_study(**only(KNOWN), name="First", slug="first", ratings_per_item=1)
     members.add(first, analyst.username, "analyst", owner)
-    second = factories.open_study(**only(NEW), ratings_per_item=1, raters=1)
+    second = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=1)
     seat = join(second.raters.get(), analyst)
     Rater.objects.filter(pk=seat.pk).update(finished_at=timezone.now())
-    factories.unblinded(first, owner)
+    study_factory.unblinded(first, owner)
     assert readable_elsewhere.find_readable(second, list(second.raters.all())) == {}
     Rater.objects.filter(pk=seat.pk).update(finished_at=None)
     assert len(readable_elsewhere.find_readable_by(second, second.raters.get())) == KNOWN
@@ -550,11 +550,11 @@ def test_the_number_of_queries_depends_on_neither_seats_nor_items_nor_studies(
     finished, analyst, owner, django_assert_max_num_queries
 ) -> None:
     for number in range(3):
-        more = factories.open_study(**only(KNOWN), name=f"More {number}", slug=f"more-{number}", allow_unblinded=True, ratings_per_item=1)  # fmt: skip
-        factories.unblinded(more, owner)
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=8)
+        more = study_factory.open_study(**only(KNOWN), name=f"More {number}", slug=f"more-{number}", allow_unblinded=True, ratings_per_item=1)  # fmt: skip
+        study_factory.unblinded(more, owner)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=2, raters=8)
     for seat in study.raters.all():
-        factories.seat(study, seat.label)
+        study_factory.seat(study, seat.label)
     Rater.objects.filter(pk=study.raters.get(label="R01").pk).update(user=analyst)
     seats = list(study.raters.all())
     with django_assert_max_num_queries(9):
@@ -563,33 +563,35 @@ def test_the_number_of_queries_depends_on_neither_seats_nor_items_nor_studies(
 
 
 def test_new_studies_leave_out_what_stands_in_an_unblinded_study(finished) -> None:
-    stock = pool.take_stock(lifecycle.read_protocol(factories.protocol(**only(4))))
+    stock = pool.take_stock(lifecycle.read_protocol(study_factory.protocol(**only(4))))
     assert (stock.lines[0].have, stock.lines[0].left_out, stock.left_out) == (NEW - KNOWN, KNOWN, KNOWN)
-    study = factories.open_study(**only(4), ratings_per_item=1)
+    study = study_factory.open_study(**only(4), ratings_per_item=1)
     assert not known(study) & known(finished)
     event = logged.word(study, "opened")
     assert event == f"4 items, 1 rater; {KNOWN} items of unblinded studies left out"
 
 
 def test_versions_of_what_stands_there_are_left_out_as_well(finished) -> None:
-    study = factories.open_study(**twins(4), ratings_per_item=1)
+    study = study_factory.open_study(**twins(4), ratings_per_item=1)
     assert not known(study) & known(finished)
 
 
 def test_too_few_that_are_left_says_how_many_are_left_out(finished) -> None:
     with pytest.raises(PlanError, match=r"the pool holds 4: .*; 6 items left out, because they or versions of them stand in an unblinded study"):  # fmt: skip
-        factories.open_study(**only(5), ratings_per_item=1)
-    assert factories.open_study(**only(5), slug="allowed", allow_unblinded=True, ratings_per_item=1).items.count() == 5
+        study_factory.open_study(**only(5), ratings_per_item=1)
+    assert (
+        study_factory.open_study(**only(5), slug="allowed", allow_unblinded=True, ratings_per_item=1).items.count() == 5
+    )
 
 
 def test_imported_items_that_stand_in_an_unblinded_study_are_left_out_of_a_copy(owner) -> None:
-    factories.pool(3)
-    study = factories.open_study(**only(2), ratings_per_item=1)
+    run_factory.pool(3)
+    study = study_factory.open_study(**only(2), ratings_per_item=1)
     item = Item.objects.filter(study=study).first()
     assert item
-    factories.unblinded(study, owner)
+    study_factory.unblinded(study, owner)
     copy = lifecycle.create_study(
-        lifecycle.read_protocol(factories.protocol(sources=[], name="Copy", ratings_per_item=1))
+        lifecycle.read_protocol(study_factory.protocol(sources=[], name="Copy", ratings_per_item=1))
     )
     copy.imported_items.create(
         key="1", record={}, payload=item.payload, payload_sha256=item.payload_sha256, label="x", perturbation="none"
@@ -602,19 +604,19 @@ def test_imported_items_that_stand_in_an_unblinded_study_are_left_out_of_a_copy(
 
 
 def test_a_running_study_refuses_such_items_unless_its_document_allows_them(finished) -> None:
-    protocol = lifecycle.read_protocol(factories.protocol(**only(NEW), allow_unblinded=True))
+    protocol = lifecycle.read_protocol(study_factory.protocol(**only(NEW), allow_unblinded=True))
     found = [one for one in pool.find(protocol) if one.candidate.pair in known(finished)]
-    strict = factories.open_study(**only(2), slug="strict", ratings_per_item=1)
+    strict = study_factory.open_study(**only(2), slug="strict", ratings_per_item=1)
     with pytest.raises(PlanError, match="6 items or versions of them stand in an unblinded study"):
         seating.add_items(strict, found)
-    allowing = factories.open_study(**twins(1), slug="allowing", allow_unblinded=True, ratings_per_item=1)
+    allowing = study_factory.open_study(**twins(1), slug="allowing", allow_unblinded=True, ratings_per_item=1)
     seating.add_items(allowing, found)
     assert allowing.items.count() == 1 + KNOWN
 
 
 def test_the_choice_is_a_field_of_the_document_that_is_no_unless_it_says_yes() -> None:
-    factories.pool(2)
-    document = factories.protocol()
+    run_factory.pool(2)
+    document = study_factory.protocol()
     assert lifecycle.read_protocol(document).to_json()["allow_unblinded"] is False
     assert lifecycle.read_protocol({**document, "allow_unblinded": True}).to_json()["allow_unblinded"] is True
     with pytest.raises(ProtocolError, match="allow_unblinded: is 'yes'; allowed: true, false"):
@@ -622,19 +624,19 @@ def test_the_choice_is_a_field_of_the_document_that_is_no_unless_it_says_yes() -
 
 
 def test_of_several_raters_the_log_gives_one_total(owner, analyst) -> None:
-    factories.pool(NEW)
-    first = factories.open_study(**only(NEW), name="First", slug="first", ratings_per_item=1)
+    run_factory.pool(NEW)
+    first = study_factory.open_study(**only(NEW), name="First", slug="first", ratings_per_item=1)
     users = [analyst, User.objects.create_user("other")]
-    study = factories.open_study(**only(NEW), ratings_per_item=1, raters=3)
+    study = study_factory.open_study(**only(NEW), ratings_per_item=1, raters=3)
     for seat, user in zip(study.raters.order_by("number"), users, strict=False):
         join(seat, user)
         members.add(first, user.username, "analyst", owner)
-    factories.unblinded(first, owner)
+    study_factory.unblinded(first, owner)
     assert len(told(study)) == 1 and "R0" not in told(study)[0]
 
 
 def test_nothing_in_the_log_ties_a_code_to_a_name(finished, analyst) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     join(study.raters.get(label="R01"), analyst)
     events = StudyEvent.objects.filter(study=study, kind="taken back")
     assert events.count() == 1 and not events.exclude(by=None).exists()
@@ -650,7 +652,7 @@ def check_of(study: Study) -> dict[str, Any]:
 
 
 def test_the_audit_fails_where_a_rater_was_shown_what_their_account_can_read_in_another_study(finished, owner) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     assert check_of(study)["passed"] is True
     shown = [row.pk for row in seat.assignments.order_by("position") if row.item.pair_sha256 in known(finished)][:2]
@@ -669,7 +671,7 @@ def test_the_audit_fails_where_a_rater_was_shown_what_their_account_can_read_in_
 
 
 def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read(finished, owner) -> None:
-    study = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), User.objects.create_user("later"))
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
@@ -686,13 +688,13 @@ def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read
 
 
 def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not_left_out(owner, analyst) -> None:
-    factories.evidence_pool(6)
-    records = factories.open_study(**factories.evidence_protocol(4, slug="records", ratings_per_item=1))
+    run_factory.evidence_pool(6)
+    records = study_factory.open_study(**study_factory.evidence_protocol(4, slug="records", ratings_per_item=1))
     members.add(records, analyst.username, "analyst", owner)
-    factories.unblinded(records, owner)
-    stock = pool.take_stock(lifecycle.read_protocol(factories.protocol(**only(12))))
+    study_factory.unblinded(records, owner)
+    stock = pool.take_stock(lifecycle.read_protocol(study_factory.protocol(**only(12))))
     assert (stock.lines[0].have, stock.lines[0].shown, stock.shown, stock.left_out) == (12, 8, 8, 0)
-    steps = factories.open_study(**only(12), ratings_per_item=1, raters=6)
+    steps = study_factory.open_study(**only(12), ratings_per_item=1, raters=6)
     event = logged.word(steps, "opened")
     assert event == "12 items, 6 raters; 8 items of episodes that stand in unblinded studies"
     assert check_of(steps)["measured"] == {
@@ -705,14 +707,14 @@ def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not
 
 
 def test_the_certificate_states_whether_items_of_other_studies_are_allowed_and_how_many_there_are(finished) -> None:
-    allowed = factories.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    allowed = study_factory.open_study(**only(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     assert check_of(allowed)["measured"] == {
         "items": NEW,
         "items_in_unblinded_studies": KNOWN,
         "items_of_episodes_in_unblinded_studies": 0,
         "allowed": True,
     }
-    left_out = factories.open_study(**only(NEW - KNOWN), name="Second", slug="second", ratings_per_item=1, raters=2)
+    left_out = study_factory.open_study(**only(NEW - KNOWN), name="Second", slug="second", ratings_per_item=1, raters=2)
     assert check_of(left_out)["measured"] == {
         "items": NEW - KNOWN,
         "items_in_unblinded_studies": 0,
@@ -726,7 +728,7 @@ def test_an_analyst_who_takes_a_seat_in_a_new_study_finds_none_of_its_items_in_t
     finished, analyst
 ) -> None:
     """What was once found by trying: half of the items stood there with their planted error, and the audit passed."""
-    study = factories.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
+    study = study_factory.open_study(**twins(NEW), allow_unblinded=True, ratings_per_item=1, raters=2)
     seat = join(study.raters.get(label="R01"), analyst)
     client = Client()
     client.force_login(analyst)

@@ -12,16 +12,16 @@ from ratings.rating import answering
 from ratings.results import item_lines, rows
 from ratings.studies.errors import SealedError
 from ratings.studies.progress.reports import study_report
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
 
 def rated(answers: dict[str, list[tuple[bool, int]]], **changes: object) -> Study:
     """A study of 20 originals and 20 subtle twins rated by two; `answers` are each rater's, by perturbation, in turn."""
-    factories.pool(40)
+    run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
-    study = factories.open_study(raters=2, sources=sources, **changes)
+    study = study_factory.open_study(raters=2, sources=sources, **changes)
     for rater in study.raters.all():
         turn = {"none": iter(answers["none"] * 20), "subtle": iter(answers["subtle"] * 20)}
         places = rater.assignments.select_related("item__source").order_by("item__payload_sha256")
@@ -46,7 +46,7 @@ def test_no_report_reads_a_source_or_a_verdict(admin_user) -> None:
             study_report(study)
         assert asked.captured_queries
         assert not any(ItemSource._meta.db_table in q["sql"] or '"verdict"' in q["sql"] for q in asked.captured_queries)
-        factories.unblinded(study, admin_user) if not study.is_unblinded else None
+        study_factory.unblinded(study, admin_user) if not study.is_unblinded else None
 
 
 def test_rows_with_sources_are_sealed_until_the_study_is_unblinded(admin_user) -> None:
@@ -54,11 +54,11 @@ def test_rows_with_sources_are_sealed_until_the_study_is_unblinded(admin_user) -
     for sealed in (rows.rating_rows, item_lines.item_lines):
         with pytest.raises(SealedError, match="sealed until it is unblinded"):
             sealed(study)
-    assert len(list(rows.rating_rows(factories.unblinded(study, admin_user)))) == 80
+    assert len(list(rows.rating_rows(study_factory.unblinded(study, admin_user)))) == 80
 
 
 def test_rows_of_some_items_are_theirs_alone(admin_user) -> None:
-    study = factories.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2)]}), admin_user)
+    study = study_factory.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2)]}), admin_user)
     codes = set(study.items.values_list("code", flat=True)[:3])
     found = list(rows.rating_rows(study, *codes))
     assert len(found) == 6
@@ -67,13 +67,13 @@ def test_rows_of_some_items_are_theirs_alone(admin_user) -> None:
 
 @pytest.mark.both_databases
 def test_a_report_asks_as_many_questions_for_twenty_ratings_as_for_ten() -> None:
-    factories.pool(40)
+    run_factory.pool(40)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = factories.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
+        study = study_factory.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
         for rater in study.raters.all():
-            factories.rate_all(rater)
+            study_factory.rate_all(rater)
         with CaptureQueriesContext(connection) as queries:
             report = study_report(study)
         assert report.progress.done == count
@@ -133,7 +133,7 @@ def test_a_dropped_raters_ratings_are_nowhere_and_their_line_says_so() -> None:
 
 @pytest.mark.both_databases
 def test_an_item_is_disputed_when_most_of_two_or_more_raters_say_otherwise(admin_user) -> None:
-    study = factories.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
+    study = study_factory.unblinded(rated({"none": [(True, 5)], "subtle": [(True, 2), (False, 4)]}), admin_user)
 
     def disputed() -> int:
         return item_lines.item_lines(study, disputed=True).count()

@@ -20,7 +20,7 @@ from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import pool
 from ratings.studies.seats import redealing, seating
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 from tests.support.steps import race
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
@@ -76,12 +76,12 @@ def check(study: Study) -> None:
 
 @pytest.fixture
 def balanced(db: None) -> Study:
-    factories.pool(40)
-    return factories.open_study(**plain(24), ratings_per_item=3, raters=6, repeats=0.25, repeat_distance=3)
+    run_factory.pool(40)
+    return study_factory.open_study(**plain(24), ratings_per_item=3, raters=6, repeats=0.25, repeat_distance=3)
 
 
 def test_a_late_rater_takes_nothing_that_was_served_and_all_have_about_as_much_left(balanced) -> None:
-    seats = factories.seat_all(balanced)
+    seats = study_factory.seat_all(balanced)
     for seat, count in zip(seats, (0, 2, 4, 6, 8, 12), strict=True):
         rate_some(seat, count)
     serving.mark_opened(serving.next_assignment(seats[1]))
@@ -104,9 +104,9 @@ def test_late_seats_of_a_study_in_which_nobody_rated_yet_end_up_with_equal_share
 
 
 def test_in_a_crossed_study_a_late_rater_gets_every_item_and_each_wants_one_rating_more(db) -> None:
-    factories.pool(20)
-    study = factories.open_study(**plain(10), design="crossed", ratings_per_item=3)
-    rate_some(factories.seat(study), 4)
+    run_factory.pool(20)
+    study = study_factory.open_study(**plain(10), design="crossed", ratings_per_item=3)
+    rate_some(study_factory.seat(study), 4)
     before = served(study.raters.first())
     seating.add_seats(study, 1)
     study.refresh_from_db()
@@ -118,9 +118,9 @@ def test_in_a_crossed_study_a_late_rater_gets_every_item_and_each_wants_one_rati
 
 @pytest.mark.parametrize("withdrawal", ["keep", "drop"])
 def test_the_document_of_a_crossed_study_whose_rater_was_replaced_can_be_opened_again(db, withdrawal) -> None:
-    factories.pool(20)
-    study = factories.open_study(**plain(10), design="crossed", ratings_per_item=3, withdrawal=withdrawal)
-    seating.withdraw(factories.seat(study))
+    run_factory.pool(20)
+    study = study_factory.open_study(**plain(10), design="crossed", ratings_per_item=3, withdrawal=withdrawal)
+    seating.withdraw(study_factory.seat(study))
     study.refresh_from_db()
     seating.add_seats(study, 1)
     study.refresh_from_db()
@@ -139,16 +139,16 @@ def test_more_seats_than_a_study_may_have_are_refused(balanced) -> None:
 
 
 def test_in_a_pool_a_late_rater_just_gets_a_seat(db) -> None:
-    factories.pool()
-    study = factories.open_study(design="pool")
+    run_factory.pool()
+    study = study_factory.open_study(design="pool")
     seats = seating.add_seats(study, 2)
     assert len(seats) == 2 and not Assignment.objects.exists()
 
 
 def test_the_arms_of_others_stay_when_a_rater_comes_late(db) -> None:
-    factories.pool(20)
+    run_factory.pool(20)
     display = {"layouts": ["plain", "aligned"], "context": [False], "marks": ["off"], "by": "rater"}
-    study = factories.open_study(**plain(12), raters=3, display=display)
+    study = study_factory.open_study(**plain(12), raters=3, display=display)
     before = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
     late = seating.add_seats(study, 1)[0]
     after = {seat.pk: {*seat.assignments.values_list("layout", flat=True)} for seat in study.raters.all()}
@@ -158,7 +158,7 @@ def test_the_arms_of_others_stay_when_a_rater_comes_late(db) -> None:
 
 
 def test_what_a_withdrawn_rater_left_goes_to_others_and_what_they_rated_stays(balanced) -> None:
-    seats = factories.seat_all(balanced)
+    seats = study_factory.seat_all(balanced)
     rate_some(seats[0], 5)
     others = {seat.label: served(seat) for seat in seats[1:]}
     dealt = seating.withdraw(seats[0], by=seats[0].user)
@@ -174,24 +174,24 @@ def test_what_a_withdrawn_rater_left_goes_to_others_and_what_they_rated_stays(ba
 
 
 def test_where_the_rule_is_to_drop_the_rated_places_go_to_others_too(db) -> None:
-    factories.pool(40)
-    study = factories.open_study(**plain(24), ratings_per_item=3, raters=6, withdrawal="drop")
-    seats = factories.seat_all(study)
+    run_factory.pool(40)
+    study = study_factory.open_study(**plain(24), ratings_per_item=3, raters=6, withdrawal="drop")
+    seats = study_factory.seat_all(study)
     rate_some(seats[0], 5)
     assert seating.withdraw(seats[0]) == (12, 0)
     seats[0].refresh_from_db()
     assert seats[0].dropped and seats[0].assignments.filter(rating__isnull=False).count() == 5
     assert set(map(len, live(study).values())) == {3}
     for seat in seats[1:]:
-        factories.rate_all(seat)
+        study_factory.rate_all(seat)
     assert study.raters.get(label="R02").assignments.filter(rating__isnull=False).count() > 12
 
 
 def test_what_nobody_may_have_waits_for_another_seat_and_the_log_says_so(db) -> None:
     # Two items, two ratings each, two raters: when one leaves, the other has everything already.
-    factories.pool(10)
-    study = factories.open_study(**plain(2), raters=2)
-    gone = factories.seat(study)
+    run_factory.pool(10)
+    study = study_factory.open_study(**plain(2), raters=2)
+    gone = study_factory.seat(study)
     assert seating.withdraw(gone, by=gone.user) == (0, 2)
     event = study.events.get(kind="withdrawn")
     assert event.data == {"rater": "R01", "dropped": False, "dealt": 0, "left": 2}
@@ -215,7 +215,7 @@ def test_withdrawing_twice_changes_nothing_and_takes_the_invitation_back(balance
 
 
 def test_nobody_withdraws_from_results_that_are_out_and_a_closed_study_deals_nothing(balanced) -> None:
-    seats = factories.seat_all(balanced)
+    seats = study_factory.seat_all(balanced)
     lifecycle.close(balanced)
     assert seating.withdraw(seats[0]) == (0, 0)
     lifecycle.unblind(balanced, None)
@@ -224,11 +224,11 @@ def test_nobody_withdraws_from_results_that_are_out_and_a_closed_study_deals_not
 
 
 def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(db) -> None:
-    factories.pool(40)
-    study = factories.open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
-    seats = factories.seat_all(study)
+    run_factory.pool(40)
+    study = study_factory.open_study(**plain(12), ratings_per_item=2, raters=4, withdrawal="drop")
+    seats = study_factory.seat_all(study)
     for seat in seats:
-        factories.rate_all(seat)
+        study_factory.rate_all(seat)
     lifecycle.close(study)
     seating.withdraw(seats[0])
     assert waiting(study) == dict.fromkeys(waiting(study), 0)
@@ -237,15 +237,15 @@ def test_what_a_rater_left_while_the_study_was_closed_is_dealt_when_it_reopens(d
     assert sum(waiting(study).values()) == 6
     assert logged.word(study, "reopened") == "6 places dealt"
     for seat in seats[1:]:
-        factories.rate_all(seat)
+        study_factory.rate_all(seat)
     assert lifecycle.stop_met(study)
     check(study)
 
 
 def test_in_a_pool_what_a_withdrawn_rater_held_can_be_claimed_by_others(db) -> None:
-    factories.pool()
-    study = factories.open_study(**plain(1), design="pool", ratings_per_item=1, raters=2)
-    one, two = factories.seat_all(study)
+    run_factory.pool()
+    study = study_factory.open_study(**plain(1), design="pool", ratings_per_item=1, raters=2)
+    one, two = study_factory.seat_all(study)
     held = serving.next_assignment(one)
     assert serving.next_assignment(two) is None
     seating.withdraw(one)
@@ -260,7 +260,7 @@ def fresh(study: Study, count: int) -> list[pool.Found]:
 
 
 def test_items_that_come_late_are_dealt_evenly_in_random_order_behind_what_was_served(balanced) -> None:
-    seats = factories.seat_all(balanced)
+    seats = study_factory.seat_all(balanced)
     for seat in seats:
         rate_some(seat, 3)
     before = {seat.label: served(seat) for seat in seats}
@@ -276,8 +276,8 @@ def test_items_that_come_late_are_dealt_evenly_in_random_order_behind_what_was_s
 
 
 def test_an_added_version_of_something_goes_to_nobody_who_has_another_version(db) -> None:
-    factories.pool(12)
-    study = factories.open_study(**plain(12), raters=4)
+    run_factory.pool(12)
+    study = study_factory.open_study(**plain(12), raters=4)
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
     twins = pool.find(lifecycle.read_protocol(document))
     assert seating.add_items(study, twins) == 12
@@ -289,8 +289,8 @@ def test_an_added_version_of_something_goes_to_nobody_who_has_another_version(db
 
 
 def test_a_version_of_something_from_before_the_upgrade_is_known_as_one(db) -> None:
-    factories.pool(12)
-    study = factories.open_study(**plain(12), raters=4)
+    run_factory.pool(12)
+    study = study_factory.open_study(**plain(12), raters=4)
     for source in ItemSource.objects.all():  # earlier releases drew these by chance
         ItemSource.objects.filter(pk=source.pk).update(pair=uuid.uuid4())
     document = {**study.protocol, "sources": [{"cast": "offline", "perturbation": "obvious", "count": 1}]}
@@ -311,16 +311,16 @@ def test_items_that_are_in_the_study_are_not_added_again(balanced) -> None:
 
 
 def test_items_added_to_a_pool_can_be_claimed(db) -> None:
-    factories.pool(20)
-    study = factories.open_study(**plain(2), design="pool", ratings_per_item=1, raters=1)
-    seat = factories.seat(study)
-    assert factories.rate_all(seat) == 2
+    run_factory.pool(20)
+    study = study_factory.open_study(**plain(2), design="pool", ratings_per_item=1, raters=1)
+    seat = study_factory.seat(study)
+    assert study_factory.rate_all(seat) == 2
     seating.add_items(study, fresh(study, 3))
-    assert factories.rate_all(seat) == 3
+    assert study_factory.rate_all(seat) == 3
 
 
 def test_who_has_finished_gets_nothing_more(balanced) -> None:
-    seats = factories.seat_all(balanced)
+    seats = study_factory.seat_all(balanced)
     Rater.objects.filter(pk=seats[0].pk).update(finished_at=timezone.now())
     seating.add_items(balanced, fresh(balanced, 4))
     assert seats[0].assignments.filter(occasion=1).count() == 12
@@ -330,15 +330,15 @@ def test_who_has_finished_gets_nothing_more(balanced) -> None:
 def test_whatever_happens_in_whatever_order_what_was_served_stays_and_all_is_rated_in_the_end(db, seed) -> None:
     """Rating, late seats, withdrawals and added items in random order; then everybody finishes."""
     rng = random.Random(seed)
-    factories.pool(60)
-    study = factories.open_study(
+    run_factory.pool(60)
+    study = study_factory.open_study(
         **plain(20), seed=seed, ratings_per_item=3, raters=6, repeats=rng.choice((0, 0.2)), repeat_distance=3,
         withdrawal=rng.choice(("keep", "drop")),
     )  # fmt: skip
     acts = ["rate"] * 12 + ["late"] * 2 + ["leave"] * 2 + ["items"] * 2
     rng.shuffle(acts)
     for act in acts:
-        seats = [*factories.seat_all(study), *study.raters.filter(withdrawn_at=None, user__isnull=False)]
+        seats = [*study_factory.seat_all(study), *study.raters.filter(withdrawn_at=None, user__isnull=False)]
         seat = rng.choice(seats)
         before = {one.pk: served(one) for one in seats if one != seat}
         if act == "rate":
@@ -355,19 +355,19 @@ def test_whatever_happens_in_whatever_order_what_was_served_stays_and_all_is_rat
         check(study)
         assert {one.pk: served(one) for one in seats if one != seat} == before
     seating.add_seats(study, 3)
-    for seat in factories.seat_all(study):
-        factories.rate_all(seat)
+    for seat in study_factory.seat_all(study):
+        study_factory.rate_all(seat)
     for seat in study.raters.filter(withdrawn_at=None):
-        factories.rate_all(seat)
+        study_factory.rate_all(seat)
     study.refresh_from_db()
     assert set(map(len, live(study).values())) == {3}
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_rater_who_is_shown_an_item_keeps_it_though_seats_are_added_at_that_moment() -> None:
-    factories.pool(40)
-    study = factories.open_study(**plain(24), ratings_per_item=2, raters=4)
-    seats = factories.seat_all(study)
+    run_factory.pool(40)
+    study = study_factory.open_study(**plain(24), ratings_per_item=2, raters=4)
+    seats = study_factory.seat_all(study)
     jobs: list[Any] = [lambda: seating.add_seats(study, 2)]
     jobs += [lambda seat=seat: [rate_or_leave(seat) for _ in range(6)] for seat in seats]
     results = race(lambda: jobs.pop()(), threads=5)
@@ -379,9 +379,9 @@ def test_a_rater_who_is_shown_an_item_keeps_it_though_seats_are_added_at_that_mo
 
 @pytest.mark.django_db(transaction=True)
 def test_a_rater_who_is_shown_a_repeat_keeps_it_though_their_work_is_laid_out_anew_at_that_moment() -> None:
-    factories.pool(40)
-    study = factories.open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
-    (seat,) = factories.seat_all(study)
+    run_factory.pool(40)
+    study = study_factory.open_study(**plain(12), ratings_per_item=1, raters=1, repeats=0.25, repeat_distance=2)
+    (seat,) = study_factory.seat_all(study)
     repeat = seat.assignments.filter(occasion=2).order_by("position").first()
     assert repeat is not None
     shown = threading.Event()

@@ -15,7 +15,7 @@ from ratings.results.event_sentences import title_event
 from ratings.studies import lifecycle
 from ratings.studies.errors import StudyError
 from ratings.studies.progress import reports, stopping
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -39,8 +39,8 @@ WAY = {"draft": (), "open": ("open",), "paused": ("open", "pause"), "closed": ("
 
 
 def brought_to(status: str, by: User) -> Study:
-    factories.pool()
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol()), by)
+    run_factory.pool()
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol()), by)
     for move in WAY[status]:
         MOVES[move][1](study, by)
     study.refresh_from_db()
@@ -78,20 +78,20 @@ def test_a_study_can_be_closed_paused_and_unblinded_in_one_go_by_a_command(ada: 
 
 def test_the_stop_rule_is_complete_once_every_item_has_its_ratings(ada: User) -> None:
     study = brought_to("open", ada)
-    first, *others = factories.seat_all(study)
-    factories.rate_all(first)
+    first, *others = study_factory.seat_all(study)
+    study_factory.rate_all(first)
     given = Rating.objects.count()
     # ten items, two ratings each
     assert stopping.look(study) == (False, given, 20, f"{20 - given} ratings to go.")
     for seat in others:
-        factories.rate_all(seat)
+        study_factory.rate_all(seat)
     assert lifecycle.stop_met(study)
 
 
 def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
     study = brought_to("open", ada)
-    for seat in factories.seat_all(study):
-        factories.rate_all(seat)
+    for seat in study_factory.seat_all(study):
+        study_factory.rate_all(seat)
     place = Rating.objects.order_by("pk")[0].assignment
     for change in ({"occasion": 2, "slot": None}, {"surplus": True, "slot": None}):
         before = {name: getattr(place, name) for name in change}
@@ -105,18 +105,18 @@ def test_what_does_not_count_does_not_complete_a_study(ada: User) -> None:
 
 
 def test_a_study_that_stops_at_a_number_of_ratings_needs_no_more(ada: User) -> None:
-    factories.pool()
-    protocol = lifecycle.read_protocol(factories.protocol(stop="ratings", stop_ratings=2))
+    run_factory.pool()
+    protocol = lifecycle.read_protocol(study_factory.protocol(stop="ratings", stop_ratings=2))
     study = lifecycle.create_study(protocol, ada)
     assert not lifecycle.stop_met(study)
     lifecycle.open_study(study)
-    factories.rate_all(factories.seat(study, "R01"))
+    study_factory.rate_all(study_factory.seat(study, "R01"))
     assert lifecycle.stop_met(study)
 
 
 def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
     day = date(2027, 3, 31)
-    protocol = lifecycle.read_protocol(factories.protocol(stop="deadline", deadline=day.isoformat()))
+    protocol = lifecycle.read_protocol(study_factory.protocol(stop="deadline", deadline=day.isoformat()))
     study = lifecycle.create_study(protocol, ada)
     assert stopping.look(study, today=day).said == "Ratings are collected until the end of 31 March 2027."
     assert not stopping.look(study, today=day).met
@@ -124,7 +124,7 @@ def test_a_deadline_is_met_when_its_day_is_over(ada: User) -> None:
 
 
 def test_a_study_without_items_is_never_complete(ada: User) -> None:
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[])), ada)
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[])), ada)
     assert not lifecycle.stop_met(study)
 
 
@@ -140,7 +140,7 @@ def test_many_ratings_of_one_item_make_up_for_none_of_another(ada: User) -> None
 
 
 def test_a_draft_without_items_is_not_said_to_have_all_its_ratings(ada: User) -> None:
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.protocol(sources=[])), ada)
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(sources=[])), ada)
     assert stopping.look(study) == (False, 0, 0, "It has no items to rate yet.")
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from ratings.models import MembershipChange, Study, StudyEvent, study_events
 from ratings.models.study_events import Content
 from ratings.studies import former, interim
-from tests.support import factories
+from tests.support import study_factory
 from tests.support.event_examples import EXAMPLES
 
 BEFORE, AFTER = "0001_squashed", "0002_study_event_data"
@@ -215,4 +215,4 @@ def test_a_log_of_many_events_is_converted_in_pieces(earlier: Apps) -> None:
 
 
 def protocol() -> dict[str, Any]:
-    return {**factories.protocol(ratings_per_item=1), "slug": "old", "question": "?", "practice": 0}
+    return {**study_factory.protocol(ratings_per_item=1), "slug": "old", "question": "?", "practice": 0}

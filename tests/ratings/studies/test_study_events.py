@@ -18,13 +18,13 @@ from ratings.models.study_events import Content, ContentError, LegacyText
 from ratings.raters import erasing
 from ratings.results import event_sentences, study_log
 from ratings.studies import former, interim, lifecycle, members
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 from tests.support.api_client import program
 from tests.support.event_examples import EXAMPLES
 
 
 def make_draft(**changes: object) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**changes)))
+    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**changes)))
 
 
 def name_example(example: object) -> str:
@@ -94,9 +94,9 @@ def owner(db: None) -> User:
 @pytest.fixture
 def study(owner: User) -> Study:
     """Twenty originals and twenty subtle twins by one source, one rating each."""
-    factories.pool(40)
+    run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
-    return factories.open_study(sources=sources, ratings_per_item=1, raters=1)
+    return study_factory.open_study(sources=sources, ratings_per_item=1, raters=1)
 
 
 def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, client: Client) -> None:
@@ -163,7 +163,7 @@ def test_erasure_leaves_no_name_in_events_and_changes_of_members(study: Study, o
 
 
 def test_find_insiders_takes_the_same_queries_for_one_study_and_for_many(owner: User) -> None:
-    factories.pool(8)
+    run_factory.pool(8)
     found, counts = [], []
     for number in range(4):
         one = make_draft(name=f"Study {number}", slug=f"study-{number}")
@@ -235,7 +235,7 @@ def language(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_translating_every_sentence_changes_no_decision(language: str, owner: User, client: Client) -> None:
-    factories.pool(40)
+    run_factory.pool(40)
     sources = [{"cast": "offline", "perturbation": kind, "count": 20} for kind in ("none", "subtle")]
     draft = make_draft(sources=sources, ratings_per_item=1, raters=1)
     assert import_jobs._removals(draft) == 0

@@ -13,7 +13,7 @@ from ratings.models import Rater, Study
 from ratings.rating import answering, serving
 from ratings.studies.progress import tallies
 from ratings.studies.seats import seating
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 def study(settings: Any) -> Study:
     settings.TALLY_SECONDS = 60
     cache.clear()
-    factories.pool(6)
+    run_factory.pool(6)
     sources = [{"cast": "offline", "perturbation": "none", "count": 6}]
-    study = factories.open_study(raters=2, sources=sources, ratings_per_item=2, items_per_rater=None)
-    factories.seat_all(study)
+    study = study_factory.open_study(raters=2, sources=sources, ratings_per_item=2, items_per_rater=None)
+    study_factory.seat_all(study)
     answer(study)
     return study
 
@@ -81,12 +81,12 @@ def test_a_change_is_seen_at_the_next_look(
 
 def test_counting_takes_the_same_queries_for_twenty_ratings_as_for_ten(settings: Any) -> None:
     settings.TALLY_SECONDS = 60
-    factories.pool(20)
+    run_factory.pool(20)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = factories.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
+        study = study_factory.open_study(raters=2, sources=source, ratings_per_item=1, slug=f"study-{count}")
         for rater in study.raters.all():
-            factories.rate_all(rater)
+            study_factory.rate_all(rater)
         asked.append(queries_of(study))
     assert asked[0] == asked[1]

@@ -15,7 +15,7 @@ from ratings.protocol import protocols
 from ratings.studies import lifecycle, protocol_words
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import rehearsal
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -37,11 +37,11 @@ def at(name: str, study: Study, *more: str) -> str:
 
 
 def drafted(by: User, **changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**changes)), by)
+    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**changes)), by)
 
 
 def test_four_steps_make_the_study_that_a_document_makes(staff: Client) -> None:
-    factories.pool()
+    run_factory.pool()
     new = reverse("ratings:new_study")
     answer = staff.post(new, {"by": "form", "do": "next", **QUESTION})
     assert answer.url == "/studies/small-study/build/items/"
@@ -68,7 +68,7 @@ def test_four_steps_make_the_study_that_a_document_makes(staff: Client) -> None:
 
 
 def test_each_step_is_saved_by_itself_and_shows_again_what_was_saved(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada)
     staff.post(at("build", study, "raters"), {**RATERS, "deadline": "2027-03-31", "feedback": "on", "do": "save"})
     staff.post(at("build", study, "screen"), {**SCREEN, "context": ["off", "on"], "do": "save"})
@@ -109,7 +109,7 @@ def test_each_step_is_saved_by_itself_and_shows_again_what_was_saved(staff: Clie
 def test_a_wrong_step_names_the_field_and_saves_nothing(
     staff: Client, ada: User, step: str, wrong: dict[str, Any], field: str, said: str
 ) -> None:
-    factories.pool()
+    run_factory.pool()
     drafted(ada, slug="taken")
     study = drafted(ada)
     before = study.protocol
@@ -122,7 +122,7 @@ def test_a_wrong_step_names_the_field_and_saves_nothing(
 
 
 def test_what_another_step_lacks_keeps_nobody_from_saving_this_one(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada)
     answer = staff.post(at("build", study, "question"), {**QUESTION, "kind": "evidence_sufficiency", "do": "save"})
     assert answer.status_code == 302
@@ -138,7 +138,7 @@ def test_what_another_step_lacks_keeps_nobody_from_saving_this_one(staff: Client
 
 
 def test_none_ticked_means_all_experiments_and_so_does_every_one(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada)
     for ticked, stored in (([], "all"), (["caffeine"], ["caffeine"]), (["caffeine", "zebrafish"], "all")):
         staff.post(at("build", study, "items"), {**ITEMS, "experiments": ticked, "do": "save"})
@@ -147,19 +147,19 @@ def test_none_ticked_means_all_experiments_and_so_does_every_one(staff: Client, 
 
 
 def test_the_source_table_says_how_much_there_is(staff: Client, ada: User) -> None:
-    factories.pool(10)
-    factories.evidence_pool(3, cast="offline-lapses")
+    run_factory.pool(10)
+    run_factory.evidence_pool(3, cast="offline-lapses")
     cells = dict(staff.get(at("build", drafted(ada), "items")).context["rows"])
     assert [one.most for one in cells["offline"]] == [10, 10, 10]
     assert [one.most for one in cells["offline-random"]] == [0, 0, 0]
-    evidence = lifecycle.create_study(lifecycle.read_protocol(factories.evidence_protocol()), ada)
+    evidence = lifecycle.create_study(lifecycle.read_protocol(study_factory.evidence_protocol()), ada)
     cells = dict(staff.get(at("build", evidence, "items")).context["rows"])
     # two episodes were submitted in the pool of ten, but no classifier judged them
     assert [[one.most for one in cells[cast]] for cast in ("offline", "offline-lapses")] == [[0], [3]]
 
 
 def test_counting_the_pool_saves_and_says_what_it_holds(staff: Client, ada: User) -> None:
-    factories.pool(10)
+    run_factory.pool(10)
     study = drafted(ada)
     sent = {**ITEMS, "count-offline-subtle": 400, "do": "count"}
     answer = staff.post(at("build", study, "items"), sent, follow=True)
@@ -171,8 +171,8 @@ def test_counting_the_pool_saves_and_says_what_it_holds(staff: Client, ada: User
 
 
 def test_checking_a_document_makes_nothing(staff: Client) -> None:
-    factories.pool(10)
-    sent = {"by": "document", "do": "check", "text": json.dumps(factories.protocol())}
+    run_factory.pool(10)
+    sent = {"by": "document", "do": "check", "text": json.dumps(study_factory.protocol())}
     answer = staff.post(reverse("ratings:new_study"), sent)
     assert answer.status_code == 200
     assert "would draw on" in text(answer)
@@ -188,7 +188,7 @@ def test_a_study_without_items_is_a_draft_that_cannot_be_opened(staff: Client, a
 
 
 def test_an_opened_study_is_built_no_further(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
     for step in ("question", "items", "raters", "screen"):
@@ -205,7 +205,7 @@ def test_an_unknown_step_is_no_page(staff: Client, ada: User) -> None:
 
 
 def test_the_rehearsal_is_the_plan_and_writes_nothing(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada, raters=5, repeats=0.25, repeat_distance=1)
     page = text(staff.get(at("matrix", study)))
     assert not Item.objects.exists()
@@ -229,16 +229,16 @@ def test_the_rehearsal_is_the_plan_and_writes_nothing(staff: Client, ada: User) 
 
 
 def test_a_rehearsal_says_what_opening_would_say(staff: Client, ada: User) -> None:
-    factories.pool(2)
+    run_factory.pool(2)
     page = text(staff.get(at("matrix", drafted(ada))))
     assert "the pool holds 2" in page
 
 
 def test_once_open_the_picture_tells_no_source(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
-    factories.rate_all(factories.seat(study, "R01"))
+    study_factory.rate_all(study_factory.seat(study, "R01"))
     page = text(staff.get(at("matrix", study)))
     assert "obvious" not in page
     assert "offline" not in page
@@ -249,7 +249,7 @@ def test_once_open_the_picture_tells_no_source(staff: Client, ada: User) -> None
 
 
 def test_a_pool_study_deals_nothing_out_beforehand(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada, design="pool", raters=3)
     seen = rehearsal.rehearse(study)
     assert [line.items for line in seen.lines] == [0, 0, 0]
@@ -258,7 +258,7 @@ def test_a_pool_study_deals_nothing_out_beforehand(staff: Client, ada: User) -> 
 
 
 def test_the_preview_shows_an_item_in_any_layout_and_names_no_source(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada)
     for layout in ("plain", "aligned", "balance", "confirm"):
         answer = staff.get(at("preview", study), {"layout": layout, "marks": "always", "context": "on", "item": 3})
@@ -271,7 +271,7 @@ def test_the_preview_shows_an_item_in_any_layout_and_names_no_source(staff: Clie
 
 @pytest.mark.parametrize("item", ["0", "-1", "9999", "x", "", "²", "1" * 5000])
 def test_a_preview_of_an_item_that_is_not_there_shows_another(staff: Client, ada: User, item: str) -> None:
-    factories.pool()
+    run_factory.pool()
     answer = staff.get(at("preview", drafted(ada)), {"item": item, "layout": "x", "marks": "x", "context": "x"})
     assert answer.status_code == 200
     assert answer.context["number"] in (1, 12)
@@ -282,7 +282,7 @@ def test_a_preview_without_anything_to_show_says_so(staff: Client, ada: User) ->
 
 
 def test_a_copy_is_a_draft_with_the_same_protocol_and_nobodys_ratings(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     study = drafted(ada)
     lifecycle.open_study(study, by=ada)
     lifecycle.revise_guide(study, "Mind the units.", ada)
@@ -312,7 +312,7 @@ def test_the_longest_name_can_be_copied_again_and_again(ada: User) -> None:
 
 
 def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(staff: Client, ada: User) -> None:
-    factories.pool(20)
+    run_factory.pool(20)
     sources = [{"cast": "offline", "perturbation": "none", "count": 16}]
     # 32 ratings by 6 raters: at most 6 items each, and nothing can be shown again 10 later
     study = drafted(ada, sources=sources, raters=6, repeats=0.1, repeat_distance=10)
@@ -323,7 +323,7 @@ def test_repeats_that_cannot_be_dealt_are_told_before_anybody_opens_the_study(st
 
 
 def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada: User) -> None:
-    protocol = lifecycle.read_protocol(factories.evidence_protocol())
+    protocol = lifecycle.read_protocol(study_factory.evidence_protocol())
     told = {fact.name for fact in protocol_words.facts(lifecycle.create_study(protocol, ada))}
     of_steps = {"Layout", "Goal and earlier steps", "Errors checked by", "Actions"}
     assert not told & of_steps
@@ -332,7 +332,7 @@ def test_a_draft_on_evidence_tells_nothing_that_holds_for_single_steps_only(ada:
 
 
 def test_a_draft_can_be_deleted_and_nothing_else_can(staff: Client, ada: User) -> None:
-    factories.pool()
+    run_factory.pool()
     draft, study = drafted(ada, slug="draft"), drafted(ada)
     lifecycle.open_study(study, by=ada)
     asked = staff.get(at("delete_study", draft))

@@ -23,7 +23,7 @@ from ratings.studies.blinding_audit import audit_jobs
 from simulation.jobs import job_kinds
 from simulation.models import Job, Worker
 from simulation.runs import queueing
-from tests.support import call_factories, factories, job_factories
+from tests.support import call_factories, job_factories, run_factory, study_factory
 from tests.support.embedded import play_all
 
 pytestmark = pytest.mark.django_db
@@ -32,8 +32,8 @@ HTMX = {"HX-Request": "true"}
 
 @pytest.fixture
 def study(db: None) -> Study:
-    factories.pool()
-    return factories.open_study(slug="one", name="Study one")
+    run_factory.pool()
+    return study_factory.open_study(slug="one", name="Study one")
 
 
 def at_work() -> None:
@@ -180,7 +180,7 @@ def test_an_analyst_sees_a_job_and_steers_only_what_they_could_have_asked_for(
 
 def test_a_job_of_another_study_of_a_benchmark_or_of_nobody_is_not_there(study: Study) -> None:
     client = as_member(study, "admin")
-    factories.open_study(slug="two", name="Study two")
+    study_factory.open_study(slug="two", name="Study two")
     for subject in ("study/two", "study/none", "benchmark/b1", ""):
         job = job_factories.job(subject)
         assert client.get(reverse("ratings:job", args=[job.code])).status_code == 404, subject
@@ -262,7 +262,7 @@ def test_the_pages_of_a_run_and_its_calls_know_jobs(boss: Client, study: Study) 
         job_access.subject(study), "running", "machine_rating", run=run, step=1, of=40, said="GPT rates"
     )
     call = call_factories.call(
-        factories.episode(replicate=99),
+        run_factory.episode(replicate=99),
         number=0,
         run=run,
         episode=None,
@@ -287,7 +287,7 @@ def test_staff_without_a_role_in_the_study_meet_no_link_that_is_not_there_for_th
     subject = job_access.subject(study)
     jobs = [job_factories.job(subject, "done", "machine_rating", run=run) for _ in range(3)]
     about = {"episode": None, "job": jobs[0], "role": "rating", "speaker": "gpt-5", "purpose": "rate"}
-    call = call_factories.call(factories.episode(replicate=99), number=0, run=run, **about)
+    call = call_factories.call(run_factory.episode(replicate=99), number=0, run=run, **about)
     pages = [reverse("simulation:run", args=[run.code]), reverse("simulation:call", args=[call.code])]
     links = [[reverse("ratings:job", args=[job.code]) for job in jobs], [reverse("ratings:job", args=[jobs[0].code])]]
     kim = User.objects.create_user("kim", is_staff=True)
@@ -315,7 +315,7 @@ def test_what_a_machine_said_is_sealed_with_its_study_even_for_staff(boss: Clien
     job = job_factories.job(job_access.subject(study), "done", "machine_rating", run=run)
     said = {"reply": call_factories.reply("LEAK-VERDICT"), "request": call_factories.request("LEAK-QUESTION")}
     about = {"episode": None, "job": job, "role": "rating", "speaker": "gpt-5", "purpose": "rate"}
-    call = call_factories.call(factories.episode(replicate=99), number=0, run=run, **about, **said)
+    call = call_factories.call(run_factory.episode(replicate=99), number=0, run=run, **about, **said)
     pages = [reverse(f"simulation:{name}", args=[call.code]) for name in ("call", "call_request", "call_reply")]
     lists = [reverse(f"simulation:{name}", args=[run.code]) for name in ("run", "run_calls")]
     sealed = [

@@ -24,18 +24,18 @@ from ratings.studies import lifecycle
 from ratings.templatetags.result_tables import grid
 from ratings.web.results import contested, panels
 from simulation.models import Job, Twin
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
 
 def rated(by: User, **changes: Any) -> Study:
     """Ten items, two ratings each; both raters say plausible with 4 of what is no error and of one subtle twin."""
-    factories.pool()
-    study = factories.open_study(**changes)
+    run_factory.pool()
+    study = study_factory.open_study(**changes)
     Study.objects.filter(pk=study.pk).update(created_by=by)
     missed = study.items.filter(source__perturbation="subtle").order_by("pk")[0]
-    for rater in factories.seat_all(study):
+    for rater in study_factory.seat_all(study):
         for place in rater.assignments.select_related("item__source"):
             yes = place.item.source.perturbation == "none" or place.item == missed
             answering.rate(place, yes, 4 if yes else 5, uuid.uuid4())
@@ -112,8 +112,8 @@ def test_every_statistic_of_the_document_stands_on_the_page(staff: Client, ada: 
 
 
 def test_what_is_not_defined_says_why(staff: Client, ada: User) -> None:
-    factories.pool()
-    study = factories.open_study()
+    run_factory.pool()
+    study = study_factory.open_study()
     Study.objects.filter(pk=study.pk).update(created_by=ada)
     answer = staff.get(at("study", unblinded(study)))
     numbers = answer.context["headline"]
@@ -242,11 +242,11 @@ def test_sealed_the_page_plans_by_numbers_and_tells_nothing_by_source(staff: Cli
 
 
 def test_evidence_is_set_against_its_classifier(staff: Client, ada: User) -> None:
-    factories.evidence_pool()
-    study = lifecycle.create_study(lifecycle.read_protocol(factories.evidence_protocol()), ada)
+    run_factory.evidence_pool()
+    study = lifecycle.create_study(lifecycle.read_protocol(study_factory.evidence_protocol()), ada)
     lifecycle.open_study(study)
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
     answer = staff.get(at("study", unblinded(study)))
     assert answer.context["parts"][0].slug == "machines"
     assert "offline/checklist" in text(answer)
@@ -278,7 +278,7 @@ def test_an_items_page_sets_the_twin_beside_its_original(staff: Client, ada: Use
     answer = staff.get(at("item", unblinded(study), item.code))
     lines = {line.key: line for line in answer.context["lines"]}
     number = item.source.twin.transition.number
-    # factories.twin: the sample of step n has n + 110 mL afterwards, in the first subtle twin n + 121 mL
+    # run_factory.twin: the sample of step n has n + 110 mL afterwards, in the first subtle twin n + 121 mL
     assert (lines["A:Volume"].original, lines["A:Volume"].shown) == (f"{number + 110} mL", f"{number + 121} mL")
     assert (lines["A:Volume"].planted, lines["A:Volume"].ticked, answer.context["could"]) == (True, 1, 2)
     assert lines["missing"].ticked == 1
@@ -328,14 +328,14 @@ def test_items_are_sealed_until_the_study_is_unblinded(staff: Client, ada: User)
 
 
 def test_pages_ask_as_many_questions_for_twenty_items_as_for_ten(staff: Client, ada: User) -> None:
-    factories.pool(40)
+    run_factory.pool(40)
     asked = []
     for count in (10, 20):
         source = [{"cast": "offline", "perturbation": "none", "count": count}]
-        study = factories.open_study(raters=2, sources=source, slug=f"study-{count}")
+        study = study_factory.open_study(raters=2, sources=source, slug=f"study-{count}")
         Study.objects.filter(pk=study.pk).update(created_by=ada)
         for rater in study.raters.all():
-            factories.rate_all(rater)
+            study_factory.rate_all(rater)
         code = unblinded(study).items.order_by("pk")[0].code
         store.compute(study, Filters())
         own = []

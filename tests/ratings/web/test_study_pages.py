@@ -17,15 +17,15 @@ from django.urls import reverse
 from ratings.models import Rating, Study
 from ratings.raters import simulated
 from ratings.studies import lifecycle
-from tests.support import factories, logged
+from tests.support import logged, run_factory, study_factory
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def study(ada: User) -> Study:
-    factories.pool()
-    return owned(factories.open_study(), ada)
+    run_factory.pool()
+    return owned(study_factory.open_study(), ada)
 
 
 def owned(study: Study, by: User) -> Study:
@@ -36,7 +36,7 @@ def owned(study: Study, by: User) -> Study:
 
 
 def drafted(by: User, **changes: Any) -> Study:
-    return lifecycle.create_study(lifecycle.read_protocol(factories.protocol(**changes)), by)
+    return lifecycle.create_study(lifecycle.read_protocol(study_factory.protocol(**changes)), by)
 
 
 def text(answer: Any) -> str:
@@ -66,7 +66,7 @@ def addresses(study: Study) -> list[str]:
 def test_strangers_are_sent_to_sign_in_and_raters_find_no_page(client: Client, study: Study) -> None:
     for address in addresses(study):
         assert client.get(address).status_code == client.post(address).status_code == 302
-    client.force_login(factories.seat(study).user)
+    client.force_login(study_factory.seat(study).user)
     for address in [*addresses(study), reverse("ratings:studies")]:
         assert {client.get(address).status_code, client.post(address).status_code} <= {404, 405}, address
     study.refresh_from_db()
@@ -136,7 +136,7 @@ def test_a_file_that_is_no_text_is_refused(staff: Client) -> None:
 
 
 def test_a_draft_shows_need_and_have_and_opens(staff: Client, ada: User) -> None:
-    factories.pool(4)
+    run_factory.pool(4)
     study = drafted(ada)
     page = text(staff.get(at("study", study)))
     assert "Draft" in page
@@ -153,7 +153,7 @@ def test_a_draft_shows_need_and_have_and_opens(staff: Client, ada: User) -> None
 
 
 def test_a_draft_that_the_pool_cannot_fill_offers_no_opening_and_says_why(staff: Client, ada: User) -> None:
-    factories.pool(2)
+    run_factory.pool(2)
     study = drafted(ada)
     for address in (at("stock", study), at("study", study) + "?counted=1"):
         assert "The pool is too small." in text(staff.get(address))
@@ -162,7 +162,7 @@ def test_a_draft_that_the_pool_cannot_fill_offers_no_opening_and_says_why(staff:
 
 
 def test_where_missing_twins_wait_to_be_vetted_the_page_sends_to_the_queue(staff: Client, ada: User) -> None:
-    factories.pool(2)
+    run_factory.pool(2)
     study = drafted(ada, vetting="person")
     page = text(staff.get(at("stock", study)))
     assert f'<a href="{reverse("ratings:vetting")}">vet twins</a>' in page
@@ -241,7 +241,7 @@ def test_the_page_says_interim_until_the_stop_rule_is_met(staff: Client, study: 
 
 
 def test_results_unblinded_too_early_are_called_interim_for_good(staff: Client, study: Study) -> None:
-    factories.rate_all(factories.seat(study, "R01"))
+    study_factory.rate_all(study_factory.seat(study, "R01"))
     page = text(staff.get(at("study", unblinded(study))))
     assert "these are no final results" in page
 
@@ -266,8 +266,8 @@ def test_new_instructions_are_a_new_version_and_the_old_ones_stay(staff: Client,
 
 
 def all_rated(study: Study) -> list[Rating]:
-    for rater in factories.seat_all(study):
-        factories.rate_all(rater)
+    for rater in study_factory.seat_all(study):
+        study_factory.rate_all(rater)
     return list(Rating.objects.order_by("assignment__item__code", "assignment__rater__label"))
 
 
@@ -321,8 +321,10 @@ def test_an_unknown_study_is_a_plain_404(staff: Client) -> None:
 
 
 def test_hostile_names_are_shown_as_text(staff: Client, ada: User) -> None:
-    factories.pool()
-    study = owned(factories.open_study(name="<script>alert(1)</script>", slug="hostile", question="<img src=x>"), ada)
+    run_factory.pool()
+    study = owned(
+        study_factory.open_study(name="<script>alert(1)</script>", slug="hostile", question="<img src=x>"), ada
+    )
     draft = drafted(ada, name="<script>alert(2)</script>", slug="draft", guide="<script>alert(3)</script>")
     pages = [at(name, draft) for name in ("study", "matrix", "preview", "delete_study")]
     pages += [at("build", draft, step) for step in ("question", "items", "raters", "screen")]
@@ -336,10 +338,10 @@ def test_hostile_names_are_shown_as_text(staff: Client, ada: User) -> None:
 
 
 def test_lists_and_reports_take_as_many_queries_for_twenty_rows_as_for_ten(staff: Client, ada: User) -> None:
-    factories.pool(40)
+    run_factory.pool(40)
     few, many = (
         owned(
-            factories.open_study(
+            study_factory.open_study(
                 name=str(n), slug=f"s{n}", sources=[{"cast": "offline", "perturbation": "none", "count": n}]
             ),
             ada,

@@ -17,7 +17,7 @@ from ratings.api.scopes import SCOPES
 from ratings.api.tokens import TokenError
 from ratings.models import ApiToken, Membership, Study
 from ratings.raters import erasing
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from tests.support.api_client import Program, token
 
 ADDRESS = "/account/tokens/"
@@ -26,8 +26,8 @@ SECRET = re.compile(r"wb_[\w-]{43}")
 
 @pytest.fixture
 def study(db: None) -> Study:
-    factories.pool()
-    return factories.open_study()
+    run_factory.pool()
+    return study_factory.open_study()
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_one_can_be_limited_to_studies(ann: User, client: Client, study: Study) 
 
 
 def test_raters_and_people_without_a_role_have_no_tokens(study: Study, client: Client) -> None:
-    rater = factories.seat(study).user
+    rater = study_factory.seat(study).user
     for user in (rater, User.objects.create_user("nobody")):
         client.force_login(user)
         assert client.get(ADDRESS).status_code == 404
@@ -99,7 +99,7 @@ def test_raters_and_people_without_a_role_have_no_tokens(study: Study, client: C
 
 def test_the_account_page_leads_there_whom_a_token_would_serve(ann: User, study: Study, client: Client) -> None:
     assert ADDRESS in client.get("/account/").content.decode()
-    client.force_login(factories.seat(study).user)
+    client.force_login(study_factory.seat(study).user)
     assert ADDRESS not in client.get("/account/").content.decode()
 
 
@@ -139,7 +139,7 @@ def test_erasing_somebody_erases_their_tokens(ann: User) -> None:
 
 def test_nobody_limits_a_token_to_a_study_they_have_no_role_in(ann: User) -> None:
     with pytest.raises(TokenError, match="has no role in one of these studies"):
-        tokens.make(ann, "x", ["studies:read"], studies=[factories.open_study(name="Other", slug="other")])
+        tokens.make(ann, "x", ["studies:read"], studies=[study_factory.open_study(name="Other", slug="other")])
 
 
 def test_the_command_makes_lists_and_revokes(ann: User, study: Study) -> None:

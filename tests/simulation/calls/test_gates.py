@@ -13,7 +13,7 @@ from simulation.calls import gates
 from simulation.calls.gates import Answer
 from simulation.models import ModelCall, ProviderGate
 from simulation.providers.base import Endpoint, ErrorClass, ProviderRefused, ProviderUnavailable
-from tests.support import factories
+from tests.support import run_factory
 from tests.support.ledger import call
 from tests.support.steps import race
 
@@ -114,7 +114,7 @@ def test_a_cap_that_was_lowered_holds_at_once(rules: Any) -> None:
 def test_of_many_that_come_at_once_only_as_many_as_the_limit_get_in(rules: Any, busy: int) -> None:
     """The gate does not even exist yet: making it is part of the race."""
     rules.PROVIDER_CALLS_START, rules.PROVIDER_CALLS_MAX = busy + 3, 200
-    episode = factories.episode()
+    episode = run_factory.episode()
     for turn in range(busy):
         call(episode, gate=NAME, turn=100 + turn)
 

@@ -11,7 +11,7 @@ from simulation.calls import spending
 from simulation.casts import pricing
 from simulation.casts.pricing import Price
 from simulation.models import Episode, Run
-from tests.support import factories
+from tests.support import run_factory
 from tests.support.ledger import call, model, price
 
 pytestmark = [pytest.mark.both_databases, pytest.mark.django_db]
@@ -21,7 +21,7 @@ ZERO = dict.fromkeys(USED, 0)
 
 @pytest.fixture
 def run() -> Run:
-    return factories.episode().run
+    return run_factory.episode().run
 
 
 def test_a_call_is_priced_by_the_newest_price_of_its_day() -> None:
@@ -96,7 +96,7 @@ def test_a_run_without_calls_has_used_nothing(run: Run) -> None:
 
 
 def test_the_calls_of_another_run_do_not_count(run: Run) -> None:
-    other = factories.episode(cast="other")
+    other = run_factory.episode(cast="other")
     call(other, state="answered", cost=Decimal(5), ended_at=timezone.now(), **USED)
     assert spending.totals(run).calls == 0
     assert spending.rate(run) is None

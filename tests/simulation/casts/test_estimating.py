@@ -7,7 +7,7 @@ import pytest
 
 from simulation.calls import spending
 from simulation.models import Experiment
-from tests.support import factories
+from tests.support import run_factory
 from tests.support.ledger import model, price
 
 pytestmark = pytest.mark.django_db
@@ -27,7 +27,7 @@ def speaks(name: str, max_tokens: int = 100, **more: Any) -> dict[str, Any]:
 
 
 def two_steps(**fields: Any) -> Experiment:
-    return factories.experiment("short", max_steps=2, **fields)
+    return run_factory.experiment("short", max_steps=2, **fields)
 
 
 def test_rules_cost_nothing_and_need_no_price() -> None:
@@ -56,7 +56,7 @@ def test_an_agent_is_estimated_with_a_history_that_grows() -> None:
 
 @pytest.mark.parametrize("history", [{"kind": "window", "k": 5}, {"kind": "summary", "k": 5}])
 def test_a_shorter_history_costs_less_than_a_full_one(history: dict[str, Any]) -> None:
-    long = factories.experiment("long", max_steps=100)
+    long = run_factory.experiment("long", max_steps=100)
     full = spending.estimate(cast(agent=speaks("gpt")), [long], 1)
     short = spending.estimate(cast(agent=speaks("gpt", history=history)), [long], 1)
     assert short.tokens < full.tokens
@@ -88,7 +88,7 @@ def test_a_model_without_a_price_has_no_cost_and_is_named_with_what_is_missing()
 
 def test_an_order_of_many_experiments_is_the_sum_of_each() -> None:
     setup = cast(agent=speaks("gpt"), transition_model=speaks("sonnet"), evidence_classifier=speaks("gpt"))
-    orders = [factories.experiment(f"e{i}", max_steps=steps) for i, steps in enumerate((50, 50, 100))]
+    orders = [run_factory.experiment(f"e{i}", max_steps=steps) for i, steps in enumerate((50, 50, 100))]
     each = [spending.estimate(setup, [experiment], 4) for experiment in orders]
     both = spending.estimate(setup, orders, 4)
     assert both.calls == sum(one.calls for one in each)

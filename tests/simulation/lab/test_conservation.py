@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simulation.lab import catalogue, quantities
-from tests.support.small_lab import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, material, tubes
 
 CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
 STEPS = 90

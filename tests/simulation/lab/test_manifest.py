@@ -8,7 +8,7 @@ from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
 from simulation.lab.materials import place_all
-from tests.support.small_lab import material, tubes
+from tests.support.laboratory_factory import material, tubes
 
 CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
 DATA = {

@@ -17,7 +17,7 @@ from simulation.lab_report import report, report_tables
 from simulation.lab_report.rehearsal import play, rehearse
 from simulation.offline import gym
 from simulation.offline.truth_fields import ENTRIES, WHOLE
-from tests.support.small_lab import material
+from tests.support.laboratory_factory import material
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 ACTIONS, _ = catalogue.read_directory(FIXTURES / "actions")

@@ -7,7 +7,7 @@ import pytest
 
 from simulation.lab import catalogue
 from simulation.offline.truths import check
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
 # 1 µg of silver chloride (143.32 g/mol) holds 35.453/143.32 µg of chloride and 1000/143.32 nmol of silver.

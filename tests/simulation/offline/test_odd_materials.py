@@ -7,7 +7,7 @@ import pytest
 
 from simulation.lab import quantities
 from simulation.lab.actions import Action
-from tests.support.small_lab import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, material, tubes
 from tests.support.wild_play import NEVER, wild_action
 
 CELLS = {"HeLa cells": "333333 cells"}

@@ -7,7 +7,7 @@ import pytest
 from simulation.lab.actions import ActionType, Catalogue, Duration
 from simulation.lab.parameters import Parameter
 from simulation.offline.truths import check
-from tests.support.small_lab import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, material, tubes
 
 # An instrument of our own, so that no file of the catalogue changes what these tests show.
 METER = ActionType(

@@ -11,7 +11,7 @@ from simulation.lab.materials import place_all
 from simulation.offline.agent import ProtocolAgent
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.rules import RuleBasedTransitionModel
-from tests.support.small_lab import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, material, tubes
 
 EXPERIMENTS = sorted(path.stem for path in (Path(__file__).parents[3] / "fixtures/experiments").glob("*.json"))
 

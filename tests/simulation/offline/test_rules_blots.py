@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 TRUTH = {
     "bands": [{"component": "amplicon", "length": "352 bp", "minimum": "10 ng"}],

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 TRUTH = {
     "responses": [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 HEATING = {"start_temperature": "50 °C", "end_temperature": "200 °C"}
 ELISA = {

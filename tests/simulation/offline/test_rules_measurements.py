@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.effort import takes_under
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 TRUTH = {
     "responses": [

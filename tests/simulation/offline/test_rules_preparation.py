@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 # pH 5 without hydroxide, 8 at 3 mM of it, straight between: 1 pH unit for each mM.
 TRUTH = {

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 TRUTH = {
     "noise": {"MeasurepH": "0", "MeasureOsmolality": "0", "MeasureDensity": "0"},

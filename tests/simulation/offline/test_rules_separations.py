@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, material, tubes
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from simulation.offline.handlers.synthesis import DNA, PEPTIDE, PNA, RNA, molecular_mass
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 
 @pytest.fixture

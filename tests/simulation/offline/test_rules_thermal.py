@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 WARM = {"temperature": {"minimum": "35 °C", "maximum": "39 °C"}}
 TRUTH = {

@@ -9,7 +9,7 @@ from simulation.casts.casting import check_truth
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.offline.truths import check
-from tests.support.small_lab import SmallLab, material
+from tests.support.laboratory_factory import SmallLab, material
 
 RESPONSE = {
     "action": "HPLC", "component": "caffeine", "signal": "area", "unit": "mAU·s", "slope": "58", "intercept": "1", "noise": "0.01",

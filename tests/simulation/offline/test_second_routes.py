@@ -11,7 +11,7 @@ from simulation.lab.bench import Bench
 from simulation.lab.materials import place_all
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.rules import RuleBasedTransitionModel
-from tests.support.small_lab import SmallLab
+from tests.support.laboratory_factory import SmallLab
 
 SUBMIT = "SubmitMaterialsObservationsForReview"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from simulation.lab import catalogue
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.evidence import readings
-from tests.support.small_lab import SmallLab, material, tubes
+from tests.support.laboratory_factory import SmallLab, material, tubes
 
 CATALOGUE, _ = catalogue.read_directory(Path(__file__).parents[3] / "fixtures/actions")
 WEIGHED = {"line": "weighed", "text": "volume read", "actions": ["MeasureVolume"]}

@@ -12,7 +12,7 @@ from simulation.models import Experiment, Run, Transition, Twin
 from simulation.runs import queueing
 from simulation.runs.twin_samples import SampleTooLargeError, accepted_steps, allocate, draw_steps
 from simulation.web.forms.orders import TwinsForm
-from tests.support import factories
+from tests.support import run_factory
 
 pytestmark = pytest.mark.django_db
 SIZES = {("a", "mix"): 10, ("a", "read"): 5, ("b", "mix"): 4, ("b", "read"): 1}
@@ -20,7 +20,7 @@ SIZES = {("a", "mix"): 10, ("a", "read"): 5, ("b", "mix"): 4, ("b", "read"): 1}
 
 @pytest.fixture
 def pool() -> None:
-    factories.pool(60)
+    run_factory.pool(60)
 
 
 def names(keys: list[int]) -> list[tuple[str, str, int, int]]:

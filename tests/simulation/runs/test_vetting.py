@@ -10,7 +10,7 @@ from django.urls import reverse
 from simulation.models import Transition, Twin, TwinDecision
 from simulation.runs import vetting
 from simulation.runs.vetting import Answers
-from tests.support import factories
+from tests.support import run_factory
 from wetbench_site.maintenance.verify.simulation.twins import CHECKS
 
 pytestmark = pytest.mark.django_db
@@ -31,15 +31,15 @@ def ada() -> User:
 
 @pytest.fixture
 def step() -> Transition:
-    return factories.transition(factories.episode(), 2)
+    return run_factory.transition(run_factory.episode(), 2)
 
 
 def by_model(step: Transition, number: int = 1, **fields: object) -> Twin:
-    return factories.twin(step, "subtle", number, cast="small", **{"rule": "", "field": "", "diff": DIFF, **fields})
+    return run_factory.twin(step, "subtle", number, cast="small", **{"rule": "", "field": "", "diff": DIFF, **fields})
 
 
 def by_rule(step: Transition, number: int = 9, **fields: object) -> Twin:
-    return factories.twin(step, "obvious", number, **{"rule": "matter is conserved", "diff": DIFF, **fields})
+    return run_factory.twin(step, "obvious", number, **{"rule": "matter is conserved", "diff": DIFF, **fields})
 
 
 def may_enter(twin: Twin, by_person: bool = False) -> bool:

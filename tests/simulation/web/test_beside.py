@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from simulation.models import Episode
-from tests.support import factories
+from tests.support import run_factory
 
 pytestmark = pytest.mark.django_db
 
@@ -20,9 +20,9 @@ def staff(client: Client) -> Client:
 
 
 def attempt(cast: str, replicate: int, steps: int, slug: str = "caffeine") -> Episode:
-    row = factories.episode(slug, cast, replicate, "submitted")
+    row = run_factory.episode(slug, cast, replicate, "submitted")
     for number in range(1, steps + 1):
-        factories.transition(row, number)
+        run_factory.transition(row, number)
     return row
 
 

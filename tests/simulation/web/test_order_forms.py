@@ -18,7 +18,7 @@ from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, 
 from simulation.runs import queueing
 from simulation.web import models as models_page
 from simulation.web.forms.orders import EpisodesForm, TwinsForm
-from tests.support import factories
+from tests.support import run_factory
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")
 SECRET = "sk-SECRET-0123456789"
@@ -43,7 +43,7 @@ def two(db: None) -> list[Experiment]:
     fixtures.load_models(
         fixtures.read_models([django_settings.FIXTURES_DIR / f"{name}.json" for name in ("models", "casts")])
     )
-    return [factories.experiment("caffeine"), factories.experiment("zebrafish", max_steps=50)]
+    return [run_factory.experiment("caffeine"), run_factory.experiment("zebrafish", max_steps=50)]
 
 
 def told(cast: str = "paper", **changes: Any) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def test_a_budget_out_of_bounds_is_refused(field: str, value: str) -> None:
 
 @pytest.mark.usefixtures("two")
 def test_plain_answers_of_another_model_are_ordered_as_twins_only_where_a_model_answers() -> None:
-    factories.transition(factories.episode("caffeine"), 1)
+    run_factory.transition(run_factory.episode("caffeine"), 1)
     twins = {"experiments": ["caffeine"], "per_transition": 1, "error": "none"}
     ordered = {**twins, "submission_id": queueing.new_submission_id()}
     assert TwinsForm({**ordered, "cast": "current"}).is_valid()
@@ -235,7 +235,7 @@ def models_answer(raw: bool = False) -> str:
 @pytest.mark.usefixtures("two")
 def test_the_twins_page_shows_calls_and_worst_case_cost_before_anything_is_confirmed(staff: Client) -> None:
     for number in (1, 2, 3):
-        factories.transition(factories.episode("caffeine", replicate=number), 1)
+        run_factory.transition(run_factory.episode("caffeine", replicate=number), 1)
     ticked = {"experiments": ["caffeine", "zebrafish"], "cast": "current", "error": "both", "per_transition": "2"}
     said = page(staff.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"}))
     # 3 steps x 2 errors x 2 times, each said at most three times.
@@ -251,7 +251,7 @@ def test_the_twins_page_shows_calls_and_worst_case_cost_before_anything_is_confi
     "odd", [{"error": "grave"}, {"per_transition": "6"}, {"per_transition": "²"}, {"cast": "gpt-9"}]
 )
 def test_a_size_asked_of_no_twins_costs_nothing_and_breaks_nothing(staff: Client, odd: dict[str, str]) -> None:
-    factories.transition(factories.episode("caffeine"), 1)
+    run_factory.transition(run_factory.episode("caffeine"), 1)
     ticked = {"experiments": ["caffeine"], "cast": "current", "error": "both", "per_transition": "1", **odd}
     answer = staff.get(reverse("simulation:twins"), ticked, headers={"HX-Request": "true"})
     assert answer.status_code == 200 and "At worst" not in page(answer)
@@ -271,7 +271,7 @@ def test_a_person_sees_what_the_models_that_answer_could_cost(staff: Client) -> 
 def test_without_scripts_a_button_tells_the_worst_case_and_orders_nothing(
     staff: Client, caffeine: Experiment, name: str
 ) -> None:
-    factories.transition(factories.episode(caffeine.slug), 1)
+    run_factory.transition(run_factory.episode(caffeine.slug), 1)
     made, address = Run.objects.filter(cast__in=("current", queueing.PERSON_CAST)), reverse(f"simulation:{name}")
     ordered = told("current", experiments=[caffeine.slug], experiment=caffeine.slug, error="both", per_transition=1)
     answer = staff.post(address, {**ordered, "size": "1"})

@@ -16,7 +16,7 @@ from django.utils import timezone
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, Experiment, Run, Transition, Twin, Worker
 from simulation.runs import queueing
-from tests.support import factories
+from tests.support import run_factory
 from tests.support.steps import play_out
 
 HTMX = {"HX-Request": "true"}
@@ -36,9 +36,9 @@ def ordered(caffeine: Experiment) -> Run:
 @pytest.fixture
 def played(db: None) -> Episode:
     """One of two episodes of six hand-made steps, submitted and judged."""
-    one, _ = (factories.episode(replicate=number) for number in (1, 2))
+    one, _ = (run_factory.episode(replicate=number) for number in (1, 2))
     for number in range(1, 7):
-        factories.transition(one, number)
+        run_factory.transition(one, number)
     lines = [{"line": "measured", "met": True, "reason": "twice", "route": "direct", "steps": [2]}]
     lines += [{"line": "calibrated", "met": False, "reason": "never", "route": "direct", "steps": []}]
     verdict = Verdict(True, "one of two", 0.9, lines=tuple(lines)).to_json()
@@ -123,7 +123,7 @@ def test_empty_pages_say_what_to_do_first(staff: Client) -> None:
 
 def test_experiments_stand_in_the_order_of_their_groups(staff: Client) -> None:
     for name, group in (("Beta", "Chemistry"), ("Alpha", "Zoology"), ("Gamma", "Chemistry")):
-        factories.experiment(name.lower(), name=name, group=group)
+        run_factory.experiment(name.lower(), name=name, group=group)
     page = text(staff.get(reverse("simulation:experiments")))
     assert page.index("Beta") < page.index("Gamma") < page.index("Alpha")
 
@@ -523,13 +523,13 @@ def test_a_transcript_and_a_list_of_twins_take_as_many_queries_for_twenty_rows_a
 ) -> None:
     address, twins = reverse("simulation:episode", args=[played.code]), reverse("simulation:twins")
     for number in range(7, 11):
-        factories.transition(played, number)
+        run_factory.transition(played, number)
     for step in played.transitions.all():
-        factories.twin(step, "obvious")
+        run_factory.twin(step, "obvious")
     staff.get(twins)  # the first order form of all stores the built-in prompt set
     before = queries(staff, address), queries(staff, twins)
     for number in range(11, 21):
-        factories.twin(factories.transition(played, number), "subtle")
+        run_factory.twin(run_factory.transition(played, number), "subtle")
     assert (queries(staff, address), queries(staff, twins)) == before
 
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from simulation.lab.outcomes import Verdict
 from simulation.models import Episode, EvidenceReview, MissingReview, ModelCall
-from tests.support import call_factories, factories
+from tests.support import call_factories, run_factory
 
 HOSTILE = "<script>alert(1)</script>{{ 7|add:7 }}\u202egnp.exe\u200b\x00"
 
@@ -31,7 +31,7 @@ def played(db: None) -> Episode:
     call_factories.run()
     row = call_factories.episode(1, next_number=4)
     for number in (1, 2, 3):
-        factories.transition(row, number)
+        run_factory.transition(row, number)
         call_factories.call(row, number)
         call_factories.call(row, number, role="transition", purpose="answer")
     call_factories.call(row, 3, turn=1, role="transition", purpose="repair")
@@ -92,16 +92,16 @@ def test_the_cost_of_calls_is_unknown_where_it_is(staff: Client, played: Episode
 
 
 def test_a_transcript_of_rules_speaks_of_no_call(staff: Client, db: None) -> None:
-    row = factories.episode()
-    factories.transition(row, 1)
+    row = run_factory.episode()
+    run_factory.transition(row, 1)
     shown = page(staff, of_episode(row))
     assert "call" not in shown.replace("Skip", "") and "tokens" not in shown and 'aria-label="Pages"' not in shown
 
 
 def test_a_long_transcript_comes_twenty_steps_a_page_and_every_link_finds_its_step(staff: Client, db: None) -> None:
-    row = factories.episode()
+    row = run_factory.episode()
     for number in range(1, 46):
-        factories.transition(row, number)
+        run_factory.transition(row, number)
     first, third = page(staff, of_episode(row)), page(staff, of_episode(row) + "?page=3")
     # 45 steps are two pages of 20 and one of 5
     assert re.findall(r'id="step-(\d+)"', first) == [str(n) for n in range(1, 21)]
@@ -119,7 +119,7 @@ def test_a_page_of_steps_takes_as_many_queries_for_twenty_steps_as_for_ten(staff
     counted = []
     for numbers in (range(1, 11), range(11, 21)):
         for number in numbers:
-            factories.twin(factories.transition(row, number), "obvious")
+            run_factory.twin(run_factory.transition(row, number), "obvious")
             call_factories.call(row, number)
             call_factories.failed_call(row, number, attempt=2)
         with CaptureQueriesContext(connection) as caught:
@@ -262,7 +262,7 @@ def test_a_call_leads_to_the_others_of_the_same_question(staff: Client, played: 
 
 def test_a_call_of_a_twin_leads_to_its_twin(staff: Client, played: Episode) -> None:
     call_factories.run("twins")
-    twin = factories.twin(played.transitions.get(number=2), "subtle", cast="small")
+    twin = run_factory.twin(played.transitions.get(number=2), "subtle", cast="small")
     shown = page(staff, of_call(call_factories.call(twin, 0, purpose="perturb")))
     assert reverse("simulation:twin", args=[twin.code]) in shown and "twin maker: perturb" in shown
 

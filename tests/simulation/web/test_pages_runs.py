@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from simulation.models import LanguageModel, ModelPrice, Run, Worker
 from simulation.runs import control
-from tests.support import call_factories, factories
+from tests.support import call_factories, run_factory
 
 HTMX = {"HX-Request": "true"}
 
@@ -93,14 +93,14 @@ def test_calls_that_went_down_with_a_worker_are_told(staff: Client, run: Run) ->
 
 
 def test_a_run_of_rules_alone_shows_nothing_about_money(staff: Client, db: None) -> None:
-    row = factories.episode(status="running")
+    row = run_factory.episode(status="running")
     shown = page(staff, address("run", row.run))
     for word in ("Spend", "Cost", "Tokens", "budget", "Every call", "What went wrong"):
         assert word not in shown
 
 
 def test_a_run_of_rules_asks_the_ledger_nothing(staff: Client, db: None) -> None:
-    row = factories.episode(status="running")
+    row = run_factory.episode(status="running")
     with CaptureQueriesContext(connection) as caught:
         staff.get(address("run", row.run))
     assert not [one["sql"] for one in caught if "modelcall" in one["sql"]]

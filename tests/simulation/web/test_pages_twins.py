@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from simulation.models import Twin
 from simulation.runs import vetting
-from tests.support import call_factories, factories
+from tests.support import call_factories, run_factory
 
 DIFF = [
     {"path": "new_materials[0].properties.volume", "before": "111 mL", "after": "1 kL"},
@@ -31,8 +31,8 @@ def twin(db: None) -> Twin:
     """A model's twin with two differences, of which it calls one an error."""
     call_factories.run()
     call_factories.run("twins")
-    step = factories.transition(call_factories.episode(1), 2)
-    made = factories.twin(step, "subtle", cast="small", kind="", rule="", field="", why="the sample grew", diff=DIFF)
+    step = run_factory.transition(call_factories.episode(1), 2)
+    made = run_factory.twin(step, "subtle", cast="small", kind="", rule="", field="", why="the sample grew", diff=DIFF)
     call_factories.call(made, 0, purpose="perturb")
     return made
 

@@ -17,17 +17,17 @@ from ratings.results.figures import registry
 from ratings.studies import lifecycle
 from simulation.jobs import jobs
 from simulation.models import Job
-from tests.support import factories
+from tests.support import run_factory, study_factory
 
 pytestmark = [pytest.mark.django_db]
 
 
 @pytest.fixture
 def study(admin_user) -> Study:
-    factories.pool()
-    made = factories.open_study(raters=2)
+    run_factory.pool()
+    made = study_factory.open_study(raters=2)
     for rater in made.raters.all():
-        factories.rate_all(rater)
+        study_factory.rate_all(rater)
     lifecycle.close_and_unblind(made, admin_user)
     made.refresh_from_db()
     return made
@@ -127,8 +127,8 @@ def test_until_its_figures_are_drawn_an_analysis_has_their_numbers_at_once(admin
 
 
 def test_a_sealed_study_has_no_figures(admin_client):
-    factories.pool()
-    assert admin_client.get(address(factories.open_study(), "rates", "svg")).status_code == 404
+    run_factory.pool()
+    assert admin_client.get(address(study_factory.open_study(), "rates", "svg")).status_code == 404
 
 
 def test_pages_import_nothing_that_draws_or_computes():

@@ -23,7 +23,7 @@ from ratings.studies.blinding_audit.crawl import browser, visits, worlds
 from ratings.studies.blinding_audit.crawl.browser import Browser
 from ratings.studies.blinding_audit.errors import AuditError
 from simulation.jobs import jobs
-from tests.support import factories
+from tests.support import run_factory, study_factory
 from wetbench_site.maintenance.backup import counting, opening, postgres
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,12 +38,12 @@ def place(settings: Any, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def study() -> Study:
-    factories.pool(3)
+    run_factory.pool(3)
     sources = [
         {"cast": "offline", "perturbation": "none", "count": 1},
         {"cast": "offline", "perturbation": "subtle", "count": 2},
     ]
-    made = factories.open_study(1, sources=sources, ratings_per_item=1)
+    made = study_factory.open_study(1, sources=sources, ratings_per_item=1)
     answering.rate(made.raters.get().assignments.earliest("position"), True, 3, "7d0e1c9c-52a4-4a1e-9a68-0f6a1b0f1d11")
     return made
 

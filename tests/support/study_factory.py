@@ -1,0 +1,77 @@
+"""Studies for tests, made through the functions that the site uses: documents, opening, seats and ratings."""
+
+import random
+import uuid
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.utils import timezone
+
+from ratings.models import Rater, Study
+from ratings.rating import answering, serving
+from ratings.studies import lifecycle
+
+
+def protocol(**changes: Any) -> dict[str, Any]:
+    """A small study of ten items: four genuine, three of each error."""
+    sources = [
+        {"cast": "offline", "perturbation": "none", "count": 4},
+        {"cast": "offline", "perturbation": "obvious", "count": 3},
+        {"cast": "offline", "perturbation": "subtle", "count": 3},
+    ]
+    plain = {"name": "Small study", "kind": "transition_plausibility", "sources": sources, "ratings_per_item": 2}
+    return {**plain, "seed": 7, **changes}
+
+
+def evidence_protocol(count: int = 6, **changes: Any) -> dict[str, Any]:
+    sources = [{"cast": "offline", "count": count}]
+    return protocol(name="Evidence study", kind="evidence_sufficiency", sources=sources, **changes)
+
+
+def open_study(raters: int | None = None, **changes: Any) -> Study:
+    """An open study over the pool that is there; its salt is always the same, so that a seed gives one plan."""
+    study = lifecycle.create_study(lifecycle.read_protocol(protocol(**changes)))
+    Study.objects.filter(pk=study.pk).update(salt="salt")
+    lifecycle.open_study(study, raters)
+    study.refresh_from_db()
+    return study
+
+
+def unblinded(study: Study, by: Any) -> Study:
+    """The study closed and unblinded by this user, as it now is."""
+    lifecycle.close_and_unblind(study, by)
+    study.refresh_from_db()
+    return study
+
+
+def seat(study: Study, label: str = "", ready: bool = True, **fields: Any) -> Rater:
+    """A seat of an open study, the first free one unless a label is given, held by a user of its own.
+
+    A `ready` one has consented, read the guide, passed practice and started: the next page is an item.
+    """
+    rater = study.raters.get(label=label) if label else study.raters.filter(user=None, simulated=False)[0]
+    rater.user = User.objects.create_user(f"{study.slug} {rater.label}")
+    rater.invited_at = now = timezone.now()
+    if ready:
+        rater.consented_at = rater.practised_at = rater.started_at = now
+        rater.guide_seen = study.guide_version
+    for name, value in fields.items():
+        setattr(rater, name, value)
+    rater.save()
+    return rater
+
+
+def seat_all(study: Study) -> list[Rater]:
+    """Every free seat taken by a user of its own, ready to rate."""
+    return [seat(study, rater.label) for rater in study.raters.filter(user=None, simulated=False)]
+
+
+def rate_all(rater: Rater, seed: int = 1) -> int:
+    """Let this rater answer everything, as their seed has it."""
+    rng = random.Random(f"{seed}/{rater.label}")
+    count = 0
+    while assignment := serving.next_assignment(rater):
+        serving.mark_opened(assignment)
+        answering.rate(assignment, rng.random() < 0.7, rng.randint(1, 5), uuid.uuid4())
+        count += 1
+    return count

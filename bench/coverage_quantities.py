@@ -26,10 +26,9 @@ from bench.reader_worlds import (
     pair_agreements,
     pair_kappas,
 )
-from ratings.stats import detection, human_model, proportions
+from ratings.stats import Estimate, detection, human_model, proportions
 from ratings.stats.agreement import agreement, coefficients, retest
 from ratings.stats.areas import auc, delong, mrmc
-from ratings.stats.estimates import Estimate
 from ratings.stats.resampling import around, item_weights, percentile
 from ratings.stats.table import Bools, Floats
 

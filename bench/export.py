@@ -106,7 +106,7 @@ def _query(slug: str) -> tuple[str, Any]:
     from django.db import connection
 
     from ratings.models import Study
-    from ratings.results.rows import rating_rows
+    from ratings.results import rating_rows
 
     seen: list[tuple[str, Any]] = []
 

@@ -24,8 +24,8 @@ from simulation.lab.materials import place_all
 from simulation.llm.agent import LLMAgent
 from simulation.llm.prompts import prompt_sets
 from simulation.llm.transition_model import LLMTransitionModel
-from simulation.providers import connections
-from simulation.providers.base import Completion, Connection, Message, Params, Prompt, Usage, WireOptions
+from simulation.providers import Message, Prompt, connections
+from simulation.providers.base import Completion, Connection, Params, Usage, WireOptions
 
 MODELS = ("claude-sonnet-4", "gpt-5")
 STEPS, SEED, EXPERIMENT = 30, 1, "caffeine-hplc-analysis"

@@ -18,8 +18,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from bench import bulk_site
-from ratings.accounts.sessions import SessionStore
-from ratings.blinding.allow_list import pair_digest, payload_digest
+from ratings.accounts import SessionStore
+from ratings.blinding import pair_digest, payload_digest
 from ratings.models import Assignment, GuideVersion, Item, Rater, RaterProfile, Study
 from ratings.models.studies import TRANSITION
 

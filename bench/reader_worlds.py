@@ -16,7 +16,8 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import qmc
 
-from ratings.stats.table import Bools, Floats, Ints, Ratings, Repeat
+from ratings.stats import Ratings
+from ratings.stats.table import Bools, Floats, Ints, Repeat
 
 SOURCES = ("A genuine", "B genuine", "obvious error", "subtle error")
 TRUTH = np.array([1, 1, 0, 0])

@@ -20,7 +20,7 @@ from ratings.accounts import confirming, second_step, sessions
 from ratings.models import Rater, Study, StudyEvent
 from ratings.raters import erasing
 from ratings.results import study_log
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from wetbench_site.observability.audit_log import security_event
 
 

@@ -1,7 +1,5 @@
 from django.apps import AppConfig
 
-from ratings import jobs
-
 
 class RatingsConfig(AppConfig):
     name = "ratings"
@@ -13,7 +11,7 @@ class RatingsConfig(AppConfig):
         from django.core.checks import register
         from django.db.models.signals import post_save
 
-        from ratings import metrics
+        from ratings import jobs, metrics
         from ratings.accounts import sessions, throttling
         from ratings.paper import checks
         from ratings.raters import recalling

@@ -1,4 +1,7 @@
-"""The read API: what pages and files show, for programs, page by page. Nothing is changed through it.
+"""The read API: what pages and files show, for programs, page by page.
 
-What a request leaves behind: when its token was last used, a line in a study's log for a copy of ratings, an analysis asked for.
+Nothing is changed through it. Tokens narrow what their user may read.
+
+May import: ratings.exchange, ratings.models, ratings.protocol, ratings.results, ratings.studies, simulation.lab,
+simulation.models, wetbench_site.
 """

@@ -18,8 +18,7 @@ from ratings.exchange import exports
 from ratings.exchange.archive import fields
 from ratings.models import Item, Rating, Study
 from ratings.models.study_events import ApiExported
-from ratings.results import rows
-from ratings.results.rows import BlindRow
+from ratings.results import BlindRow, rows
 from ratings.studies import lifecycle
 
 router = Router(tags=["ratings"])

@@ -1,0 +1,21 @@
+"""What a rater may see of an item, built from an allow-list.
+
+`allow_list` turns a record into a payload; everything that is not listed is left out. The other modules arrange a
+payload for the screen, name its rows for marking, and find names of sources in texts. They read nothing but the
+payload. No source of an item is known here.
+
+May import: simulation.lab.
+
+Without Django.
+"""
+
+from ratings.blinding.allow_list import (
+    Payload,
+    blind_context,
+    blind_evidence,
+    blind_transition,
+    pair_digest,
+    payload_digest,
+)
+
+__all__ = ["Payload", "blind_context", "blind_evidence", "blind_transition", "pair_digest", "payload_digest"]

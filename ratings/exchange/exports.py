@@ -15,8 +15,8 @@ from ratings.exchange.tables.cells import plain
 from ratings.models import Study
 from ratings.models.study_events import TableExported
 from ratings.protocol.reference import show_perturbation
+from ratings.results import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.results.analyses.filters import Filters
-from ratings.results.rows import BlindRow, RatingRow, blind_rows, rating_rows
 from ratings.studies import lifecycle
 
 COLUMNS = tuple(MEANINGS)

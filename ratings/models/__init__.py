@@ -1,4 +1,9 @@
-"""Who is asked what, and what they answered. The unblinded side of an item lives in `ItemSource` and `ImportedItem` alone."""
+"""The rows of studies: who is asked what, and what they answered. Importing from here finds them all.
+
+Where an item came from is in `ItemSource` and `ImportedItem` alone, which no query of a rater's page reads.
+
+May import: ratings.protocol, simulation.models.
+"""
 
 from ratings.models.analyses import Analysis, Benchmark, Drawing, MachineRater, MachineRating
 from ratings.models.answers import Assignment, Draft, FirstLook, PracticeAnswer, Rating, RatingEvent

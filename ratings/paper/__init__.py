@@ -1,1 +1,6 @@
-"""The replication of the WetBench paper: its runs, its two studies and its benchmark, and its numbers beside ours."""
+"""The replication of the WetBench paper: its runs, studies and benchmark, and its numbers beside ours.
+
+May import: ratings.demonstration, ratings.models, ratings.protocol, ratings.raters, ratings.results, ratings.stats,
+ratings.studies, simulation.calls, simulation.casts, simulation.engine, simulation.lab, simulation.models,
+simulation.providers, simulation.runs, simulation.scripted_server.
+"""

@@ -12,14 +12,13 @@ from django.db import transaction
 from ratings import demonstration
 from ratings.models import EVIDENCE, TRANSITION, Benchmark, Study
 from ratings.paper.plan import Names, Plan, StudyPlan, find_changes, find_problems
-from ratings.protocol.planning import PlanError
+from ratings.protocol import PlanError
 from ratings.raters import simulated
 from ratings.results.analyses import playing, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.benchmarks import freezing
 from ratings.results.benchmarks import playing as benchmark_playing
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from simulation import scripted_server
 from simulation.calls import spending
 from simulation.casts import roster, setups
@@ -28,8 +27,7 @@ from simulation.lab.errors import LabError
 from simulation.lab.outcomes import Perturbation
 from simulation.models import CastDefinition, Experiment, PaperPlan, Run
 from simulation.providers.base import PROVIDERS
-from simulation.runs import control, queueing, vetting
-from simulation.runs.twin_samples import accepted_steps
+from simulation.runs import accepted_steps, control, queueing, vetting
 
 Say = Callable[[str], None]
 Watch = Callable[[str], Callable[[queueing.RunProgress], None]]

@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from ratings.blinding.allow_list import Payload
+from ratings.blinding import Payload
 from ratings.protocol.planning import Candidate
 
 

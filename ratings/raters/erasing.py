@@ -13,7 +13,7 @@ from django.utils import timezone
 from ratings.accounts import second_step, sessions
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, StudyEvent
 from ratings.models.study_events import LEGACY, ApiExported, Erased
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from ratings.studies.lifecycle import Actor, log
 from ratings.studies.seats import seating
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 from ratings.accounts import signing_in
 from ratings.models import Invitation, Rater, Study
 from ratings.models.study_events import Invited
-from ratings.studies.errors import StudyClosed, StudyError
+from ratings.studies import StudyClosed, StudyError
 from ratings.studies.lifecycle import Actor, log
 
 LIFETIME = timedelta(days=7)

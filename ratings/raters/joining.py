@@ -10,8 +10,7 @@ from django.utils import timezone
 from ratings.accounts import signing_in
 from ratings.models import Invitation, Rater, RaterProfile, Study
 from ratings.models.study_events import Joined
-from ratings.studies import access, former
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, access, former
 from ratings.studies.lifecycle import log
 from ratings.studies.seats import readable_elsewhere, taking_back
 

@@ -18,8 +18,7 @@ from ratings.models import Invitation, Rater, Study
 from ratings.models.study_events import Reminded
 from ratings.raters import inviting, mailing, people
 from ratings.raters.mailing import Address, Letter
-from ratings.studies import former
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, former
 from ratings.studies.lifecycle import Actor, log
 
 MOST = 200

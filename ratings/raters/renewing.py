@@ -9,7 +9,7 @@ from django.utils import timezone
 from ratings.accounts import signing_in
 from ratings.models import Invitation, SignInLink
 from ratings.raters import inviting, joining, mailing
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 
 PATIENCE = timedelta(minutes=2)  # between two letters to the same address that nobody but its reader asked for
 

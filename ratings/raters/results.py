@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ratings.models import Rater, Rating
 from ratings.protocol import protocols
 from ratings.protocol.reference import read_label
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 
 WORDS = {
     "transition_plausibility": {

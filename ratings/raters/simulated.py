@@ -24,10 +24,8 @@ from ratings.models import EVIDENCE, Assignment, ItemSource, Rater, Study, study
 from ratings.models.answers import FIRST
 from ratings.protocol.reference import DECLARED_WRONG
 from ratings.raters import inviting
-from ratings.rating import answering, serving
-from ratings.rating.answering import RateResult
-from ratings.studies import designs, lifecycle
-from ratings.studies.errors import StudyError
+from ratings.rating import RateResult, answering, serving
+from ratings.studies import StudyError, designs, lifecycle
 from ratings.studies.seats import seating, slots
 
 SPECIFICITY = 0.93

@@ -11,8 +11,7 @@ from django.utils import timezone
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
 from ratings.models.answers import FIRST
 from ratings.rating import serving
-from ratings.studies import crossover, designs
-from ratings.studies.errors import StudyClosed, StudyError
+from ratings.studies import StudyClosed, StudyError, crossover, designs
 from ratings.studies.seats import slots
 from wetbench_site.prepared_queries import PreparedQuery
 

@@ -17,8 +17,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 
 from ratings.models import Assignment, Item, Rater, Study
 from ratings.models.answers import FIRST, SECOND
-from ratings.protocol.planning import Arm
-from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol import Arm, StudyProtocol
 from ratings.studies import designs
 from ratings.studies.seats import readable_elsewhere, slots
 from ratings.studies.seats.slots import LIVE

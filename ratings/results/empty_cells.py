@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 from ratings.blinding.marking import MISSING
 from ratings.models import EVIDENCE, TRANSITION, Study
+from ratings.protocol import StudyProtocol
 from ratings.protocol.planning import Place, Planned
 from ratings.protocol.planning.nouns import FIRST
-from ratings.protocol.protocols import StudyProtocol
 from ratings.protocol.reference import read_label
 from ratings.raters import simulated
 from ratings.raters.simulated import Skill
@@ -26,10 +26,10 @@ from ratings.results.analyses.document import MIN_OVERLAP
 from ratings.results.analyses.tables import records
 from ratings.results.empty_cells_advice import Facts, advise
 from ratings.results.rows import RatingRow
-from ratings.stats import panel, panel_words
+from ratings.stats import Estimate, panel, panel_words
 from ratings.stats.agreement import dawid_skene
 from ratings.stats.contrasts import gather_pool
-from ratings.stats.estimates import Estimate, estimate
+from ratings.stats.estimates import estimate
 from ratings.studies import crossover, lifecycle
 from ratings.studies.pool import opening
 from ratings.studies.pool.opening import Preview

@@ -8,7 +8,7 @@ from django.db.models import BooleanField, Case, Count, F, Q, QuerySet, Value, W
 from ratings.models import Assignment, Study
 from ratings.models.answers import FIRST
 from ratings.protocol.reference import WITH_ERROR, WITHOUT_ERROR, read_label
-from ratings.studies.errors import SealedError
+from ratings.studies import SealedError
 
 _COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _JUDGED = Q(rating__verdict__isnull=False)

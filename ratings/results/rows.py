@@ -17,7 +17,7 @@ from django.db.models import Case, F, Q, When
 
 from ratings.models import Rating, Study
 from ratings.protocol import reference
-from ratings.studies.errors import SealedError
+from ratings.studies import SealedError
 
 EVERY = Q()
 

@@ -1,0 +1,14 @@
+"""Statistics of ratings: columns in, estimates with intervals out.
+
+Agreement coefficients are in `agreement/`, areas under the ROC curve in `areas/`. Every function names its source; a
+number that cannot be given is a reason in words. Nothing here reads a database.
+
+May import: nothing else of ours.
+
+Without Django.
+"""
+
+from ratings.stats.estimates import Estimate
+from ratings.stats.table import Ratings
+
+__all__ = ["Estimate", "Ratings"]

@@ -11,11 +11,9 @@ from django.db.models import Max
 from django.db.models.functions import Coalesce, Greatest
 
 from ratings.models import Assignment, ItemSource, Rater, Rating, Study
-from ratings.protocol import planning
-from ratings.protocol.found import Found
-from ratings.protocol.planning import Alike, Arm, PlanError, Planned
+from ratings.protocol import Arm, Found, PlanError, StudyProtocol, planning
+from ratings.protocol.planning import Alike, Planned
 from ratings.protocol.planning.nouns import Source
-from ratings.protocol.protocols import StudyProtocol
 from ratings.stats.nouns import counted
 from ratings.studies import designs
 

@@ -3,10 +3,8 @@
 from datetime import timedelta
 
 from ratings.models import Rater, Study
-from ratings.protocol import planning, protocols
-from ratings.protocol.planning import Arm
+from ratings.protocol import Arm, StudyProtocol, planning, protocols
 from ratings.protocol.protocol_problems import CROSSED
-from ratings.protocol.protocols import StudyProtocol
 
 
 def protocol_of(study: Study) -> StudyProtocol:

@@ -13,8 +13,7 @@ from django.utils import timezone
 
 from ratings.models import GuideVersion, ImportedItem, Study, StudyEvent, study_events
 from ratings.models.study_events import Content, Created, Duplicated, Edited, GuideRevised, Opened, Reopened
-from ratings.protocol import protocols
-from ratings.protocol.protocols import ProtocolError, StudyProtocol
+from ratings.protocol import ProtocolError, StudyProtocol, protocols
 from ratings.studies import designs
 from ratings.studies.errors import StudyError
 from ratings.studies.pool import opening, pool

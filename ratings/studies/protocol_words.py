@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 from ratings.models import TRANSITION, Study
-from ratings.protocol import protocols
+from ratings.protocol import StudyProtocol, protocols
 from ratings.protocol.choices import WORDS
-from ratings.protocol.protocols import StudyProtocol
 from ratings.studies.pool import accepted_unread
 
 

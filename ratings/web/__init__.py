@@ -1,0 +1,11 @@
+"""The pages of studies: views, their forms and template tags.
+
+One folder for each kind of visitor: `rater/`, `study/` for its admins and analysts, `results/`, `account/`. A view
+fetches what this user may see, validates a form, calls one function of another room, and renders a page or a
+fragment.
+
+May import: ratings.accounts, ratings.api, ratings.blinding, ratings.exchange, ratings.models, ratings.paper,
+ratings.protocol, ratings.raters, ratings.rating, ratings.results, ratings.stats, ratings.studies,
+ratings.templatetags, simulation.casts, simulation.jobs, simulation.lab, simulation.models, simulation.runs,
+simulation.web, wetbench_site.
+"""

@@ -13,8 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from ratings.accounts import confirming, second_step
 from ratings.exchange.archive import orders
 from ratings.raters.machines import machines
-from ratings.studies import job_access
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, job_access
 from ratings.studies.job_access import Seen
 from ratings.web.guards import StudyRequest
 from simulation.jobs import job_files, job_kinds, jobs

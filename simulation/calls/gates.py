@@ -23,7 +23,8 @@ from django.utils import timezone
 
 from simulation.calls.pace import GateRules, gate_rules
 from simulation.models import ModelCall, ProviderGate
-from simulation.providers.base import PROVIDERS, Endpoint, ErrorClass, ProviderError
+from simulation.providers import Endpoint, ErrorClass, ProviderError
+from simulation.providers.base import PROVIDERS
 from simulation.providers.retrying import asked_wait, doubled
 
 log = logging.getLogger("wetbench.gates")

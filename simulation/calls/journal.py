@@ -17,22 +17,12 @@ from django.utils import timezone
 
 from simulation.calls import gates, ledger, pace, shelf, spending
 from simulation.calls.ledger import Opened, Said
-from simulation.casts import pricing, setups
-from simulation.casts.setups import Player, Setup
-from simulation.leases.interruptions import Fenced, GaveUp, Held, UnitSpent, Wait
-from simulation.leases.leases import Lease
+from simulation.casts import Player, Setup, pricing, setups
+from simulation.leases import Fenced, GaveUp, Held, Lease, Wait
+from simulation.leases.interruptions import UnitSpent
 from simulation.models import Episode, ModelCall
-from simulation.providers import connections, retrying
-from simulation.providers.base import (
-    Completion,
-    Connection,
-    Endpoint,
-    Prompt,
-    ProviderError,
-    Reply,
-    Speaker,
-    WireRequest,
-)
+from simulation.providers import Endpoint, Prompt, ProviderError, Speaker, connections, retrying
+from simulation.providers.base import Completion, Connection, Reply, WireRequest
 from simulation.providers.connections import MissingKey
 from wetbench_site.database import release_connection
 

@@ -12,11 +12,10 @@ from django.utils import timezone
 
 from simulation.calls import gates, spending
 from simulation.casts import pricing
-from simulation.leases import leases
-from simulation.leases.interruptions import Held
-from simulation.leases.leases import Lease
+from simulation.leases import Held, Lease, leases
 from simulation.models import ModelCall, Run
-from simulation.providers.base import Completion, ErrorClass, ProviderError, Reply, Stop, Usage
+from simulation.providers import ErrorClass, ProviderError
+from simulation.providers.base import Completion, Reply, Stop, Usage
 
 ANSWERED = ("answered", "refused")
 # What was not accepted, or failed with a status of its own, is not charged; what broke off may have been.

@@ -25,7 +25,7 @@ from simulation.offline.injectors import Injector
 from simulation.offline.random_agent import RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import PHASES
-from simulation.providers.base import Speaker
+from simulation.providers import Speaker
 
 
 class Judge(NamedTuple):

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
 from typing import Any, Final, NamedTuple
 
-from simulation.providers.base import Prompt, Usage
+from simulation.providers import Prompt
+from simulation.providers.base import Usage
 
 MILLION: Final = Decimal(1_000_000)
 MICRO: Final = Decimal("0.000001")  # the ledger's last place

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from simulation.providers import connections
-from simulation.providers.base import PROVIDERS, Endpoint, Params, WireOptions
+from simulation.providers import Endpoint, connections
+from simulation.providers.base import PROVIDERS, Params, WireOptions
 
 PERSON = "person"
 SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # where the scripted server of this process answers; `make paper` sets it

@@ -1,7 +1,16 @@
-"""Conservation lint for any transition, from any simulator: checks L01 to L24. No Django; the lab's quantities only."""
+"""Rule-based checks of any transition, from any simulator: checks L01 to L24.
+
+A transition is read as raters see it (`reading`), then each check looks for one kind of impossibility: amounts that
+are not conserved (`amounts`), materials in states they cannot have (`materials`), records that contradict the action
+(`records`). `checks` runs all of them; `suite` measures them on labelled transitions.
+
+May import: simulation.lab.
+
+Without Django.
+"""
 
 from simulation.checker.checks import check
-from simulation.checker.findings import CODES, Finding, Report
+from simulation.checker.findings import Finding
 from simulation.checker.reading.transition import TransitionError
 
-__all__ = ["CODES", "Finding", "Report", "TransitionError", "check"]
+__all__ = ["Finding", "TransitionError", "check"]

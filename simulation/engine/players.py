@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.calls.journal import Dial, Journal, dial
-from simulation.casts import casting, prompting
+from simulation.calls import Dial, dial
+from simulation.calls.journal import Journal
+from simulation.casts import Setup, casting, prompting
 from simulation.casts.casting import Cast, Prompter
-from simulation.casts.setups import PERSON, Setup
+from simulation.casts.setups import PERSON
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Perturber
-from simulation.leases.leases import Lease
+from simulation.leases import Lease
 from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.rater import Kind, LLMRater
 from simulation.models import Episode, Job, Run, Twin

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation.calls.journal import Dial, dial
+from simulation.calls import Dial, dial
 from simulation.casts.casting import Judge
 from simulation.engine import players
 from simulation.engine.players import Play
@@ -15,9 +15,7 @@ from simulation.lab import wire
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step, step_to_json
 from simulation.lab.outcomes import Outcome, RejectedBy
-from simulation.leases import units
-from simulation.leases.interruptions import Held
-from simulation.leases.leases import Lease
+from simulation.leases import Held, Lease, units
 from simulation.models import Episode, EvidenceReview, MissingReview, Transition
 from simulation.runs import checking, laboratory
 

@@ -7,8 +7,7 @@ from simulation.lab.bench import Step, step_from_json
 from simulation.lab.differences import differences
 from simulation.lab.errors import NoErrorFits
 from simulation.lab.outcomes import PerturbedOutcome
-from simulation.leases import units
-from simulation.leases.leases import Lease
+from simulation.leases import Lease, units
 from simulation.llm.errors import Unusable
 from simulation.models import Twin
 from simulation.runs import checking, laboratory

@@ -19,8 +19,8 @@ from django.utils import timezone
 from simulation.calls import ledger, spending
 from simulation.engine import runner, tidying, twinning
 from simulation.jobs import jobs
-from simulation.leases import leases
-from simulation.leases.leases import Lease, Row
+from simulation.leases import Lease, leases
+from simulation.leases.leases import Row
 from simulation.models import Episode, Job, Run, Twin, Worker
 from simulation.runs import control, queueing
 from wetbench_site.database import release_connection

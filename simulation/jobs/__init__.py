@@ -1,0 +1,12 @@
+"""Jobs: longer work that a page or a command asks for, done by any worker and never twice.
+
+A job is a row. The same request finds the same job while it is under way. A handler registers itself for one kind and
+writes only through its `Work`, under the job's lease. Files of jobs are stored in the database in pieces, because
+workers may run on other hosts.
+
+May import: simulation.leases, simulation.models, wetbench_site.
+"""
+
+from simulation.jobs.jobs import Failed, Outcome, Work, handles, request
+
+__all__ = ["Failed", "Outcome", "Work", "handles", "request"]

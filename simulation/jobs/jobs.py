@@ -26,10 +26,8 @@ from simulation.jobs.job_files import Reading
 from simulation.jobs.job_files import Upload as Upload
 from simulation.jobs.job_kinds import Outcome as Outcome
 from simulation.jobs.job_kinds import handles as handles
-from simulation.leases import leases, units
-from simulation.leases.interruptions import Fenced
-from simulation.leases.interruptions import Wait as Wait
-from simulation.leases.leases import Lease
+from simulation.leases import Fenced, Lease, leases, units
+from simulation.leases import Wait as Wait
 from simulation.models import Job, JobFile, Leased, Run
 from wetbench_site.database import release_connection
 

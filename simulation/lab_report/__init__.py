@@ -1,0 +1,10 @@
+"""A report of what the laboratory can do: every reference protocol played offline, and the checker's figures.
+
+May import: simulation.casts, simulation.checker, simulation.lab, simulation.offline.
+
+Without Django.
+"""
+
+from simulation.lab_report.report import LabReport
+
+__all__ = ["LabReport"]

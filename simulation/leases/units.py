@@ -10,7 +10,7 @@ from simulation.casts.casting import UnknownCastError
 from simulation.lab.errors import ExperimentChanged, LabError
 from simulation.leases import interruptions, leases
 from simulation.leases.leases import Lease
-from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.models import Job, Run
 
 log = logging.getLogger("wetbench.units")

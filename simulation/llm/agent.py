@@ -14,7 +14,8 @@ from simulation.llm.errors import Refusal, TooLong
 from simulation.llm.prompts import histories
 from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.replies.cleaning import answer
-from simulation.providers.base import Message, Prompt, Speaker, Stop
+from simulation.providers import Message, Prompt, Speaker
+from simulation.providers.base import Stop
 
 FORMS = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}
 TURNS = 3  # how often one and the same prompt is said before a cut-off or empty answer is the agent's mistake

@@ -11,7 +11,7 @@ from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.prompts.records import parts, record
 from simulation.llm.replies.tags import read_verdict
 from simulation.llm.turns import ask
-from simulation.providers.base import Message, Prompt, Speaker
+from simulation.providers import Message, Prompt, Speaker
 
 REPAIRS = 1
 MOST_PARTS = 20

@@ -14,7 +14,7 @@ from simulation.llm.prompts.questions import Question, question
 from simulation.llm.replies import giveaways
 from simulation.llm.replies.parsing import Reading
 from simulation.llm.transition_model import annotated, plain_prompt, read
-from simulation.providers.base import Message, Prompt, Speaker
+from simulation.providers import Message, Prompt, Speaker
 
 LONGEST_FIELD = 200
 _NO_EXPLANATION = {

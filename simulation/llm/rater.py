@@ -10,7 +10,7 @@ from simulation.llm.prompts.prompt_sets import PromptTexts
 from simulation.llm.replies.cleaning import plain, quoted
 from simulation.llm.replies.objects import last_object
 from simulation.llm.turns import ask
-from simulation.providers.base import Message, Prompt, Speaker
+from simulation.providers import Message, Prompt, Speaker
 
 REPAIRS = 1
 MOST_MARKS = 200

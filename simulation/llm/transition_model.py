@@ -12,7 +12,7 @@ from simulation.llm.prompts.questions import Question, question
 from simulation.llm.replies import form
 from simulation.llm.replies.parsing import Reading, read_outcome
 from simulation.llm.turns import ask
-from simulation.providers.base import Message, Prompt, Speaker
+from simulation.providers import Message, Prompt, Speaker
 
 REPAIRS = 2
 

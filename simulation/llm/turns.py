@@ -5,7 +5,8 @@ from typing import TypeVar
 
 from simulation.llm.errors import MalformedCompletion, Refusal, TooLong
 from simulation.llm.replies.cleaning import LONGEST, answer
-from simulation.providers.base import Completion, Prompt, Speaker, Stop
+from simulation.providers import Prompt, Speaker
+from simulation.providers.base import Completion, Stop
 
 TURNS = 3
 _SHOWN = 20  # problems told in a repair turn

@@ -4,7 +4,7 @@ import sys
 import time
 from typing import TextIO
 
-from simulation.runs.queueing import RunProgress
+from simulation.runs import RunProgress
 
 
 class ProgressLine:

@@ -1,4 +1,7 @@
-"""The rows of the laboratory. Importing from here finds them all."""
+"""The rows of the laboratory: runs, episodes, steps, twins, calls, jobs. Importing from here finds them all.
+
+May import: simulation.lab.
+"""
 
 from simulation.models.calls import CallText, ModelCall, ProviderGate
 from simulation.models.episodes import (

@@ -1,1 +1,13 @@
-"""Language models over the wire: text in, text out. No Django, no laboratory."""
+"""Language models over the wire: text in, text out.
+
+One dialect per API (`openai`, `anthropic`), one transport with a total deadline and a byte limit, one retry policy.
+Every way in which a call can fail is a class of `base`. Nothing here knows what is asked or why.
+
+May import: nothing else of ours.
+
+Without Django.
+"""
+
+from simulation.providers.base import Endpoint, ErrorClass, Message, Prompt, ProviderError, Speaker
+
+__all__ = ["Endpoint", "ErrorClass", "Message", "Prompt", "ProviderError", "Speaker"]

@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 
 from django.db import transaction
 
-from simulation.calls import gates
-from simulation.calls.journal import Line
-from simulation.casts import setups
-from simulation.casts.setups import Player, Setup
+from simulation.calls import Line, gates
+from simulation.casts import Player, Setup, setups
 from simulation.engine import runner
 from simulation.lab.errors import LabError
 from simulation.leases import leases

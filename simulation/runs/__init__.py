@@ -1,0 +1,14 @@
+"""Runs: created, stopped, paused, retried, checked and vetted, all as rows.
+
+Nothing here speaks to a broker or plays anything: workers find the rows. `queueing` creates runs, episodes and twins;
+`control` stops and resumes them; `causes` explains failures; `vetting` decides whether a twin may enter studies;
+`laboratory` turns rows into values of the lab.
+
+May import: simulation.calls, simulation.casts, simulation.checker, simulation.jobs, simulation.lab,
+simulation.models.
+"""
+
+from simulation.runs.queueing import Limits, RunProgress, Terms
+from simulation.runs.twin_samples import accepted_steps
+
+__all__ = ["Limits", "RunProgress", "Terms", "accepted_steps"]

@@ -1,6 +1,8 @@
 """A local stand-in for the model providers: speaks their wire protocols, plays every role, and misbehaves on demand.
 
-Imports nothing else of the project. As a command: `python -m simulation.scripted_server --port 8765`; in code: `with running() as server`.
+As a command: `python -m simulation.scripted_server --port 8765`; in code: `with running() as server`.
+
+May import: nothing else of ours.
 """
 
 from simulation.scripted_server.rules import FAULTS, Rule

@@ -1,0 +1,12 @@
+"""The pages of the laboratory, for staff: views, forms and their template tags.
+
+A view fetches what this user may see, validates a form, calls one function of another room, and renders a page or a
+fragment.
+
+May import: simulation.calls, simulation.casts, simulation.checker, simulation.lab, simulation.models,
+simulation.providers, simulation.runs.
+"""
+
+from simulation.web.access import StaffRequest, staff_only
+
+__all__ = ["StaffRequest", "staff_only"]

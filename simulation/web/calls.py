@@ -13,8 +13,8 @@ from django.views.decorators.http import require_safe
 
 from simulation.calls import shelf
 from simulation.models import ModelCall, Run
-from simulation.providers import connections
-from simulation.providers.base import PROVIDERS, Endpoint, ProviderError, Reply
+from simulation.providers import Endpoint, ProviderError, connections
+from simulation.providers.base import PROVIDERS, Reply
 from simulation.web import access
 from simulation.web.access import StaffRequest, staff_only
 from simulation.web.call_lines import call_line, short

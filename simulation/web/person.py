@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils.cache import add_never_cache_headers
 from django.views.decorators.http import require_http_methods
 
-from simulation.casts.setups import PERSON, Setup
+from simulation.casts import Setup
+from simulation.casts.setups import PERSON
 from simulation.lab.actions import KINDS, QUIT, SUBMIT, ActionType
 from simulation.lab.bench import REJECTIONS_ALLOWED, Bench
 from simulation.lab.errors import LabError

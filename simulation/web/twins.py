@@ -13,8 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from simulation.lab.errors import LabError
 from simulation.models import Experiment, Run, Twin
-from simulation.runs import control, queueing
-from simulation.runs.twin_samples import accepted_steps
+from simulation.runs import accepted_steps, control, queueing
 from simulation.web import order_sizes
 from simulation.web.access import StaffRequest, staff_only
 from simulation.web.call_lines import short, together

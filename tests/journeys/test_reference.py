@@ -20,7 +20,7 @@ from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import COLUMNS, FORMS, records
 from ratings.results.figures.names import NAMES
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate
 from ratings.stats.panel import sections
 from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.table import DECLARED, MIXED, NO_TRUTH, PLANTED, REFERENCES, UNKNOWN, WITH_ERROR, WITHOUT_ERROR

@@ -29,7 +29,7 @@ from ratings.raters.machines import machines
 from ratings.rating import answering
 from ratings.results.analyses import document, reading, store
 from ratings.results.analyses.filters import Filters
-from ratings.stats.table import Ratings
+from ratings.stats import Ratings
 from ratings.studies import lifecycle
 from tests.support import run_factory, study_factory
 

@@ -6,10 +6,8 @@ from typing import Any
 
 from django.utils import timezone
 
-from simulation.jobs import job_kinds, jobs
-from simulation.jobs.jobs import Work
-from simulation.leases import leases
-from simulation.leases.leases import Lease
+from simulation.jobs import Work, job_kinds, jobs
+from simulation.leases import Lease, leases
 from simulation.models import Job
 from tests.support.embedded import play_all
 

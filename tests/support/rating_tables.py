@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from ratings.stats.estimates import Estimate
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats import Estimate, Ratings
+from ratings.stats.table import Row, build
 
 
 def one(rows: Iterable[Estimate], stat: str, **args: Any) -> Estimate:

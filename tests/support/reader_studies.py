@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats import Ratings
+from ratings.stats.table import Row, build
 
 # Van Dyke et al. (1993), RSNA 79: cine and spin-echo MRI of the aorta; 69 cases without dissection, 45 with, 5 readers.
 VAN_DYKE: Mapping[str, Mapping[str, str]] = {

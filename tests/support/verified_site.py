@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.utils import timezone
 
-from ratings.blinding.allow_list import payload_digest
+from ratings.blinding import payload_digest
 from ratings.models import (
     Analysis,
     Assignment,

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from simulation.providers import connections
-from simulation.providers.base import Connection, Message, Params, Prompt, WireOptions
+from simulation.providers import Message, Prompt, connections
+from simulation.providers.base import Connection, Params, WireOptions
 
 Answer = Callable[[socket.socket], None]
 PROMPT = Prompt("You are a laboratory.", (Message("user", "What is in the tube?"),), "act")

@@ -11,8 +11,7 @@ from django.db.models import Q, QuerySet
 from ratings.accounts import sessions
 from ratings.models import Assignment, BrowserSession, Draft, Rater, RatingEvent
 from ratings.rating import answering, serving
-from ratings.studies import access, lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, access, lifecycle
 from tests.support.rating_room import open_study
 from wetbench_site.prepared_queries import PreparedQuery
 

@@ -9,8 +9,7 @@ from django.db.models import Count, Q
 
 from ratings.exchange.archive.people import who
 from ratings.models import Assignment, PracticeAnswer, Rating, Study
-from ratings.protocol import protocols
-from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol import StudyProtocol, protocols
 from ratings.results.analyses import form
 from ratings.studies.progress import stopping
 from ratings.studies.progress.stopping import Stop

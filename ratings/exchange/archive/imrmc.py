@@ -14,8 +14,9 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
+from ratings.stats import Ratings
 from ratings.stats.contrasts import gather_pool, is_repeated
-from ratings.stats.table import REFERENCES, WITHOUT_ERROR, Ratings, Row, build
+from ratings.stats.table import REFERENCES, WITHOUT_ERROR, Row, build
 
 BEGIN = "BEGIN DATA:"
 TRUTH = "-1"

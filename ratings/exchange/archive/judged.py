@@ -6,9 +6,10 @@ import numpy as np
 
 from ratings.models import Study
 from ratings.protocol.reference import is_declared, read_label
+from ratings.results import RatingRow, rating_rows
 from ratings.results.analyses.reading import ranks
-from ratings.results.rows import RatingRow, rating_rows
-from ratings.stats.table import Ratings, name_reference, natural
+from ratings.stats import Ratings
+from ratings.stats.table import name_reference, natural
 
 _LINE = np.dtype([("item", "i4"), ("rater", "i4"), ("verdict", "i1"), ("confidence", "i1")])
 

@@ -8,8 +8,7 @@ from django.contrib.auth.models import User
 from ratings.models import Study
 from ratings.models.study_events import ArchiveExported
 from ratings.results.analyses import form
-from ratings.studies import job_access, lifecycle
-from ratings.studies.errors import SealedError, StudyError
+from ratings.studies import SealedError, StudyError, job_access, lifecycle
 from ratings.studies.progress import state_digest, stopping
 from simulation.jobs import job_files, jobs
 from simulation.models import Job

@@ -6,10 +6,9 @@ from typing import IO, Any
 
 from ratings.exchange.archive import making, orders
 from ratings.models import Study
-from ratings.studies.errors import SealedError, StudyError
-from simulation.jobs import jobs
+from ratings.studies import SealedError, StudyError
+from simulation.jobs import Work, jobs
 from simulation.jobs.job_files import PIECE
-from simulation.jobs.jobs import Work
 
 
 @jobs.handles(orders.KIND)

@@ -15,7 +15,7 @@ from ratings.results.analyses.tables import FORMS
 from ratings.results.drawings import standalone
 from ratings.results.figures import render
 from ratings.results.figures.registry import FIGURES, for_print
-from ratings.stats.table import Ratings
+from ratings.stats import Ratings
 
 Json = Mapping[str, Any]
 # Figures that are drawn from a second table.

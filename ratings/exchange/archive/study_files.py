@@ -14,8 +14,8 @@ from ratings.exchange.archive.fields import Field
 from ratings.models import Item, MachineRating, Rating, Study
 from ratings.protocol.reference import show_perturbation
 from ratings.raters.machines import machines
-from ratings.results.rows import BlindRow, RatingRow, blind_rows, rating_rows
-from ratings.studies.errors import SealedError
+from ratings.results import BlindRow, RatingRow, blind_rows, rating_rows
+from ratings.studies import SealedError
 
 _CHUNK = 500
 

@@ -4,12 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ratings.blinding.allow_list import blind_context, blind_evidence, blind_transition, payload_digest, targets
+from ratings.blinding import blind_context, blind_evidence, blind_transition, payload_digest
+from ratings.blinding.allow_list import targets
 from ratings.exchange.imports import import_steps
 from ratings.exchange.imports.import_fields import Fields
 from ratings.exchange.imports.import_lines import LONGEST_TEXT, Note, hides, shown
 from ratings.models import EVIDENCE, ImportedItem, Study
-from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol import StudyProtocol
 from ratings.protocol.reference import find_reference
 
 MOST_STEPS = 150

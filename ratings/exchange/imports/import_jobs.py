@@ -16,11 +16,10 @@ from ratings.exchange.imports.import_lines import Problem
 from ratings.exchange.imports.item_imports import ImportRefused
 from ratings.models import Study
 from ratings.models.study_events import ImportsRemoved
-from ratings.protocol.planning import PlanError
-from ratings.studies import job_access
-from ratings.studies.errors import StudyError
-from simulation.jobs import job_files, jobs
-from simulation.jobs.jobs import Outcome, Upload, Work
+from ratings.protocol import PlanError
+from ratings.studies import StudyError, job_access
+from simulation.jobs import Outcome, Work, job_files, jobs
+from simulation.jobs.jobs import Upload
 from simulation.models import Job
 
 LARGE = 2_000  # lines; fewer are read while the page waits

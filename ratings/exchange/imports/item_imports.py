@@ -13,7 +13,7 @@ from ratings.exchange.imports.import_lines import Problem
 from ratings.models import ImportedItem, Item, Study
 from ratings.models.study_events import ImportsRemoved, ItemsImported
 from ratings.protocol import protocols
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from ratings.studies.lifecycle import log
 from ratings.studies.pool import imported, quarantine
 from ratings.studies.seats import seating

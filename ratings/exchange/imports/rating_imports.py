@@ -18,8 +18,7 @@ from ratings.exchange.imports.item_imports import MOST_PROBLEMS, ImportRefused
 from ratings.exchange.imports.rating_table import Row, Table
 from ratings.models import Assignment, ItemSource, Rater, Rating, RatingEvent, Study
 from ratings.models.study_events import RatingsImported
-from ratings.studies import designs
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, designs
 from ratings.studies.lifecycle import log
 
 INTO = ("open", "paused", "closed")

@@ -1,0 +1,1 @@
+"""Tables of ratings as CSV, as others write them."""

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 from ratings.exchange.tables.long_lines import EndError, File, Line, Problem, Reading, UnreadableError, shown
 from ratings.exchange.tables.wordings import NO, WHOLE, YES, normal, wording
+from ratings.stats import Ratings
 from ratings.stats.localisation import Marked
-from ratings.stats.table import ALL, Ratings, Repeat, Row, build, natural
+from ratings.stats.table import ALL, Repeat, Row, build, natural
 
 __all__ = ["LongTable", "Problem", "Reading", "UnreadableError", "read"]
 

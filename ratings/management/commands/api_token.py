@@ -7,8 +7,7 @@ from ratings.api import tokens
 from ratings.api.scopes import SCOPES
 from ratings.api.tokens import TokenError
 from ratings.models import ApiToken
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from wetbench_site.observability.audit_log import security_event
 
 

@@ -4,10 +4,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.models import BlindingAudit, Study
-from ratings.studies import lifecycle
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.auditing import AuditError
-from ratings.studies.errors import StudyError
 
 
 class Command(BaseCommand):

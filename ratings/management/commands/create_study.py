@@ -6,14 +6,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
 from ratings.models import Study
-from ratings.protocol import protocols
-from ratings.protocol.planning import PlanError
-from ratings.protocol.protocols import ProtocolError
+from ratings.protocol import PlanError, ProtocolError, protocols
 from ratings.raters import inviting, mailing
 from ratings.results import empty_cells
 from ratings.stats.nouns import counted
-from ratings.studies import crossover, lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, crossover, lifecycle
 from ratings.studies.pool import pool
 
 

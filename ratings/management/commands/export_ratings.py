@@ -7,8 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.exchange import exports
-from ratings.studies import lifecycle
-from ratings.studies.errors import SealedError, StudyError
+from ratings.studies import SealedError, StudyError, lifecycle
 
 
 class Command(BaseCommand):

@@ -12,8 +12,7 @@ from ratings.exchange.archive import making, orders
 from ratings.exchange.archive.making import ExportError
 from ratings.management.upload import plain
 from ratings.models import Study
-from ratings.studies import lifecycle
-from ratings.studies.errors import SealedError, StudyError
+from ratings.studies import SealedError, StudyError, lifecycle
 
 
 class Command(BaseCommand):

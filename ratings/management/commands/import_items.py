@@ -4,13 +4,12 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.exchange.imports import item_imports
-from ratings.exchange.imports.item_imports import Checked, ImportRefused
+from ratings.exchange.imports import ImportRefused, item_imports
+from ratings.exchange.imports.item_imports import Checked
 from ratings.management.upload import opened, plain
-from ratings.protocol.planning import PlanError
+from ratings.protocol import PlanError
 from ratings.stats.nouns import counted
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 
 
 class Command(BaseCommand):

@@ -4,12 +4,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.exchange.imports import rating_imports
-from ratings.exchange.imports.item_imports import ImportRefused
+from ratings.exchange.imports import ImportRefused, rating_imports
 from ratings.management.upload import opened, plain
 from ratings.stats.nouns import counted
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 
 
 class Command(BaseCommand):

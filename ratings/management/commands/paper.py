@@ -13,12 +13,11 @@ from django.urls import reverse
 
 from ratings.paper import cells, making
 from ratings.paper.plan import PATH, Names, Plan, PlanFileError, read_plan
-from ratings.protocol.planning import PlanError
-from ratings.protocol.protocols import ProtocolError
+from ratings.protocol import PlanError, ProtocolError
 from ratings.raters import mailing
 from ratings.results.benchmarks.freezing import BenchmarkError
 from ratings.results.paper_values import PaperValuesError, load_paper_values
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from simulation.casts import fixtures
 from simulation.lab.errors import LabError
 from simulation.management import supervising

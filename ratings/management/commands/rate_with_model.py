@@ -10,8 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ratings.models import MachineRater
 from ratings.raters.machines import machine_work, machines
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from simulation.engine import workers
 from simulation.jobs import jobs
 from simulation.lab.errors import LabError

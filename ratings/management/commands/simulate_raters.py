@@ -2,10 +2,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ratings.protocol.planning import PlanError
+from ratings.protocol import PlanError
 from ratings.raters import simulated
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from simulation.management.arguments import between
 from simulation.runs.queueing import MAX_SEED
 

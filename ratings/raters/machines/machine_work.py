@@ -12,18 +12,16 @@ from ratings.models.study_events import MachineRated
 from ratings.raters.machines import machine_checker, machines
 from ratings.studies.lifecycle import log
 from simulation.calls import spending
-from simulation.casts import casting, prompting
+from simulation.casts import Player, Setup, casting, prompting
 from simulation.casts.casting import Prompter
 from simulation.casts.estimating import Estimate
-from simulation.casts.setups import Player, Setup
 from simulation.engine import players
-from simulation.jobs import jobs
-from simulation.jobs.jobs import Outcome, Work
-from simulation.leases import units
-from simulation.leases.interruptions import GaveUp, Held
-from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
+from simulation.jobs import Outcome, Work, jobs
+from simulation.leases import GaveUp, Held, units
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.rater import PLAUSIBILITY, SUFFICIENCY, Judgement, Kind, LLMRater, Shown
-from simulation.providers.base import Completion, Prompt, Speaker
+from simulation.providers import Prompt, Speaker
+from simulation.providers.base import Completion
 
 AT_ONCE = 50  # items a unit where nothing is asked of anybody
 IN_A_ROW = 3  # so many items about which the model was never heard end the job

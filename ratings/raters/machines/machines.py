@@ -17,14 +17,12 @@ from ratings.models import EVIDENCE, Item, MachineRater, MachineRating, Study
 from ratings.models.study_events import MachineOrdered
 from ratings.protocol import protocols
 from ratings.raters.machines import machine_checker
-from ratings.studies import job_access
-from ratings.studies.errors import SealedError, StudyError
+from ratings.studies import SealedError, StudyError, job_access
 from ratings.studies.lifecycle import log
 from simulation.casts import roster
 from simulation.jobs import jobs
 from simulation.models import Job, Run
-from simulation.runs import control, queueing
-from simulation.runs.queueing import Limits, Terms
+from simulation.runs import Limits, Terms, control, queueing
 
 KIND: Final = "machine_rating"
 CHECKER: Final = "checker"

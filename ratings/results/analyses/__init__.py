@@ -1,1 +1,1 @@
-"""What is computed of a study's ratings once it is unblinded, as one stored document that page, files and figures read."""
+"""The analysis of a study: computed once for each state of its ratings, and stored as one document."""

@@ -25,8 +25,8 @@ from ratings.results.analyses.form import silent as silent
 from ratings.results.analyses.reading import Reading, read
 from ratings.results.analyses.tables import FORMS, Json
 from ratings.results.declared_models import find_declared_models
-from ratings.stats import panel
-from ratings.stats.table import NO_TRUTH, NOT_STATED, REFERENCES, Ratings
+from ratings.stats import Ratings, panel
+from ratings.stats.table import NO_TRUTH, NOT_STATED, REFERENCES
 from ratings.studies.crossover import describe_cases, find_conditions, find_names
 from ratings.studies.progress import stopping
 

@@ -12,8 +12,7 @@ from ratings.results.analyses.sections_rates import find_published_rate
 from ratings.results.analyses.tables import Json, records
 from ratings.results.declared_models import DeclaredModel
 from ratings.results.paper_values import NOT_REPORTED, PaperValue, find_paper_value, load_paper_values
-from ratings.stats import proportions
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate, Ratings, proportions
 from ratings.stats.nouns import counted
 from ratings.stats.proportions import NO_RATINGS
 from ratings.stats.table import (
@@ -24,7 +23,6 @@ from ratings.stats.table import (
     UNKNOWN,
     WITH_ERROR,
     WITHOUT_ERROR,
-    Ratings,
     explain_missing,
 )
 from ratings.studies.progress.stopping import Stop

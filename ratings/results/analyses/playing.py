@@ -11,8 +11,7 @@ from ratings.results.analyses import document, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.figures import registry
 from ratings.results.figures.names import NAMES
-from simulation.jobs import jobs
-from simulation.jobs.jobs import Work
+from simulation.jobs import Work, jobs
 
 
 @jobs.handles("analysis")

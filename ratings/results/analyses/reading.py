@@ -15,7 +15,8 @@ from ratings.models import EVIDENCE, Study
 from ratings.protocol.reference import is_declared, name_kind, read_label
 from ratings.results.analyses.filters import Filters
 from ratings.results.rows import RatingRow, rating_rows
-from ratings.stats.table import ALL, NO_TRUTH, UNKNOWN, Bools, Floats, Ints, Ratings, Repeat, name_reference, natural
+from ratings.stats import Ratings
+from ratings.stats.table import ALL, NO_TRUTH, UNKNOWN, Bools, Floats, Ints, Repeat, name_reference, natural
 
 
 class ItemFacts(NamedTuple):

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 from ratings.results.analyses.tables import Json, table
 from ratings.results.figures.names import POOLED
+from ratings.stats import Estimate, Ratings
 from ratings.stats.agreement import agreement
-from ratings.stats.estimates import FEW_ITEMS, Estimate
-from ratings.stats.table import Ratings
+from ratings.stats.estimates import FEW_ITEMS
 
 Args = Mapping[str, Any]
 

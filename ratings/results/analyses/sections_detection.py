@@ -7,8 +7,8 @@ import numpy as np
 
 from ratings.results.analyses.reading import Reading
 from ratings.results.analyses.tables import Json, table
+from ratings.stats import Estimate
 from ratings.stats.areas import auc, roc
-from ratings.stats.estimates import Estimate
 from ratings.stats.localisation import LOCALISATION, Marked, localisation
 from ratings.stats.table import REFERENCES, UNKNOWN, Bools
 

@@ -15,9 +15,9 @@ from ratings.results.analyses.reading import ItemFacts, Reading
 from ratings.results.analyses.sections_detection import EVERYBODY, reference_note
 from ratings.results.analyses.tables import Cells, Json, table
 from ratings.results.paper_values import PaperValue, find_paper_value, find_published_fraction, pair_with_reasons
-from ratings.stats import human_model, proportions
+from ratings.stats import Ratings, human_model, proportions
 from ratings.stats.estimates import LEVEL
-from ratings.stats.table import Ints, Ratings
+from ratings.stats.table import Ints
 
 AT_MOST = 12  # raters and machines in one matrix; with more, machines alone
 STORED_CHECKER = "WetBench checker"

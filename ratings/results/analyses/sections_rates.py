@@ -12,9 +12,8 @@ from ratings.results.analyses.reading import Reading
 from ratings.results.analyses.tables import Cells, Json, table
 from ratings.results.declared_models import DeclaredModel
 from ratings.results.paper_values import PaperValue, find_paper_value, pair_with_reasons
-from ratings.stats import proportions
-from ratings.stats.estimates import Estimate
-from ratings.stats.table import Ints, Ratings
+from ratings.stats import Estimate, Ratings, proportions
+from ratings.stats.table import Ints
 
 WIDE_APART = 0.02  # rates weighted by items or raters that differ by more are told
 

@@ -22,8 +22,7 @@ from ratings.results import rows
 from ratings.results.analyses import form
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.form import Tell
-from ratings.studies import job_access
-from ratings.studies.errors import SealedError
+from ratings.studies import SealedError, job_access
 from ratings.studies.progress import state_digest, stopping
 from simulation.jobs import jobs
 from simulation.models import Job

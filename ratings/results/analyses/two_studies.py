@@ -15,8 +15,9 @@ from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.reading import Reading, read
 from ratings.results.analyses.sections_contrasts import arrange
 from ratings.results.analyses.tables import Json
+from ratings.stats import Ratings
 from ratings.stats.contrasts import Contrast, Pool, contrast_detection, contrast_rates, gather_pool, restrict
-from ratings.stats.table import MIXED, Bools, Ints, Ratings
+from ratings.stats.table import MIXED, Bools, Ints
 
 STUDIES, SOURCES = "studies", "sources in both studies"
 _FACTORS = ("error", "kind")

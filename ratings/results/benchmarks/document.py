@@ -20,8 +20,7 @@ from ratings.results.paper_values import (
     find_published_fraction,
     pair_with_reasons,
 )
-from ratings.stats import human_model
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate, human_model
 from ratings.stats.human_model import Cell
 from ratings.stats.pass_at_k import compare, mean_pass_at_k
 from simulation.runs import causes

@@ -1,1 +1,1 @@
-"""The figures of a study and of a benchmark, drawn from the tables of an analysis and from nothing else. No Django here."""
+"""Figures, drawn from the tables of an analysis and from nothing else."""

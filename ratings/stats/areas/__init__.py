@@ -1,0 +1,1 @@
+"""Areas under the ROC curve: one rater, many raters, and two conditions."""

@@ -1,1 +1,4 @@
-"""What a blinding audit is made of: what is sealed, what raters are sent, and what either of them says of the other."""
+"""The blinding audit: everything a study's raters are sent, searched for anything they must not learn.
+
+The audit works on a scratch copy of the database; nothing of the live database is written but the report.
+"""

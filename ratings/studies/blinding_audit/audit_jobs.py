@@ -9,8 +9,7 @@ from ratings.models import Study
 from ratings.studies import job_access
 from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.auditing import AuditError
-from simulation.jobs import jobs
-from simulation.jobs.jobs import Outcome, Work
+from simulation.jobs import Outcome, Work, jobs
 from simulation.models import Job
 
 KIND = "audit"

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ratings.blinding.allow_list import Payload, blind_context
+from ratings.blinding import Payload, blind_context
 from ratings.models import ItemSource
 from simulation.models import CatalogueEntry, Transition
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import combinations
 from typing import Any
 
-from ratings.blinding.allow_list import payload_digest
+from ratings.blinding import payload_digest
 from ratings.blinding.source_names import Finding
 from ratings.models import Item, ItemSource, Study
 from ratings.studies.blinding_audit.findings import DECLARED, Check, Leak

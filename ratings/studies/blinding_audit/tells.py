@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from ratings.blinding.allow_list import Payload, blind_transition
+from ratings.blinding import Payload, blind_transition
 from ratings.models import ItemSource, Study
 from ratings.studies.blinding_audit import statistics
 from ratings.studies.blinding_audit.contexts import Contexts

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from ratings.blinding.allow_list import pair_digest, payload_digest
+from ratings.blinding import pair_digest, payload_digest
 from ratings.models import ImportedItem, Study
-from ratings.protocol.found import Found
+from ratings.protocol import Found
 from ratings.protocol.planning import Candidate
 
 

@@ -7,12 +7,10 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from ratings.blinding.allow_list import pair_digest, payload_digest
+from ratings.blinding import pair_digest, payload_digest
 from ratings.models import Assignment, Item, ItemSource, Rater, Study
-from ratings.protocol import planning
-from ratings.protocol.found import Found
-from ratings.protocol.planning import Alike, Matrix, Place, PlanError, Planned
-from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol import Found, PlanError, StudyProtocol, planning
+from ratings.protocol.planning import Alike, Matrix, Place, Planned
 from ratings.stats.nouns import counted
 from ratings.studies import crossover, designs
 from ratings.studies.pool import pool

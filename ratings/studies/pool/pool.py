@@ -6,19 +6,12 @@ from typing import Any, NamedTuple
 
 from django.db.models import F, Prefetch, QuerySet
 
-from ratings.blinding.allow_list import (
-    Payload,
-    blind_context,
-    blind_evidence,
-    blind_transition,
-    pair_digest,
-    payload_digest,
-    targets,
-)
+from ratings.blinding import Payload, blind_context, blind_evidence, blind_transition, pair_digest, payload_digest
+from ratings.blinding.allow_list import targets
 from ratings.models import EVIDENCE, TRANSITION, Study
-from ratings.protocol.found import Found
+from ratings.protocol import Found, StudyProtocol
 from ratings.protocol.planning import Alike, Candidate, distinct
-from ratings.protocol.protocols import SourceRequest, StudyProtocol
+from ratings.protocol.protocols import SourceRequest
 from ratings.protocol.reference import UNPERTURBED, find_reference
 from ratings.studies import crossover
 from ratings.studies.pool import imported, quarantine

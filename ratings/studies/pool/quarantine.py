@@ -10,11 +10,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from ratings.blinding.allow_list import Payload
+from ratings.blinding import Payload
 from ratings.blinding.source_names import Finding, Lexicon
 from ratings.models import Quarantine, Study, StudyEvent
 from ratings.models.study_events import QuarantineDecided
-from ratings.protocol.found import Found
+from ratings.protocol import Found
 from ratings.studies.pool import source_lexicon
 from simulation.lab import giving_away
 

@@ -1,0 +1,1 @@
+"""Raters' seats in a running study: adding, withdrawing, and dealing waiting work again."""

@@ -14,8 +14,8 @@ from django.utils import timezone
 
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.models.answers import FIRST, SECOND
-from ratings.protocol import planning
-from ratings.protocol.planning import Arm, Hand, Planned
+from ratings.protocol import Arm, planning
+from ratings.protocol.planning import Hand, Planned
 from ratings.studies import designs
 from ratings.studies.seats import readable_elsewhere
 

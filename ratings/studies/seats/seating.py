@@ -6,11 +6,11 @@ from django.db import transaction
 from django.db.models import Count, Q
 from django.utils import timezone
 
-from ratings.blinding.allow_list import payload_digest
+from ratings.blinding import payload_digest
 from ratings.models import Assignment, ItemSource, Rater, Study
 from ratings.models.study_events import ItemsAdded, SeatsAdded, SeatsReplanned, Withdrawn
-from ratings.protocol.found import Found
-from ratings.protocol.planning import PlanError, Planned
+from ratings.protocol import Found, PlanError
+from ratings.protocol.planning import Planned
 from ratings.protocol.protocols import MOST_RATERS
 from ratings.stats.nouns import counted
 from ratings.studies import crossover, designs

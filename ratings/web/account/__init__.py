@@ -1,0 +1,1 @@
+"""Pages of accounts: signing in, password, two-factor authentication, sessions, profile and API tokens."""

@@ -14,8 +14,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from ratings.models import RaterProfile
 from ratings.raters import erasing
-from ratings.studies import access
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, access
 from ratings.web.account.password_form import ChangeForm, FirstForm, change, password_form
 from ratings.web.guards import RaterRequest, rater_page
 from ratings.web.rater.consent_form import ProfileForm

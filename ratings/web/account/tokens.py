@@ -12,8 +12,7 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings.accounts import second_step
-from ratings.accounts.confirming import fresh_to_change
+from ratings.accounts import fresh_to_change, second_step
 from ratings.api import tokens
 from ratings.api.scopes import LABORATORY, SCOPES
 from ratings.api.tokens import TokenError

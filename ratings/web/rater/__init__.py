@@ -1,0 +1,1 @@
+"""Pages of raters: their studies, the guide, practice, item after item, and their own answers."""

@@ -14,12 +14,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings.models import TRANSITION, Rater, Study
-from ratings.protocol import protocols
-from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol import StudyProtocol, protocols
 from ratings.raters import practice, results
 from ratings.rating import serving
-from ratings.studies import access, designs
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, access, designs
 from ratings.studies.seats import seating
 from ratings.web.account import profile
 from ratings.web.guards import RaterRequest, rater_page, seat_page

@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRedirect, push_url
 from ratings.models import Assignment, FirstLook, Rater, Rating
 from ratings.raters import practice, recalling
 from ratings.rating import answering, serving
-from ratings.studies.errors import StudyClosed, StudyError
+from ratings.studies import StudyClosed, StudyError
 from ratings.web.guards import RaterRequest, item_page, seat_page
 from ratings.web.rater import rating_page
 from ratings.web.rater.rating_form import FIRST_STAGE, DraftForm, RatingForm, shown_again

@@ -10,7 +10,8 @@ from django import forms
 from ratings.blinding import allow_list
 from ratings.blinding.naming import visible
 from ratings.models import Assignment, Draft, Rating, Study
-from ratings.rating.answering import Answer, Timing
+from ratings.rating import Answer
+from ratings.rating.answering import Timing
 
 INTERFACE = "2"  # goes up whenever raters see or press something else
 FIRST_STAGE, FINAL_STAGE = "first", "final"

@@ -11,8 +11,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from ratings.blinding import screen
 from ratings.models import Assignment, FirstLook, Rater, RaterProfile, Rating
-from ratings.rating import answering, serving
-from ratings.rating.answering import Answer
+from ratings.rating import Answer, answering, serving
 from ratings.web.guards import RaterRequest
 from ratings.web.rater import drawn_items
 from ratings.web.rater.rating_form import FINAL_STAGE, FIRST_STAGE, INTERFACE, RatingForm

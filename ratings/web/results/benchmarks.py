@@ -18,7 +18,7 @@ from ratings.results.benchmarks.freezing import BenchmarkError
 from ratings.studies import access
 from ratings.web.results import results
 from simulation.models import Job, Run
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web import StaffRequest, staff_only
 
 # In the order of the page: which figure stands above which table.
 PARTS = (

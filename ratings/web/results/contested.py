@@ -7,9 +7,9 @@ from uuid import UUID
 
 from ratings.blinding.comparing import mark_name
 from ratings.models import Study
+from ratings.results import RatingRow, rating_rows
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import Json, records
-from ratings.results.rows import RatingRow, rating_rows
 from ratings.web.results.strips import Cell, strip
 
 MOST, MOST_TICKED = 12, 4

@@ -21,7 +21,7 @@ from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results import results
 from simulation.jobs import job_files
 from simulation.models import Job
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web import StaffRequest, staff_only
 
 
 class EndingConverter(StringConverter):

@@ -12,11 +12,9 @@ from django.urls import URLPattern, path
 from django.utils.functional import cached_property
 from django.views.decorators.http import require_safe
 
-from ratings.blinding import comparing, screen
-from ratings.blinding.allow_list import Payload, blind_transition
+from ratings.blinding import Payload, blind_transition, comparing, screen
 from ratings.models import Item, ItemSource, Study
-from ratings.results import item_lines, rows
-from ratings.results.rows import RatingRow
+from ratings.results import RatingRow, item_lines, rows
 from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results import strips
 from simulation.web.transcript import checked

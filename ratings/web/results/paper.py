@@ -14,7 +14,7 @@ from ratings.paper.plan import Names
 from ratings.results import drawings
 from ratings.results.paper_values import PaperValuesError, load_paper_values
 from ratings.studies import access
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web import StaffRequest, staff_only
 
 
 class Group(NamedTuple):

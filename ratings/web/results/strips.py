@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ratings.blinding.comparing import Line
-from ratings.results.rows import RatingRow
+from ratings.results import RatingRow
 
 STEPS = 5
 

@@ -11,16 +11,15 @@ from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
 from ratings.models import EVIDENCE, Study
-from ratings.protocol.protocols import ProtocolError
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.protocol import ProtocolError
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.pool import pool
 from ratings.web.guards import StudyRequest, study_page
 from ratings.web.study import drafts, forms
 from ratings.web.study.document_form import DocumentForm
 from ratings.web.study.forms import ItemsForm, QuestionForm, RatersForm, ScreenForm, StepForm
 from simulation.models import Episode, Transition, Twin
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web import StaffRequest, staff_only
 
 
 class Step(NamedTuple):

@@ -14,7 +14,7 @@ from ratings.results.analyses import filters, store
 from ratings.results.analyses.filters import TITLES, Choices, Filters
 from ratings.results.benchmarks import freezing
 from ratings.results.paper_values import find_paper_value
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate
 from ratings.stats.panel_words import MEAN_CONFIDENCE, POOLED, Line, Section, sections
 from ratings.studies import protocol_words
 from ratings.studies.progress import reports, stopping, tallies

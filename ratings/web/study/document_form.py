@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
-from ratings.protocol.protocols import ProtocolError, StudyProtocol
+from ratings.protocol import ProtocolError, StudyProtocol
 from ratings.studies import lifecycle
 
 _MAX_DOCUMENT = 200_000

@@ -14,15 +14,11 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from ratings.blinding import screen
 from ratings.models import Study
-from ratings.protocol import protocols
+from ratings.protocol import Found, PlanError, ProtocolError, StudyProtocol, protocols
 from ratings.protocol.choices import WORDS
-from ratings.protocol.found import Found
-from ratings.protocol.planning import PlanError
 from ratings.protocol.protocol_problems import LAYOUTS, MARKS
-from ratings.protocol.protocols import ProtocolError, StudyProtocol
 from ratings.protocol.reference import WITH_ERROR
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.pool import opening, pool, rehearsal
 from ratings.web.guards import StudyRequest, study_page
 

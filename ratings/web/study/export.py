@@ -16,7 +16,7 @@ from ratings.exchange import exports
 from ratings.exchange.archive import design, orders
 from ratings.models import Study
 from ratings.results.analyses import filters
-from ratings.studies.errors import SealedError, StudyError
+from ratings.studies import SealedError, StudyError
 from ratings.web.guards import StudyRequest, study_page
 from ratings.web.results import items
 from ratings.web.results.results import attached

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from django import forms
 
-from ratings.protocol import protocols
+from ratings.protocol import StudyProtocol, protocols
 from ratings.protocol.choices import WORDS
 from ratings.protocol.protocol_problems import (  # fmt: skip
     CONDITIONS,
@@ -21,7 +21,6 @@ from ratings.protocol.protocol_problems import (  # fmt: skip
     PERTURBATIONS,
     STOPS,
 )
-from ratings.protocol.protocols import StudyProtocol
 from ratings.studies import lifecycle
 from ratings.studies.pool import pool
 from simulation.models import Experiment

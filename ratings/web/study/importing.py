@@ -13,12 +13,11 @@ from django.shortcuts import redirect, render
 from django.urls import URLPattern, path
 from django.views.decorators.http import require_http_methods
 
-from ratings.exchange.imports import import_jobs, import_lines, item_imports, rating_imports, uploads
+from ratings.exchange.imports import ImportRefused, import_jobs, import_lines, item_imports, rating_imports, uploads
 from ratings.exchange.imports.import_jobs import SHOWN, Checked
-from ratings.exchange.imports.item_imports import ImportRefused
 from ratings.models import Study
-from ratings.protocol.planning import PlanError
-from ratings.studies.errors import StudyError
+from ratings.protocol import PlanError
+from ratings.studies import StudyError
 from ratings.web.guards import StudyRequest, study_page
 from simulation.jobs import job_files
 from simulation.models import Job

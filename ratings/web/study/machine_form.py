@@ -11,11 +11,11 @@ from django.db.models.functions import Cast, Length
 from ratings.models import EVIDENCE, Item, MachineRater, Study
 from ratings.protocol import protocols
 from ratings.raters.machines import machine_work, machines
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from simulation.casts import roster
 from simulation.casts.estimating import Estimate
 from simulation.lab.errors import LabError
-from simulation.runs.queueing import Limits
+from simulation.runs import Limits
 from simulation.web.forms.order_form import Budget, CastGroup
 
 MEASURED: Final = 2000  # items whose prompts are put together to say what an order may cost: about a second

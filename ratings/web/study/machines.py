@@ -10,12 +10,12 @@ from django.views.decorators.http import require_http_methods
 
 from ratings.models import MachineRater
 from ratings.raters.machines import machine_lines, machines
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from ratings.web.guards import StudyRequest, study_page
 from ratings.web.study import machine_form
 from ratings.web.study.machine_form import MachineForm
 from simulation.lab.errors import LabError
-from simulation.runs.queueing import Limits
+from simulation.runs import Limits
 from simulation.web import order_sizes
 from simulation.web.budgets import BudgetForm
 

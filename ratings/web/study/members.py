@@ -8,10 +8,9 @@ from django.urls import URLPattern, path
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from ratings.accounts.confirming import fresh_to_change
+from ratings.accounts import fresh_to_change
 from ratings.models import Membership
-from ratings.studies import members
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, members
 from ratings.web.guards import StudyRequest, study_page
 
 

@@ -11,11 +11,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from ratings.models import Rater
-from ratings.protocol import protocols
-from ratings.protocol.planning import PlanError
+from ratings.protocol import PlanError, protocols
 from ratings.raters import inviting, mailing, people, posting
 from ratings.raters.posting import AddressError, Posted
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from ratings.studies.seats import seating
 from ratings.web.guards import StudyRequest, study_page
 from ratings.web.study import members

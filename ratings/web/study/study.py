@@ -14,10 +14,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from ratings.accounts import reauth
 from ratings.models import Item, Rating, Study
 from ratings.models.answers import FIRST
-from ratings.protocol.planning import PlanError
-from ratings.protocol.protocols import ProtocolError
-from ratings.studies import access, lifecycle
-from ratings.studies.errors import StudyError
+from ratings.protocol import PlanError, ProtocolError
+from ratings.studies import StudyError, access, lifecycle
 from ratings.studies.progress import stopping
 from ratings.web.guards import Guarded, StudyRequest, staff_or_member, study_page
 from ratings.web.study.forms import GuideForm

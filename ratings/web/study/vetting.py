@@ -17,7 +17,7 @@ from ratings.studies.pool.quarantine import Secret
 from simulation.lab.errors import LabError
 from simulation.models import Twin
 from simulation.runs import vetting
-from simulation.web.access import StaffRequest, staff_only
+from simulation.web import StaffRequest, staff_only
 from simulation.web.transcript import checked
 
 _YES_NO = [("yes", "Yes"), ("no", "No")]

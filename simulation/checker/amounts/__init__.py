@@ -1,0 +1,1 @@
+"""Checks of amounts: what is moved, mixed, diluted or weighed is neither made nor lost."""

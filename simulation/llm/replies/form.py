@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from simulation.checker import TransitionError
-from simulation.checker.findings import Finding, Ran
+from simulation.checker import Finding, TransitionError
+from simulation.checker.findings import Ran
 from simulation.checker.reading import transition
 from simulation.checker.records import fields
 from simulation.lab.actions import Action

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from simulation.checker import suite
-from simulation.checker.findings import ERROR, INFO, Finding
+from simulation.checker import Finding, suite
+from simulation.checker.findings import ERROR, INFO
 from simulation.checker.lines import Line, read
 from simulation.lab import catalogue
 from simulation.lab.actions import Catalogue

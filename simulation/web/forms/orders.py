@@ -6,8 +6,7 @@ from django import forms
 
 from simulation.lab.outcomes import Perturbation
 from simulation.models import Episode, Experiment
-from simulation.runs import queueing
-from simulation.runs.twin_samples import accepted_steps
+from simulation.runs import accepted_steps, queueing
 from simulation.web.forms.order_form import OrderForm, cast_choices
 
 ERRORS = {

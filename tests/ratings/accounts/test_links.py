@@ -14,9 +14,8 @@ from django.utils import timezone
 from ratings.models import Invitation, Membership, Rater, RaterProfile, SignInLink, Study, StudyEvent
 from ratings.models.study_events import InterimLook
 from ratings.raters import inviting, joining
-from ratings.studies import access, lifecycle, members
+from ratings.studies import StudyClosed, StudyError, access, lifecycle, members
 from ratings.studies.access import Door
-from ratings.studies.errors import StudyClosed, StudyError
 from tests.support import seats
 from tests.support.seats import STRANGER
 from tests.support.steps import race

@@ -24,8 +24,7 @@ from ratings.raters import simulated
 from ratings.results.analyses import store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import records
-from ratings.stats import panel
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate, panel
 from ratings.studies import lifecycle
 from ratings.web.results import panels
 from ratings.web.study import dashboard

@@ -3,16 +3,8 @@ import json
 
 import pytest
 
-from ratings.blinding.allow_list import (
-    blind_context,
-    blind_evidence,
-    blind_transition,
-    difference,
-    lanes,
-    mark_keys,
-    payload_digest,
-    targets,
-)
+from ratings.blinding import blind_context, blind_evidence, blind_transition, payload_digest
+from ratings.blinding.allow_list import difference, lanes, mark_keys, targets
 from simulation.lab.bench import step_to_json
 from tests.support import run_factory
 

@@ -10,7 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command, load_command_class
 
 from ratings.models import Study
-from ratings.results.rows import rating_rows
+from ratings.results import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
 from tests.support import run_factory, study_factory

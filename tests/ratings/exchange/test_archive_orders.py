@@ -21,16 +21,14 @@ from django.urls import reverse
 from ratings.blinding.naming import visible
 from ratings.exchange import exports
 from ratings.exchange.archive import contents, making, orders, study_files, writing
-from ratings.exchange.imports import rating_imports
-from ratings.exchange.imports.item_imports import ImportRefused
+from ratings.exchange.imports import ImportRefused, rating_imports
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.models.study_events import ItemsImported, Reminded
 from ratings.rating import answering
 from ratings.results.study_log import describe_events
-from ratings.studies import lifecycle
+from ratings.studies import SealedError, lifecycle
 from ratings.studies.blinding_audit import auditing
 from ratings.studies.blinding_audit.findings import Check, Leak
-from ratings.studies.errors import SealedError
 from simulation.jobs import job_files, jobs
 from simulation.models import Job
 from tests.support import exported, logged, run_factory, study_factory

@@ -11,7 +11,7 @@ from ratings.exchange.codebook import MEANINGS
 from ratings.exchange.exports import COLUMNS, SEALED, csv_lines
 from ratings.exchange.tables.cells import plain
 from ratings.models import Assignment, BlindingAudit, ItemSource, Rater, Rating, Study
-from ratings.studies.errors import SealedError
+from ratings.studies import SealedError
 from tests.support import run_factory, study_factory
 
 

@@ -10,12 +10,11 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from ratings.blinding.allow_list import payload_digest
-from ratings.exchange.imports import import_items, item_imports, uploads
-from ratings.exchange.imports.item_imports import ImportRefused, check, take
+from ratings.blinding import payload_digest
+from ratings.exchange.imports import ImportRefused, import_items, item_imports, uploads
+from ratings.exchange.imports.item_imports import check, take
 from ratings.models import EVIDENCE, ImportedItem, Item, ItemSource, Study
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.pool import imported
 from tests.support import logged, run_factory, study_factory
 from tests.support.steps import Meanwhile

@@ -10,13 +10,12 @@ from django.urls import reverse
 
 from ratings.exchange import exports
 from ratings.exchange.archive import study_files
-from ratings.exchange.imports.item_imports import ImportRefused
+from ratings.exchange.imports import ImportRefused
 from ratings.exchange.imports.rating_imports import check, take
 from ratings.exchange.tables import long_csv
 from ratings.exchange.tables.cells import plain
 from ratings.models import ImportedItem, Item, ItemSource, Rating, RatingEvent, Study
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.progress import reports
 from tests.support import exported, logged, run_factory, study_factory
 from tests.support.steps import Meanwhile

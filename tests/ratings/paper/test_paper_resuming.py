@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 from ratings.models import TRANSITION, Analysis, Study
 from ratings.paper import cells, making
 from ratings.paper.plan import Plan, PlanFileError, read_plan, write_plan
-from ratings.protocol.protocols import ProtocolError
+from ratings.protocol import ProtocolError
 from ratings.results.paper_values import PaperValuesError
 from simulation.calls import spending
 from simulation.casts import fixtures, roster

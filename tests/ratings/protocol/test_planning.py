@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 import pytest
 
+from ratings.protocol import Arm, PlanError
 from ratings.protocol.planning import (
-    Arm,
     Candidate,
     Hand,
     Place,
-    PlanError,
     Planned,
     assign,
     choose,

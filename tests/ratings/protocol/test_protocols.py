@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
+from ratings.protocol import ProtocolError
 from ratings.protocol.choices import WORDS
 from ratings.protocol.protocol_problems import DESIGNS, KINDS, LAYOUTS, MARKS, STOPS
-from ratings.protocol.protocols import FIELDS, ProtocolError, read, slug_of
+from ratings.protocol.protocols import FIELDS, read, slug_of
 
 CASTS, EXPERIMENTS = ("offline", "offline-lapses"), ("caffeine", "zebrafish")
 ACTIONS = ("Wash", "Mix")

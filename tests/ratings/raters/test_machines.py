@@ -22,7 +22,7 @@ from ratings.blinding import machine_rows
 from ratings.blinding.marking import mark_keys
 from ratings.models import EVIDENCE, MachineRater, MachineRating, Study
 from ratings.raters.machines import machine_work, machines
-from ratings.studies.errors import SealedError, StudyError
+from ratings.studies import SealedError, StudyError
 from ratings.studies.progress import state_digest
 from simulation.calls import spending
 from simulation.casts import prompting

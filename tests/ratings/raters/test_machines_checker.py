@@ -7,7 +7,7 @@ import pytest
 from django.core.management import call_command
 from django.utils import timezone
 
-from ratings.blinding.allow_list import Payload, blind_transition
+from ratings.blinding import Payload, blind_transition
 from ratings.blinding.marking import mark_keys
 from ratings.models import Item, MachineRater, MachineRating, Study
 from ratings.raters.machines import machine_checker, machines

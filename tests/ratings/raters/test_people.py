@@ -17,8 +17,7 @@ from django.utils import timezone
 
 from ratings.models import Invitation, Membership, PracticeAnswer, Rater, RaterProfile, Rating, Study
 from ratings.raters import erasing, inviting, people, posting
-from ratings.studies import members
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, members
 from tests.support import logged, run_factory, seats, study_factory
 
 pytestmark = pytest.mark.django_db

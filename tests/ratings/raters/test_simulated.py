@@ -6,8 +6,7 @@ from ratings.models import ItemSource, Rating
 from ratings.raters import inviting, joining
 from ratings.raters.simulated import Skill, _evidence_judge, _transition_judge, mark_rows, simulate_raters
 from ratings.rating import serving
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from tests.support import run_factory, study_factory
 
 

@@ -12,12 +12,11 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from ratings.models import Assignment, Draft, FirstLook, Rater, Rating, RatingEvent, Study
-from ratings.protocol.protocols import ProtocolError
+from ratings.protocol import ProtocolError
 from ratings.raters.simulated import simulate_raters
-from ratings.rating import serving
-from ratings.rating.answering import Answer, RateResult, Timing, first_look, may_correct, rate, said, save_draft
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyClosed, StudyError
+from ratings.rating import Answer, RateResult, serving
+from ratings.rating.answering import Timing, first_look, may_correct, rate, said, save_draft
+from ratings.studies import StudyClosed, StudyError, lifecycle
 from tests.support import run_factory, study_factory
 from tests.support.steps import race
 

@@ -13,6 +13,7 @@ from django.core.management import call_command
 from ratings.exchange import exports
 from ratings.models import Assignment, MachineRater, MachineRating, Study
 from ratings.rating import answering
+from ratings.results import rating_rows
 from ratings.results.analyses import (
     document,
     headline,
@@ -25,11 +26,9 @@ from ratings.results.analyses import (
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import FORMS, records, table
 from ratings.results.declared_models import DeclaredModel
-from ratings.results.rows import rating_rows
 from ratings.stats import panel
 from ratings.stats.table import Row, build
-from ratings.studies import lifecycle
-from ratings.studies.errors import SealedError
+from ratings.studies import SealedError, lifecycle
 from ratings.studies.progress import stopping
 from tests.support import run_factory, study_factory
 from tests.support.rating_rows import NOW, row

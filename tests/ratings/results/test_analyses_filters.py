@@ -9,9 +9,9 @@ from django.urls import reverse
 
 from ratings.exchange import exports
 from ratings.models import Study
+from ratings.results import rating_rows
 from ratings.results.analyses import filters
 from ratings.results.analyses.filters import Filters
-from ratings.results.rows import rating_rows
 from ratings.studies import lifecycle
 from tests.support import logged, run_factory, study_factory
 

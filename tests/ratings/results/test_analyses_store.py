@@ -19,7 +19,7 @@ from ratings.rating import answering, serving
 from ratings.results.analyses import document, form, playing, store
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import records
-from ratings.studies.errors import SealedError
+from ratings.studies import SealedError
 from ratings.studies.progress import state_digest
 from simulation.jobs import jobs
 from simulation.leases import leases

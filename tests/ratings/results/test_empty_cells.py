@@ -19,7 +19,7 @@ from ratings.results.analyses import document
 from ratings.results.analyses.filters import Filters
 from ratings.results.empty_cells import Forecast, Key, forecast
 from ratings.results.empty_cells_advice import Facts, advise
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate
 from ratings.studies import lifecycle
 from ratings.studies.pool import opening
 from tests.support import run_factory, study_factory

@@ -5,9 +5,9 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.inter_rater import cohens_kappa
 
+from ratings.stats import Estimate
 from ratings.stats.agreement.agreement import average, pairs, prevalence, skew_note
 from ratings.stats.agreement.coefficients import coefficients
-from ratings.stats.estimates import Estimate
 from ratings.stats.pairing import left_out, pairs_of
 from ratings.stats.table import Row, build
 from tests.support.rating_tables import drawn, one, table

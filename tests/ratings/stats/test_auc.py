@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from ratings.stats import Estimate, Ratings
 from ratings.stats.areas import auc
-from ratings.stats.estimates import Estimate, generator
+from ratings.stats.estimates import generator
 from ratings.stats.resampling import item_weights, rater_weights
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import Row, build
 from tests.support.rating_tables import one
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from ratings.stats import detection
+from ratings.stats import Ratings, detection
 from ratings.stats.detection import Outcomes
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import Row, build
 from tests.support.rating_tables import one
 
 

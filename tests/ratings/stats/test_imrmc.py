@@ -4,8 +4,9 @@ import pytest
 
 from ratings.exchange.archive import imrmc
 from ratings.exchange.archive.imrmc import FormatError, Reading
+from ratings.stats import Ratings
 from ratings.stats.areas import auc, mrmc
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import Row, build
 from tests.support.reader_studies import VAN_DYKE, reader_study
 
 TABLE = build(

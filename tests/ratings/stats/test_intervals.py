@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate
 from ratings.stats.intervals import Found, Uncertainty, with_intervals
 
 AT = Found("a_coefficient", {}, 0.5, {"items": 50})

@@ -1,6 +1,6 @@
 import pytest
 
-from ratings.stats.estimates import Estimate
+from ratings.stats import Estimate
 from ratings.stats.localisation import Marked, localisation
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
+from ratings.stats import Ratings
 from ratings.stats.areas import mrmc
 from ratings.stats.areas.mrmc import Column
 from ratings.stats.resampling import around
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import Row, build
 from tests.support.reader_studies import VAN_DYKE, reader_study
 
 

@@ -7,13 +7,13 @@ from scipy.special import expit, logit
 from scipy.stats import multivariate_normal, norm
 from statsmodels.stats.inter_rater import cohens_kappa
 
-from ratings.stats import precision
+from ratings.stats import Ratings, precision
 from ratings.stats.agreement import agreement
 from ratings.stats.areas import mrmc
 from ratings.stats.pairing import pairs_of
 from ratings.stats.precision import AucComponents, Components, Design
 from ratings.stats.proportions import rates
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import Row, build
 
 
 def balanced(items: int, per_item: int, raters: int) -> tuple[np.ndarray, np.ndarray]:

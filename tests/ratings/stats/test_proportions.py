@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 from statsmodels.regression.linear_model import OLS
 
+from ratings.stats import Ratings
 from ratings.stats.proportions import clustered, mean_confidences, rate, rates, weighted, wilson
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import Row, build
 
 
 @pytest.mark.parametrize(

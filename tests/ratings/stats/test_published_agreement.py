@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ratings.stats import Estimate, Ratings
 from ratings.stats.agreement.agreement import average, pairs
 from ratings.stats.agreement.coefficients import coefficients, gwet_ac2
 from ratings.stats.agreement.coefficients import value as coefficient_of
-from ratings.stats.estimates import Estimate
-from ratings.stats.table import Ratings, Row, build
+from ratings.stats.table import Row, build
 
 
 def of_counts(counts: Sequence[Sequence[int]]) -> Ratings:

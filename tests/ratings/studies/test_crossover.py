@@ -19,18 +19,20 @@ from ratings.exchange import exports
 from ratings.exchange.archive import results_files
 from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Rater, Rating, Study
-from ratings.protocol import planning  # fmt: skip
-from ratings.protocol.planning import Candidate, PlanError
-from ratings.protocol.protocols import ProtocolError
+from ratings.protocol import (
+    PlanError,
+    ProtocolError,
+    planning,  # fmt: skip
+)
+from ratings.protocol.planning import Candidate
 from ratings.raters import recalling, simulated
 from ratings.rating import answering, serving
 from ratings.results.analyses import document as results
 from ratings.results.analyses import reading
 from ratings.results.analyses.filters import Filters
 from ratings.results.analyses.tables import records
-from ratings.studies import crossover, lifecycle
+from ratings.studies import StudyError, crossover, lifecycle
 from ratings.studies.blinding_audit import auditing, orders
-from ratings.studies.errors import StudyError
 from ratings.studies.seats import redealing, seating, taking_back
 from simulation.casts import casting
 from simulation.models import Transition

@@ -12,8 +12,7 @@ from ratings.exchange.imports import rating_imports
 from ratings.models import Assignment, Membership, Rater, Study
 from ratings.models.study_events import Audited, InterimLook, TableExported
 from ratings.rating import answering
-from ratings.studies import interim, lifecycle, members
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, interim, lifecycle, members
 from ratings.studies.interim import NotAllowed, look
 from ratings.studies.seats import seating
 from tests.support import logged, run_factory, study_factory

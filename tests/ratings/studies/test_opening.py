@@ -8,11 +8,9 @@ from django.utils.html import escape
 
 from ratings.exchange import exports
 from ratings.models import Assignment, Item, ItemSource
-from ratings.protocol.planning import PlanError
-from ratings.protocol.protocols import ProtocolError
+from ratings.protocol import PlanError, ProtocolError
 from ratings.rating import answering, serving
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.pool import opening
 from simulation.models import Experiment
 from tests.support import run_factory, study_factory

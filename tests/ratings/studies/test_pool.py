@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
-from ratings.protocol.protocols import StudyProtocol
+from ratings.protocol import StudyProtocol
 from ratings.studies import lifecycle
 from ratings.studies.pool import pool
 from simulation.models import Twin, TwinDecision

@@ -14,13 +14,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from ratings.models import Assignment, Item, ItemSource, Rater, Study, StudyEvent
-from ratings.protocol.planning import PlanError
-from ratings.protocol.protocols import ProtocolError
+from ratings.protocol import PlanError, ProtocolError
 from ratings.raters import inviting, joining, mailing, posting
 from ratings.rating import answering, serving
-from ratings.studies import former, lifecycle, members
+from ratings.studies import StudyError, former, lifecycle, members
 from ratings.studies.blinding_audit import auditing, elsewhere
-from ratings.studies.errors import StudyError
 from ratings.studies.pool import pool
 from ratings.studies.seats import readable_elsewhere, seating
 from simulation.models import Run, Transition, Twin, TwinDecision

@@ -10,7 +10,7 @@ from django.utils import timezone
 from ratings.models import Assignment, ItemSource, Rating, Study
 from ratings.rating import answering
 from ratings.results import item_lines, rows
-from ratings.studies.errors import SealedError
+from ratings.studies import SealedError
 from ratings.studies.progress.reports import study_report
 from tests.support import run_factory, study_factory
 

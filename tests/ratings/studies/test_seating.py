@@ -13,11 +13,10 @@ from django.db import transaction
 from django.utils import timezone
 
 from ratings.models import Assignment, ItemSource, Rater, Study
-from ratings.protocol.planning import PlanError
+from ratings.protocol import PlanError
 from ratings.raters import inviting
 from ratings.rating import answering, serving
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.pool import pool
 from ratings.studies.seats import redealing, seating
 from tests.support import logged, run_factory, study_factory

@@ -12,8 +12,7 @@ from ratings.exchange.imports import rating_imports
 from ratings.models import Rater, Rating, Study
 from ratings.models.study_events import GuideRevised, MemberChanged, Paused
 from ratings.results.event_sentences import title_event
-from ratings.studies import lifecycle
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle
 from ratings.studies.progress import reports, stopping
 from tests.support import run_factory, study_factory
 

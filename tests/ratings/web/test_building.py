@@ -12,8 +12,7 @@ from django.urls import reverse
 
 from ratings.models import Assignment, Item, Rater, Study, StudyEvent
 from ratings.protocol import protocols
-from ratings.studies import lifecycle, protocol_words
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError, lifecycle, protocol_words
 from ratings.studies.pool import rehearsal
 from tests.support import run_factory, study_factory
 

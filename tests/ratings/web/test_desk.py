@@ -17,7 +17,7 @@ from ratings.models import EVIDENCE, Assignment, ImportedItem, ItemSource, Rater
 from ratings.protocol.reference import find_reference
 from ratings.raters import results
 from ratings.rating import answering
-from ratings.studies.errors import StudyError
+from ratings.studies import StudyError
 from simulation.models import PERTURBATIONS
 from tests.support.rating_room import open_study, seat_in
 

@@ -12,7 +12,8 @@ from django.utils import timezone
 from simulation.calls import gates
 from simulation.calls.gates import Answer
 from simulation.models import ModelCall, ProviderGate
-from simulation.providers.base import Endpoint, ErrorClass, ProviderRefused, ProviderUnavailable
+from simulation.providers import Endpoint, ErrorClass
+from simulation.providers.base import ProviderRefused, ProviderUnavailable
 from tests.support import run_factory
 from tests.support.ledger import call
 from tests.support.steps import race

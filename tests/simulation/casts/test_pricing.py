@@ -10,7 +10,8 @@ import pytest
 
 from simulation.casts import pricing
 from simulation.casts.pricing import Price, WorstCase
-from simulation.providers.base import Message, Prompt, Usage
+from simulation.providers import Message, Prompt
+from simulation.providers.base import Usage
 
 SONNET = Price(Decimal(3), Decimal("0.30"), Decimal("3.75"), Decimal(6), Decimal(15))
 UNCACHED = Price(input=Decimal("1.25"), output=Decimal(10))

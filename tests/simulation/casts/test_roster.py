@@ -11,8 +11,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
-from simulation.casts import casting, fixtures, roster
-from simulation.casts.setups import Setup
+from simulation.casts import Setup, casting, fixtures, roster
 from simulation.models import CastDefinition, LanguageModel, ModelPrice
 
 pytestmark = pytest.mark.django_db

@@ -11,10 +11,9 @@ import pytest
 from django.utils import timezone
 
 from simulation.engine import workers
-from simulation.jobs import job_files, jobs
+from simulation.jobs import Work, job_files, jobs
 from simulation.jobs.job_files import PIECE, Upload
-from simulation.jobs.jobs import Work
-from simulation.leases.leases import Lease
+from simulation.leases import Lease
 from simulation.models import Job, JobChunk
 from tests.support.job_steps import ACTS, asked, claimed, lapse, now, played
 

@@ -13,11 +13,10 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from simulation.engine import workers
-from simulation.jobs import jobs
+from simulation.jobs import Work, jobs
 from simulation.jobs.job_files import Upload
-from simulation.jobs.jobs import MORE, Work
-from simulation.leases import interruptions, leases
-from simulation.leases.leases import Lease
+from simulation.jobs.jobs import MORE
+from simulation.leases import Lease, interruptions, leases
 from simulation.models import Experiment, Job, Run
 from simulation.runs import queueing
 from tests.support.job_steps import ACTS, asked, claimed, lapse, now, played

@@ -8,8 +8,7 @@ from django.conf import settings
 from django.db.backends.signals import connection_created
 from django.utils import timezone
 
-from simulation.leases import leases
-from simulation.leases.leases import Lease
+from simulation.leases import Lease, leases
 from simulation.models import Episode, Experiment, Twin
 from simulation.runs import queueing
 from tests.support.steps import Away, race

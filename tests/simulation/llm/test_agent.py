@@ -10,8 +10,8 @@ from simulation.lab.bench import Bench
 from simulation.lab.errors import LabError
 from simulation.lab.materials import UNLIMITED, Draft, Inventory, place_all
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
+from simulation.llm import Refusal, TooLong
 from simulation.llm.agent import LLMAgent
-from simulation.llm.errors import Refusal, TooLong
 from simulation.llm.prompts import histories, prompt_sets
 from simulation.offline import gym
 from simulation.providers.base import Completion, Stop

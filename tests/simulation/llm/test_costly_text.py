@@ -9,7 +9,8 @@ import pytest
 
 from simulation.lab.materials import Material
 from simulation.lab.roles import TranscriptStep
-from simulation.llm.errors import MalformedCompletion, NoUsableAnswer
+from simulation.llm import NoUsableAnswer
+from simulation.llm.errors import MalformedCompletion
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
 from simulation.llm.prompts.prompt_sets import built_in
 from simulation.llm.replies import parsing

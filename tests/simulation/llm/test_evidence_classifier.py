@@ -9,7 +9,7 @@ from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
 from simulation.lab.outcomes import Outcome
 from simulation.lab.roles import TranscriptStep
-from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.evidence_classifier import LLMEvidenceClassifier
 from simulation.llm.prompts.prompt_sets import built_in
 from simulation.llm.prompts.records import parts, record

@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from simulation.lab.outcomes import Observation, Outcome, Perturbation, PerturbedOutcome
-from simulation.llm.errors import NoUsableAnswer, Refusal, Unusable
+from simulation.llm import NoUsableAnswer, Refusal
+from simulation.llm.errors import Unusable
 from simulation.llm.perturber import LLMPerturber
 from simulation.llm.prompts.prompt_sets import built_in
 from simulation.llm.prompts.questions import question
 from simulation.llm.transition_model import LLMTransitionModel
-from simulation.providers.base import Completion, Prompt, Stop
+from simulation.providers import Prompt
+from simulation.providers.base import Completion, Stop
 from simulation.providers.scripted import ScriptedProvider
 from tests.support.talking import bench, draft, handed, mix, seen, written
 

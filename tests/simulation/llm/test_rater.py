@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from simulation.llm.errors import MalformedCompletion, NoUsableAnswer, Refusal, TooLong
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
+from simulation.llm.errors import MalformedCompletion
 from simulation.llm.prompts.prompt_files import PLACEHOLDERS, RATING
 from simulation.llm.prompts.prompt_sets import built_in, built_in_rating
 from simulation.llm.rater import PLAUSIBILITY, SUFFICIENCY, Judgement, Kind, LLMRater, Shown, read_judgement

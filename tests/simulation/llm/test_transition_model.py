@@ -10,10 +10,11 @@ from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Inventory
 from simulation.lab.outcomes import Outcome, RejectedBy
-from simulation.llm.errors import NoUsableAnswer, Refusal, TooLong
+from simulation.llm import NoUsableAnswer, Refusal, TooLong
 from simulation.llm.prompts.prompt_sets import built_in
 from simulation.llm.transition_model import LLMTransitionModel
-from simulation.providers.base import Completion, Prompt, Stop, Usage
+from simulation.providers import Prompt
+from simulation.providers.base import Completion, Stop, Usage
 from simulation.providers.scripted import ScriptedProvider, completion
 from tests.support.talking import CATALOGUE, bench, codes, draft, handed, mix, reply, seen, written
 

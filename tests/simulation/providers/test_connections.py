@@ -6,16 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from simulation.providers import clients, connections
-from simulation.providers.base import (
-    PROVIDERS,
-    Connection,
-    ErrorClass,
-    ProviderRefused,
-    ProviderUnavailable,
-    Stop,
-    WireOptions,
-)
+from simulation.providers import ErrorClass, clients, connections
+from simulation.providers.base import PROVIDERS, Connection, ProviderRefused, ProviderUnavailable, Stop, WireOptions
 from tests.support.wires import PARAMS, PROMPT, Bytes, chat, connected, message
 
 KEY = "sk-very-secret-1"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from simulation.providers import connections
-from simulation.providers.base import Endpoint, Message, Params, Prompt, WireOptions, WireRequest
+from simulation.providers import Endpoint, Message, Prompt, connections
+from simulation.providers.base import Params, WireOptions, WireRequest
 from tests.support.wires import PROMPT
 
 

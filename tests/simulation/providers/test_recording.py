@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from simulation.providers import recording, scripted
-from simulation.providers.base import Completion, ErrorClass, Prompt, ProviderError, ProviderRefused, Reply, Stop
+from simulation.providers import ErrorClass, Prompt, ProviderError, recording, scripted
+from simulation.providers.base import Completion, ProviderRefused, Reply, Stop
 from simulation.providers.recording import RecordedCall, RecordingError, ReplayConnection
 from tests.support.wires import PARAMS, PROMPT
 

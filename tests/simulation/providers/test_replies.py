@@ -6,18 +6,8 @@ from typing import Any
 
 import pytest
 
-from simulation.providers import connections
-from simulation.providers.base import (
-    Completion,
-    Endpoint,
-    ErrorClass,
-    ProviderError,
-    ProviderRefused,
-    ProviderUnavailable,
-    Reply,
-    Stop,
-    Usage,
-)
+from simulation.providers import Endpoint, ErrorClass, ProviderError, connections
+from simulation.providers.base import Completion, ProviderRefused, ProviderUnavailable, Reply, Stop, Usage
 from tests.support.wires import chat, message
 
 QUOTA = "You exceeded your current quota, please check your plan and billing details."

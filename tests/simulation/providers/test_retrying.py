@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from simulation.providers.base import ErrorClass
+from simulation.providers import ErrorClass
 from simulation.providers.retrying import REACTIONS, Again, Block, GiveUp, Policy, reaction
 
 ALMOST_ONE = 0.999999

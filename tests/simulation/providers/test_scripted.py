@@ -2,8 +2,8 @@
 
 import pytest
 
-from simulation.providers import connections
-from simulation.providers.base import ErrorClass, ProviderUnavailable, Stop, Usage
+from simulation.providers import ErrorClass, connections
+from simulation.providers.base import ProviderUnavailable, Stop, Usage
 from simulation.providers.scripted import LOCAL, ScriptedConnection, ScriptedProvider, completion
 from tests.support.wires import PARAMS, PROMPT
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from simulation.providers import sockets, wire
-from simulation.providers.base import Completion, ErrorClass, ProviderUnavailable
+from simulation.providers import ErrorClass, sockets, wire
+from simulation.providers.base import Completion, ProviderUnavailable
 from tests.support.wires import PARAMS, PROMPT, Bytes, chat, connected, message, plain
 
 BOTH = pytest.mark.parametrize("provider", ["openai", "anthropic"])

@@ -11,7 +11,8 @@ from simulation.calls import gates, journal, spending
 from simulation.engine import runner, workers
 from simulation.leases import leases
 from simulation.models import Episode, Experiment, ModelCall, ProviderGate, Run, Transition, Twin
-from simulation.providers.base import ErrorClass, ProviderUnavailable
+from simulation.providers import ErrorClass
+from simulation.providers.base import ProviderUnavailable
 from simulation.runs import control, queueing
 from simulation.scripted_server import Server
 from tests.support import speakers

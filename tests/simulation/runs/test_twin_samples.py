@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 
 from simulation.models import Experiment, Run, Transition, Twin
-from simulation.runs import queueing
-from simulation.runs.twin_samples import SampleTooLargeError, accepted_steps, allocate, draw_steps
+from simulation.runs import accepted_steps, queueing
+from simulation.runs.twin_samples import SampleTooLargeError, allocate, draw_steps
 from simulation.web.forms.orders import TwinsForm
 from tests.support import run_factory
 

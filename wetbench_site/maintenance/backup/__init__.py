@@ -1,1 +1,1 @@
-"""The whole database as one file with a manifest beside it, and such a file as the database again."""
+"""Backups: the whole database as one file with a manifest, and such a file as the database again."""

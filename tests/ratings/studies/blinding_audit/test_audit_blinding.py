@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from ratings.blinding.allow_list import payload_digest
+from ratings.blinding import payload_digest
 from ratings.models import (
     EVIDENCE,
     TRANSITION,

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from ratings.blinding.allow_list import payload_digest
+from ratings.blinding import payload_digest
 from ratings.exchange.archive import design
 from ratings.models import Item, Quarantine, Study
 from ratings.studies.blinding_audit import auditing, payloads

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ratings.blinding.allow_list import payload_digest
+from ratings.blinding import payload_digest
 from ratings.exchange.archive import design
 from ratings.models import BlindingAudit, Item, ItemSource, Quarantine, Study
 from ratings.protocol.reference import find_reference

@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, Assignment, Draft, FirstLook, Rater, Rating, RatingEvent
-from ratings.rating import answering
-from ratings.rating.answering import Answer
+from ratings.rating import Answer, answering
 from ratings.studies import lifecycle
 from tests.support.rater_forms import EITHER_WAY, HTMX, address, answer, marked_study, onward, page_of
 from tests.support.rating_room import nth, open_study

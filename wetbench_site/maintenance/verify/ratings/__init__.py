@@ -1,1 +1,1 @@
-"""What studies promise of their rows, derived again from them: what `manage.py verify` looks at."""
+"""Checks of the rows of studies: assignments, answers, items, events and stored documents."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db.models import Count, F, Q
 
-from ratings.blinding.allow_list import pair_digest, payload_digest
+from ratings.blinding import pair_digest, payload_digest
 from ratings.models import ImportedItem, Item, ItemSource, MachineRating, Quarantine
 from wetbench_site.maintenance.verify.form import Check, Find, Wrong, check, rows, wrong
 

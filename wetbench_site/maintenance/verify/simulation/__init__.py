@@ -1,1 +1,1 @@
-"""What the laboratory promises of its rows, derived again from them: what `manage.py verify` looks at."""
+"""Checks of the laboratory's rows: episodes, steps, twins, calls, files and the database itself."""

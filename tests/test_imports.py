@@ -1,167 +1,60 @@
-"""Who imports whom, as docs/architecture.md says."""
+"""Who imports whom. Each room states it in its `__init__.py`, in a line `May import: ...`; docs/architecture.md draws it."""
 
 import ast
+import re
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 
-# package or module -> what of ours it may import
-ALLOWED = {
-    "simulation/lab": ("simulation.lab",),
-    "simulation/checker": ("simulation.lab", "simulation.checker"),
-    "simulation/offline": ("simulation.lab", "simulation.offline"),
-    "simulation/providers": ("simulation.providers",),
-    "simulation/scripted_server": ("simulation.scripted_server",),
-    "simulation/llm": ("simulation.lab", "simulation.checker", "simulation.providers.base", "simulation.llm"),
-    "simulation/casts/pricing.py": ("simulation.providers.base",),
-    "simulation/casts/setups.py": ("simulation.providers",),
-    "ratings/stats": ("ratings.stats",),
-    "ratings/protocol/planning": ("ratings.protocol.planning",),
-    "ratings/models/study_events.py": (),
-    "ratings/blinding/naming.py": (),
-    "ratings/blinding/lanes.py": ("ratings.blinding.naming",),
-    "ratings/blinding/batches.py": ("ratings.blinding.lanes",),
-    "ratings/blinding/marking.py": ("ratings.blinding.batches", "ratings.blinding.lanes"),
-    "ratings/blinding/allow_list.py": ("ratings.blinding.lanes", "ratings.blinding.marking", "ratings.blinding.naming"),
-    "ratings/blinding/balance.py": (
-        "ratings.blinding.lanes",
-        "ratings.blinding.naming",
-        "simulation.lab.quantities",
-        "simulation.lab.errors",
-    ),
-    "ratings/blinding/observing.py": ("ratings.blinding.batches", "ratings.blinding.marking"),
-    "ratings/blinding/screen.py": (
-        "ratings.blinding.balance",
-        "ratings.blinding.batches",
-        "ratings.blinding.lanes",
-        "ratings.blinding.marking",
-        "ratings.blinding.observing",
-    ),
-    "ratings/blinding/comparing.py": ("ratings.blinding.lanes", "ratings.blinding.marking"),
-    "ratings/results/figures": ("ratings.results.figures",),
-    "ratings/results/analyses": (
-        "ratings.results.analyses",
-        "ratings.studies.crossover",
-        "ratings.results.declared_models",
-        "ratings.results.figures.names",
-        "ratings.results.figures.registry",
-        "ratings.results.item_lines",
-        "ratings.results.paper_values",
-        "ratings.protocol.reference",
-        "ratings.studies.job_access",
-        "ratings.raters.machines.machines",
-        "ratings.models",
-        "ratings.protocol.protocols",
-        "ratings.results.rows",
-        "ratings.stats",
-        "ratings.studies.progress.stopping",
-        "simulation.jobs.jobs",
-        "simulation.models",
-    ),
-    "ratings/results/benchmarks": (
-        "ratings.results.analyses.document",
-        "ratings.results.analyses.tables",
-        "ratings.results.declared_models",
-        "ratings.results.benchmarks",
-        "ratings.results.figures.registry",
-        "ratings.models",
-        "ratings.results.paper_values",
-        "ratings.stats",
-        "simulation.runs.causes",
-        "simulation.jobs.jobs",
-        "simulation.models",
-        "simulation.casts.pricing",
-    ),
-    "ratings/api": (
-        "ratings.studies.access",
-        "ratings.results.analyses",
-        "ratings.api",
-        "ratings.exchange.archive.fields",
-        "ratings.exchange.exports",
-        "ratings.protocol.reference",
-        "ratings.models",
-        "ratings.protocol.reference",
-        "ratings.results.study_pairs",
-        "ratings.results.rows",
-        "ratings.studies.progress.stopping",
-        "ratings.studies.lifecycle",
-        "ratings.models.study_events",
-        "simulation.lab.bench",
-        "simulation.models",
-        "wetbench_site",
-    ),
-    "ratings/exchange/archive": (
-        "ratings.studies.pool.accepted_unread",
-        "ratings.results.analyses",
-        "ratings.exchange.archive",
-        "ratings.protocol.choices",
-        "ratings.exchange.codebook",
-        "ratings.studies.crossover",
-        "ratings.results.drawings",
-        "ratings.results.event_sentences",
-        "ratings.exchange.exports",
-        "ratings.results.figures",
-        "ratings.studies.job_access",
-        "ratings.raters.machines.machines",
-        "ratings.models",
-        "ratings.blinding.naming",
-        "ratings.protocol.protocols",
-        "ratings.results.paper_values",
-        "ratings.protocol.reference",
-        "ratings.results.rows",
-        "ratings.stats",
-        "ratings.studies.progress.stopping",
-        "ratings.studies.lifecycle",
-        "ratings.models.study_events",
-        "simulation.jobs.job_files",
-        "simulation.jobs.jobs",
-        "simulation.models",
-    ),
-    "ratings/blinding/machine_rows.py": ("ratings.blinding.lanes", "ratings.blinding.marking"),
-    "ratings/raters/machines/machine_checker.py": (
-        "ratings.blinding.lanes",
-        "ratings.blinding.marking",
-        "ratings.blinding.naming",
-        "simulation.checker",
-    ),
-    "simulation/offline/gym.py": ("simulation.lab", "simulation.offline"),
-    "simulation/lab_report/rehearsal.py": ("simulation.lab", "simulation.offline"),
-    "simulation": (
-        "simulation",
-        "wetbench_site.database",
-        "wetbench_site.observability.gauges",
-        "wetbench_site.observability.log_context",
-        "wetbench_site.migration_state",
-        "wetbench_site.observability.readiness_checks",
-        "wetbench_site.starting",
-    ),
-    "wetbench_site": ("wetbench_site",),
-}
+OURS = ("simulation", "ratings", "wetbench_site")
+# Folders that belong to Django's layout of an app: what they hold serves the whole app.
+OF_THE_APP = ("management", "migrations", "templatetags")
+ABOVE_BOTH_APPS = ("wetbench_site/maintenance", "wetbench_site/management")
+# Modules that run without Django in rooms that do not.
 WITHOUT_DJANGO = (
+    "simulation/casts/cast_files.py", "simulation/casts/casting.py", "simulation/casts/datafiles.py",
+    "simulation/casts/model_entries.py", "simulation/casts/model_files.py", "simulation/casts/pricing.py", "simulation/casts/setups.py",
+    "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/machines/machine_checker.py",
     "wetbench_site/observability/log_context.py",
-    "simulation/lab", "simulation/checker", "simulation/offline", "simulation/offline/gym.py", "simulation/lab_report/rehearsal.py", "simulation/lab_report/report.py",
-    "simulation/providers", "simulation/scripted_server", "simulation/llm", "simulation/casts/pricing.py", "simulation/casts/setups.py", "simulation/casts/casting.py",
-    "simulation/lab_report/report_tables.py", "simulation/casts/datafiles.py", "ratings/stats", "ratings/protocol/planning", "ratings/results/figures",
-    "ratings/blinding/comparing.py", "ratings/protocol/protocols.py", "ratings/protocol/protocol_problems.py", "ratings/studies/protocol_words.py", "ratings/protocol/choices.py",
-    "ratings/blinding/naming.py", "ratings/blinding/lanes.py", "ratings/blinding/batches.py", "ratings/blinding/marking.py", "ratings/blinding/allow_list.py",
-    "ratings/blinding/balance.py", "ratings/blinding/observing.py", "ratings/blinding/screen.py", "ratings/blinding/machine_rows.py", "ratings/raters/machines/machine_checker.py",
-    "ratings/models/study_events.py",
 )  # fmt: skip
-
-
 # Oracles of the tests: one is under the GPL, and none is in requirements.txt (pandas comes with statsmodels).
 ORACLES = ("krippendorff", "statsmodels", "pandas")
 DRAWS = ("altair", "vl_convert")
 
 
-def files(place: str) -> list[Path]:
+def read_door(folder: Path) -> str:
+    """Return the docstring of a room's `__init__.py`."""
+    return ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+
+
+def list_rooms() -> list[str]:
+    """Return the folders of both apps, and those of the site, that are rooms: "simulation/lab", "ratings/web" ..."""
+    folders = [path for app in OURS for path in sorted((settings.BASE_DIR / app).iterdir()) if path.is_dir()]
+    rooms = [path for path in folders if (path / "__init__.py").exists() and path.name not in (*OF_THE_APP, "sqlite")]
+    return [str(path.relative_to(settings.BASE_DIR)) for path in rooms]
+
+
+def read_rule(room: str) -> tuple[str, ...]:
+    """Return what a room may import, as its own door states it. AssertionError if it states nothing."""
+    line = re.search(r"May import: (.*?)\.$", read_door(settings.BASE_DIR / room), re.DOTALL | re.MULTILINE)
+    assert line, f"{room}/__init__.py has no line `May import: ...`"
+    allowed = " ".join(line[1].split())
+    return () if allowed == "nothing else of ours" else tuple(allowed.split(", "))
+
+
+ROOMS = list_rooms()
+
+
+def list_files(place: str) -> list[Path]:
     path = settings.BASE_DIR / place
     return [path] if path.suffix else sorted(path.rglob("*.py"))
 
 
-def imported(path: Path) -> Iterator[str]:
+def list_imports(path: Path) -> Iterator[str]:
+    """Yield every imported name, dotted, those inside of functions included."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -170,44 +63,104 @@ def imported(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("place", sorted(ALLOWED))
-def test_a_room_imports_only_from_rooms_it_may_know(place: str) -> None:
-    for path in files(place):
-        for name in imported(path):
-            ours = name.split(".")[0] in ("simulation", "ratings", "wetbench_site", "tests")
-            assert not ours or name.startswith(ALLOWED[place]), f"{path} imports {name}"
+def is_inside(name: str, packages: tuple[str, ...]) -> bool:
+    return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-@pytest.mark.parametrize("place", WITHOUT_DJANGO)
-def test_the_core_knows_no_django(place: str) -> None:
-    for path in files(place):
-        assert not [name for name in imported(path) if name.split(".")[0] == "django"], path
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_what_its_door_allows(room: str) -> None:
+    allowed = (room.replace("/", "."), *read_rule(room))
+    for path in list_files(room):
+        for name in list_imports(path):
+            assert not is_inside(name, (*OURS, "tests")) or is_inside(name, allowed), f"{path} imports {name}"
 
 
-def test_what_a_study_does_knows_no_page() -> None:
-    views = settings.BASE_DIR / "ratings/web"
-    urls = (settings.BASE_DIR / "ratings/urls.py", settings.BASE_DIR / "ratings/web/account/sign_in_urls.py")
-    for path in files("ratings"):
-        if path not in urls and views not in path.parents:
-            assert not [name for name in imported(path) if name.startswith("ratings.web")], path
+@pytest.mark.parametrize("room", [room for room in ROOMS if room not in ABOVE_BOTH_APPS])
+def test_a_room_allows_nothing_that_it_does_not_import(room: str) -> None:
+    imported = [name for path in list_files(room) for name in list_imports(path)]
+    for package in read_rule(room):
+        assert any(is_inside(name, (package,)) for name in imported), f"{room} does not import {package}"
 
 
-@pytest.mark.parametrize("place", ["simulation", "ratings", "wetbench_site", "bench"])
-def test_what_only_tests_may_use_is_imported_by_no_room(place: str) -> None:
-    for path in files(place):
-        assert not [name for name in imported(path) if name.split(".")[0] in ORACLES], path
+def test_no_two_rooms_may_import_each_other() -> None:
+    rules = {room.replace("/", "."): read_rule(room) for room in ROOMS if room.startswith(("simulation", "ratings"))}
+    TopologicalSorter(rules).prepare()  # CycleError names the rooms
 
 
-@pytest.mark.parametrize("place", ["simulation", "ratings", "wetbench_site"])
-def test_no_module_of_the_product_imports_the_test_client(place: str) -> None:
-    for path in files(place):
-        assert not [name for name in imported(path) if f"{name}.".startswith("django.test.")], path
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    modules = {}
+    for app in OURS:
+        for path in list_files(app):
+            name = ".".join(path.relative_to(settings.BASE_DIR).with_suffix("").parts)
+            modules[name.removesuffix(".__init__")] = path
+    graph = {name: set(_list_run_time_imports(path, modules)) - {name} for name, path in modules.items()}
+    TopologicalSorter(graph).prepare()
 
 
-def test_figures_alone_know_what_draws() -> None:
-    knowing = {
-        path.relative_to(settings.BASE_DIR / "ratings").parts[0]
-        for path in files("ratings")
-        if any(name.split(".")[0] in DRAWS for name in imported(path))
-    }
-    assert knowing == {"figures"}
+def _list_run_time_imports(path: Path, modules: dict[str, Path]) -> Iterator[str]:
+    """Yield the modules of ours that are imported with this one: not inside of functions, not for types alone."""
+    waiting: list[ast.AST] = [ast.parse(path.read_text())]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+            continue
+        waiting += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield from [found for found in (name, str(node.module)) if found in modules][:1]
+
+
+def test_the_laboratory_knows_nothing_of_studies() -> None:
+    for path in list_files("simulation"):
+        assert not [name for name in list_imports(path) if is_inside(name, ("ratings",))], path
+
+
+def test_the_site_knows_no_app() -> None:
+    for path in list_files("wetbench_site"):
+        if not str(path.relative_to(settings.BASE_DIR)).startswith(ABOVE_BOTH_APPS):
+            assert not [name for name in list_imports(path) if is_inside(name, ("simulation", "ratings"))], path
+
+
+def test_only_the_list_of_addresses_imports_pages() -> None:
+    for app in ("simulation", "ratings"):
+        allowed = (f"{app}/web", f"{app}/templatetags", f"{app}/urls.py", f"{app}/apps.py", "ratings/web")
+        for path in list_files(app):
+            if not str(path.relative_to(settings.BASE_DIR)).startswith(allowed):
+                assert not [name for name in list_imports(path) if is_inside(name, (f"{app}.web",))], path
+
+
+@pytest.mark.parametrize(
+    "place",
+    [*WITHOUT_DJANGO, *(room for room in ROOMS if "Without Django." in read_door(settings.BASE_DIR / room))],
+)
+def test_what_runs_without_django_does_not_import_it(place: str) -> None:
+    for path in list_files(place):
+        assert not [name for name in list_imports(path) if name.split(".")[0] == "django"], path
+
+
+@pytest.mark.parametrize("place", [*OURS, "bench"])
+def test_no_room_imports_what_only_tests_may_use(place: str) -> None:
+    for path in list_files(place):
+        assert not [name for name in list_imports(path) if name.split(".")[0] in ORACLES], path
+        assert not [name for name in list_imports(path) if is_inside(name, ("django.test",))] or place == "bench", path
+
+
+def test_only_figures_import_what_draws() -> None:
+    drawing = [
+        path for path in list_files("ratings") if any(name.split(".")[0] in DRAWS for name in list_imports(path))
+    ]
+    assert {path.parent.name for path in drawing} == {"figures"}
+
+
+@pytest.mark.parametrize("app", ["simulation", "ratings"])
+def test_few_modules_lie_outside_of_rooms(app: str) -> None:
+    loose = [path.name for path in (settings.BASE_DIR / app).glob("*.py")]
+    assert len(loose) <= 8, loose
+
+
+def test_no_folder_holds_more_modules_than_can_be_overseen() -> None:
+    folders = {path.parent for app in OURS for path in list_files(app)}
+    assert not [folder for folder in folders if len(list(folder.glob("*.py"))) > 22]

@@ -13,7 +13,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "wetbench_site.settings")
 
 app = Celery("wetbench")
 app.config_from_object("django.conf:settings", namespace="CELERY")
-app.autodiscover_tasks()
+app.autodiscover_tasks(["simulation.engine"])
 
 
 @setup_logging.connect

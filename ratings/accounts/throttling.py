@@ -29,9 +29,8 @@ def names(request: HttpRequest, name: str) -> None:
 
 
 def _hashed(name: str) -> str:
-    return salted_hmac("ratings.accounts.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[
-        :32
-    ]
+    # The salt stays when this module moves: what was counted under a name must still count.
+    return salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[:32]
 
 
 def named(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:

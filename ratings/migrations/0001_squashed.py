@@ -58,7 +58,7 @@ class Migration(migrations.Migration):
                 ("question", models.CharField(max_length=300)),
                 (
                     "protocol",
-                    models.JSONField(help_text="the study document, read by ratings.protocols; frozen at opening"),
+                    models.JSONField(help_text="the study document, read by ratings.protocol; frozen at opening"),
                 ),
                 ("seed", models.BigIntegerField()),
                 (

@@ -20,7 +20,7 @@ class Item(models.Model):
 
     study = models.ForeignKey(Study, on_delete=models.PROTECT, related_name="items")
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
-    payload = models.JSONField(help_text="made by ratings.blinding.allow_list")
+    payload = models.JSONField(help_text="made by ratings.blinding")
     payload_sha256 = models.CharField(max_length=64)
     pair_sha256 = models.CharField(
         max_length=64,
@@ -29,7 +29,7 @@ class Item(models.Model):
     )
     context: "models.JSONField[Any, Any]" = models.JSONField(
         default=dict,
-        help_text="goal and earlier steps, made by ratings.blinding.allow_list; empty where no arm shows them",
+        help_text="goal and earlier steps, made by ratings.blinding; empty where no arm shows them",
     )
     context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)
     screen = models.PositiveSmallIntegerField(
@@ -54,7 +54,7 @@ class ImportedItem(models.Model):
     study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="imported_items")
     key = models.CharField(max_length=120, help_text="its id in the file")
     record = models.JSONField(help_text="the line as it was read")
-    payload = models.JSONField(help_text="made by ratings.blinding.allow_list")
+    payload = models.JSONField(help_text="made by ratings.blinding")
     payload_sha256 = models.CharField(max_length=64)
     context: "models.JSONField[Any, Any]" = models.JSONField(default=dict)
     context_sha256 = models.CharField(max_length=64, default=NO_CONTEXT_SHA256)

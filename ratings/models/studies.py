@@ -37,7 +37,7 @@ class Study(models.Model):
     name = models.CharField(max_length=120)
     kind = models.CharField(max_length=30, choices=KINDS)
     question = models.CharField(max_length=300)
-    protocol = models.JSONField(help_text="the study document, read by ratings.protocol.protocols; frozen at opening")
+    protocol = models.JSONField(help_text="the study document, read by ratings.protocol; frozen at opening")
     seed = models.BigIntegerField()
     salt = models.CharField(
         max_length=32,

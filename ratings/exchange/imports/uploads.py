@@ -12,6 +12,7 @@ from django.core import signing
 
 KEPT_SECONDS = 3600
 _CHUNK = 1 << 16
+_SALT = "ratings.uploads"  # stays when this module moves: tokens in open pages must go on working
 
 
 class UploadGone(ValueError):  # noqa: N818  # a state the sender is told about
@@ -28,14 +29,14 @@ def keep(stream: BinaryIO, owner: str) -> str:
         (directory / name).chmod(0o600)
         while chunk := stream.read(_CHUNK):
             kept.write(chunk)
-    return signing.dumps([name, owner], salt=__name__)
+    return signing.dumps([name, owner], salt=_SALT)
 
 
 @contextmanager
 def opened(token: str, owner: str) -> Iterator[BinaryIO]:
     """The file behind the token. UploadGone if it is too old, or somebody else's."""
     try:
-        name, its_owner = signing.loads(token, salt=__name__, max_age=KEPT_SECONDS)
+        name, its_owner = signing.loads(token, salt=_SALT, max_age=KEPT_SECONDS)
         if its_owner != owner:
             raise UploadGone
         stream = (_directory() / name).open("rb")  # entered below, outside the handlers
@@ -47,7 +48,7 @@ def opened(token: str, owner: str) -> Iterator[BinaryIO]:
 
 def forget(token: str) -> None:
     with suppress(signing.BadSignature, OSError):
-        name, _ = signing.loads(token, salt=__name__)
+        name, _ = signing.loads(token, salt=_SALT)
         (_directory() / name).unlink()
 
 

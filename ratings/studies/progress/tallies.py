@@ -1,4 +1,4 @@
-"""What the pages of a study count of its ratings, kept by a process for as long as nothing of it changes (rows.progress_mark)."""
+"""What the pages of a study count of its ratings, kept by a process for as long as nothing of it changes (state_digest.progress_mark)."""
 
 from collections.abc import Mapping
 from datetime import datetime

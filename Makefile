@@ -6,7 +6,7 @@ JOBS ?= -n auto --maxprocesses 4 --dist loadfile
 # Compiled code is kept whatever the environment says: without it each of the suite's hundreds of processes compiles all anew.
 export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
-BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start
+BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start audit_waiting
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
 .PHONY: demo paper test thorough serve worker lint fix bench soak lock audit

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.http import HttpRequest
 
-# In a request that the site sends to itself and then undoes (ratings/studies/blinding_audit). No client can set it: what comes over HTTP is
-# named HTTP_ something.
+# In a request that a blinding audit sends to its scratch copy (ratings/studies/blinding_audit). No client can set it: what
+# comes over HTTP is named HTTP_ something.
 REHEARSED = "wetbench.rehearsed"
 _now: ContextVar[HttpRequest | None] = ContextVar("request", default=None)
 

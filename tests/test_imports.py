@@ -17,7 +17,7 @@ ABOVE_BOTH_APPS = ("wetbench_site/maintenance", "wetbench_site/management")
 WITHOUT_DJANGO = (
     "simulation/casts/cast_files.py", "simulation/casts/casting.py", "simulation/casts/datafiles.py",
     "simulation/casts/model_entries.py", "simulation/casts/model_files.py", "simulation/casts/pricing.py", "simulation/casts/setups.py",
-    "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/machines/machine_checker.py",
+    "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/machines/machine_checker.py", "ratings/results/figures",
     "wetbench_site/observability/log_context.py",
 )  # fmt: skip
 # Oracles of the tests: one is under the GPL, and none is in requirements.txt (pandas comes with statsmodels).

@@ -1,6 +1,6 @@
 """Accounts: signing in by password or link, two-factor authentication, sessions, throttling and re-authentication.
 
-It knows people and their browsers, and nothing of studies.
+It is about people and their browsers. Of studies it reads only exports in the log (`export_limit`).
 
 May import: ratings.models, simulation.models, wetbench_site.
 """

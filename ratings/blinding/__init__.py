@@ -1,8 +1,8 @@
 """What a rater may see of an item, built from an allow-list.
 
 `allow_list` turns a record into a payload; everything that is not listed is left out. The other modules arrange a
-payload for the screen, name its rows for marking, and find names of sources in texts. They read nothing but the
-payload. No source of an item is known here.
+payload for the screen, name its rows for marking, and find names of sources in texts. No function receives the source
+of an item.
 
 May import: simulation.lab.
 

@@ -1,6 +1,7 @@
-"""The rows of studies: who is asked what, and what they answered. Importing from here finds them all.
+"""The rows of studies: studies, raters, items and answers. Import every model from here.
 
-Where an item came from is in `ItemSource` and `ImportedItem` alone, which no query of a rater's page reads.
+Where an item came from is in `ItemSource` and `ImportedItem` alone, which no page that shows an unrated item reads to
+draw it.
 
 May import: ratings.protocol, simulation.models.
 """

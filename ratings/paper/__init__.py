@@ -1,4 +1,5 @@
-"""The replication of the WetBench paper: its runs, studies and benchmark, and its numbers beside ours.
+"""The replication of the WetBench paper: its runs, studies and benchmark, and the published numbers compared with
+ours.
 
 May import: ratings.demonstration, ratings.models, ratings.protocol, ratings.raters, ratings.results, ratings.stats,
 ratings.studies, simulation.calls, simulation.casts, simulation.engine, simulation.lab, simulation.models,

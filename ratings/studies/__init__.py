@@ -1,7 +1,7 @@
 """The life of a study: draft, opening, seats, roles, stop rule, interim analysis, unblinding.
 
-Each move is one transaction in `lifecycle` and one event in the study's log. `access` decides who may have what;
-`pool/` finds and freezes items; `seats/` deals work to raters who come late or leave; `progress/` counts;
+Each move is one transaction in `lifecycle` and one event in the study's log. `access` finds what a user may open, or
+raises 404; `pool/` finds and freezes items; `seats/` deals work to raters who come late or leave; `progress/` counts;
 `blinding_audit/` looks for leaks.
 
 May import: ratings.accounts, ratings.blinding, ratings.models, ratings.protocol, ratings.stats, simulation.casts,

@@ -1,4 +1,4 @@
-"""The rows of the laboratory: runs, episodes, steps, twins, calls, jobs. Importing from here finds them all.
+"""The rows of the laboratory: runs, episodes, steps, twins, calls, jobs. Import every model from here.
 
 May import: simulation.lab.
 """

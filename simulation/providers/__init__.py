@@ -1,7 +1,7 @@
-"""Language models over the wire: text in, text out.
+"""HTTP clients for language models: text in, text out.
 
 One dialect per API (`openai`, `anthropic`), one transport with a total deadline and a byte limit, one retry policy.
-Every way in which a call can fail is a class of `base`. Nothing here knows what is asked or why.
+Every way in which a call can fail is a class of `base`. Nothing here depends on the content of a prompt.
 
 May import: nothing else of ours.
 

@@ -1,4 +1,4 @@
-"""A local stand-in for the model providers: speaks their wire protocols, plays every role, and misbehaves on demand.
+"""A local server that imitates the provider APIs, plays every role, and returns the faults that a rule asks for.
 
 As a command: `python -m simulation.scripted_server --port 8765`; in code: `with running() as server`.
 

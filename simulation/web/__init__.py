@@ -1,4 +1,4 @@
-"""The pages of the laboratory, for staff: views, forms and their template tags.
+"""The pages of the laboratory, for staff: views and forms.
 
 A view fetches what this user may see, validates a form, calls one function of another room, and renders a page or a
 fragment.

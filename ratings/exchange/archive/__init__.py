@@ -1,1 +1,1 @@
-"""A study as files to take away: the same bytes each time."""
+"""A study as files to take away. An unchanged study gives the same bytes."""

@@ -1,1 +1,1 @@
-"""Tables of ratings as CSV, as others write them."""
+"""Rating tables written by other tools, read strictly; `cells` makes text safe for spreadsheets."""

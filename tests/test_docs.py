@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatch
 from pathlib import Path
 from uuid import UUID
 
@@ -10,6 +9,8 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 from django.urls import resolve
+
+from tests.test_imports import list_rooms, read_rule
 
 ROOT = Path(settings.BASE_DIR)
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
@@ -91,18 +92,43 @@ def test_every_command_that_is_named_has_the_options_it_is_named_with(page: Path
             assert [option for option in asked if option not in there] == [], name
 
 
-def test_the_tree_of_architecture_names_every_module_of_the_rooms() -> None:
-    """Globs as in the tree; what Django asks for by name is known without it."""
+def test_the_tree_of_architecture_names_every_room() -> None:
     tree = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("```")[1]
-    names = re.findall(r"[\w*]+\.py|\w+/", tree)
-    missing = [
-        str(path.relative_to(ROOT))
-        for room in ("ratings", "simulation", "ratings/stats", "ratings/results/figures", "ratings/results/analyses", "ratings/exchange/archive",
-                     "ratings/results/benchmarks", "ratings/api")
-        for path in sorted((ROOT / room).glob("*.py"))
-        if path.name not in ("__init__.py", "admin.py", "apps.py") and not any(fnmatch(path.name, at) for at in names)
-    ]  # fmt: skip
-    assert missing == []
+    parts = re.split(r"^(\w+)/ ", tree, flags=re.M)
+    named_rooms = {
+        (app, room)
+        for app, text in zip(parts[1::2], parts[2::2], strict=True)
+        for room in re.findall(r"\w+(?=/)", text)
+    }
+    rooms = {tuple(room.split("/")) for room in list_rooms()}
+    assert rooms - named_rooms == set()
+
+
+def test_the_layers_of_architecture_agree_with_the_rules_of_the_rooms() -> None:
+    layers = (ROOT / "docs/architecture.md").read_text(encoding="utf-8").split("## 2.")[1].split("```")[1]
+    rank: dict[str, int] = {}
+    for number, line in re.findall(r"^ *(\d+)  (.+)$", layers, flags=re.M):
+        for name in re.split(r" {3,}", line):
+            rank[name] = int(number)
+    rooms = [room for room in list_rooms() if room.startswith(OURS)]
+    assert len(rank) == len(rooms)
+
+    def find_rank(room: str) -> int:
+        app, name = room.split(".")
+        return rank[name] if name in rank else rank[f"{name} ({app})"]
+
+    for room in rooms:
+        for allowed in read_rule(room):
+            if allowed.replace(".", "/") in rooms:
+                assert find_rank(allowed) < find_rank(room.replace("/", ".")), f"{room} imports {allowed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_module_that_a_page_names_by_its_path_exists(page: Path) -> None:
+    paths = re.findall(
+        r"`((?:simulation|ratings|wetbench_site|tests|bench|templates)/[\w/]+\.(?:py|html))`", page.read_text("utf-8")
+    )
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_every_package_of_the_application_that_we_chose_has_its_reason() -> None:

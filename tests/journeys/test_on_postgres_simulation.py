@@ -9,4 +9,4 @@ pytestmark = pytest.mark.services
 
 
 def test_the_promises_of_the_laboratory_hold_on_postgresql_too(postgres: PostgresCluster) -> None:
-    promises.hold(postgres, "simulation")
+    promises.hold(postgres, promises.FOLDERS[1])

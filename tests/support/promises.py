@@ -5,6 +5,7 @@ so that two workers share them.
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from django.conf import settings
@@ -12,7 +13,8 @@ from django.conf import settings
 from tests.support.services import PostgresCluster
 
 TESTS: Path = settings.BASE_DIR / "tests"
-FOLDERS = ("ratings", "simulation")
+# What one test file runs again: two of them share the work.
+FOLDERS = (("ratings",), ("simulation", "promises", "wetbench_site"))
 
 
 def marked(folder: Path) -> list[str]:
@@ -20,11 +22,11 @@ def marked(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.rglob("test_*.py") if "mark.both_databases" in path.read_text())
 
 
-def hold(cluster: PostgresCluster, folder: str) -> None:
-    """All that is promised in this folder, in a process whose only database is one of the cluster."""
-    files = marked(TESTS / folder)
+def hold(cluster: PostgresCluster, folders: Sequence[str]) -> None:
+    """Run the marked tests of these folders in a process whose only database is one of the cluster."""
+    files = [path for folder in folders for path in marked(TESTS / folder)]
     assert len(files) > 5
-    environment = {**os.environ, "DATABASE_URL": cluster.new_database(f"promises_{folder}")}
+    environment = {**os.environ, "DATABASE_URL": cluster.new_database(f"promises_{folders[0]}")}
     chosen = ["-m", "both_databases and not one_database and not thorough", "-q", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *chosen, *files]
     done = subprocess.run(command, cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, check=False)

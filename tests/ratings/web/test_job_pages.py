@@ -243,7 +243,7 @@ def test_every_kind_of_job_is_done_by_the_module_it_is_declared_with(kind: str, 
 def test_declaring_them_loads_nothing_that_only_the_work_needs() -> None:
     """In a process of its own, where nothing was loaded yet."""
     code = (
-        "import sys, django; django.setup(); from simulation.jobs.jobs import job_kinds; assert job_kinds.known('analysis'); "
+        "import sys, django; django.setup(); from simulation.jobs import job_kinds; assert job_kinds.known('analysis'); "
         "print([name for name in ('scipy.stats', 'sklearn', 'altair', 'vl_convert') if name in sys.modules])"
     )
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "wetbench_site.settings"}

@@ -277,7 +277,7 @@ def test_browsers_share_what_is_loaded_once(settings: Any) -> None:
 
     before = handler()
     assert handler() is before
-    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "leaking.marked_header"]
+    settings.MIDDLEWARE = [*settings.MIDDLEWARE, "tests.support.leaking.marked_header"]
     assert handler() is not before
 
 

@@ -229,9 +229,7 @@ def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: R
     # At this pace an unheard bell is old after 0.3 s, and the dispatcher looks each 0.02 s.
     with Laboratory(tmp_path, "", redis_server.url, pace=0.02).opened() as house:
         house.manage("run_episodes", "--experiment", "all", "--attempts", "7")  # 18 experiments: 126 episodes
-        house.manage(
-            "shell", "-c", "from simulation.jobs import jobs; jobs.request('audit', {'study': 0}, subject='')"
-        )
+        house.manage("shell", "-c", "from simulation.jobs import jobs; jobs.request('audit', {'study': 0}, subject='')")
         broker = redis.Redis.from_url(redis_server.url)
         broker.flushall()
         dispatcher = house.fork("manage.py", "dispatch")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simulation.checker import CODES, check, tables
+from simulation.checker import check, tables
+from simulation.checker.findings import CODES
 from simulation.checker.suite import WARNED, measure
 
 DERIVED = Path(__file__).parents[3] / "fixtures" / "checker" / "derived.jsonl"

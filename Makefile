@@ -7,7 +7,7 @@ JOBS ?= -n auto --maxprocesses 4 --dist loadfile
 export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # Rooms without Django, whose tests need no database.
-PURE := simulation/lab simulation/checker simulation/offline simulation/llm simulation/providers simulation/lab_report ratings/blinding ratings/protocol ratings/stats
+PURE := simulation/lab simulation/checker simulation/offline simulation/llm simulation/providers ratings/blinding ratings/protocol ratings/stats
 BENCHES := offline_steps prompt_caching episodes rater_loop million export statistics cold_start audit_waiting
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 
@@ -19,7 +19,7 @@ paper: .venv/app ; @exec $(BIN)/python manage.py paper $(if $(MAX_COST),--max-co
 serve: .venv/app ; @exec $(BIN)/python manage.py serve --port $(PORT)
 worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
-quick: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python -m pytest $(JOBS) $(PURE:%=tests/%) tests/test_imports.py $(ARGS)
+quick: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not thorough" $(PURE:%=tests/%) tests/test_imports.py $(ARGS)
 thorough: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) -m thorough $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
 bench: .venv/app ; @missed=0; for name in $(BENCHES); do $(BIN)/python -m bench.$$name || missed=1; done; exit $$missed

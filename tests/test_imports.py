@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -53,8 +54,13 @@ def list_files(place: str) -> list[Path]:
     return [path] if path.suffix else sorted(path.rglob("*.py"))
 
 
-def list_imports(path: Path) -> Iterator[str]:
-    """Yield every imported name, dotted, those inside of functions included."""
+@cache
+def list_imports(path: Path) -> tuple[str, ...]:
+    """Return every imported name, dotted, those inside of functions included. Each file is parsed once for all tests."""
+    return tuple(_find_imports(path))
+
+
+def _find_imports(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -23,7 +23,7 @@ from ratings.studies.pool import opening
 from simulation.models import Run, Twin
 from tests.support import run_factory, study_factory
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 PLACE = "new_materials[0].properties.volume"
 DIFF = [{"path": PLACE, "before": "111 mL", "after": "1 kL"}]
 MARKED = {"marks": ["if_not_plausible"]}

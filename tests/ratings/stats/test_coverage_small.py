@@ -9,6 +9,8 @@ from bench.coverage_attempts import Tasks
 from bench.coverage_quantities import NEW, THESE, THIS, Interval
 from bench.reader_worlds import Design
 
+pytestmark = pytest.mark.slow
+
 GROUPS = ("rates", "agreement", "coefficients", "areas", "detection", "models")
 
 

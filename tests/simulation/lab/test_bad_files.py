@@ -10,6 +10,8 @@ import pytest
 from simulation.lab import catalogue, experiments
 from simulation.lab.errors import CatalogueError
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 CATALOGUE, ACTIONS = catalogue.read_directory(FIXTURES / "actions")
 EXPERIMENTS = [data for _, data in experiments.read_directory(FIXTURES / "experiments", CATALOGUE)]

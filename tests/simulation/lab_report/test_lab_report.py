@@ -19,6 +19,8 @@ from simulation.offline import gym
 from simulation.offline.truth_fields import ENTRIES, WHOLE
 from tests.support.laboratory_factory import material
 
+pytestmark = pytest.mark.slow
+
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 ACTIONS, _ = catalogue.read_directory(FIXTURES / "actions")
 

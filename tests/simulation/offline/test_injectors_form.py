@@ -12,6 +12,8 @@ from simulation.lab.actions import SUBMIT
 from simulation.lab.outcomes import Perturbation
 from simulation.offline.injectors import KINDS, Injector
 
+pytestmark = pytest.mark.slow
+
 BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)
 SEEDS = (0,)
 # In these the unit is the error, so that another unit than the original's is no matter of form.

@@ -10,7 +10,7 @@ from simulation.models import Experiment, Transition
 from simulation.runs import queueing
 from tests.support.steps import play_out
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_two_hundred_items_of_all_experiments_pass_without_being_held() -> None:

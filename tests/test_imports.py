@@ -130,6 +130,12 @@ def test_the_site_knows_no_app() -> None:
             assert not [name for name in list_imports(path) if is_inside(name, ("simulation", "ratings"))], path
 
 
+def test_no_app_imports_the_tools_above_it() -> None:
+    for path in [*list_files("simulation"), *list_files("ratings")]:
+        above = [place.replace("/", ".") for place in ABOVE_BOTH_APPS]
+        assert not [name for name in list_imports(path) if is_inside(name, tuple(above))], path
+
+
 def test_only_the_list_of_addresses_imports_pages() -> None:
     for app in ("simulation", "ratings"):
         allowed = (f"{app}/web", f"{app}/templatetags", f"{app}/urls.py", f"{app}/apps.py", "ratings/web")

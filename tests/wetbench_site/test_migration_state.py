@@ -10,9 +10,9 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from wetbench_site import migration_state, starting
+from wetbench_site.database_copies.faults import BackupError
 from wetbench_site.environment import Unusable
 from wetbench_site.maintenance.backup import making, restoring
-from wetbench_site.maintenance.backup.faults import BackupError
 from wetbench_site.migration_state import LAST_RELEASE_WITH_ALL_MIGRATIONS as RELEASE
 from wetbench_site.migration_state import Key
 from wetbench_site.observability import readiness

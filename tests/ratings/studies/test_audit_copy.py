@@ -24,7 +24,8 @@ from ratings.studies.blinding_audit.crawl.browser import Browser
 from ratings.studies.blinding_audit.errors import AuditError
 from simulation.jobs import jobs
 from tests.support import run_factory, study_factory
-from wetbench_site.maintenance.backup import counting, opening, postgres
+from wetbench_site.database_copies import opening, postgres
+from wetbench_site.maintenance.backup import counting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -27,8 +27,9 @@ from ratings.raters import inviting, joining
 from ratings.rating import answering
 from simulation.models import Worker
 from tests.support.rating_room import open_study
-from wetbench_site.maintenance.backup import counting, keeping, making, manifest, postgres, restoring, sqlite
-from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.database_copies import postgres, sqlite
+from wetbench_site.database_copies.faults import BackupError
+from wetbench_site.maintenance.backup import counting, keeping, making, manifest, restoring
 from wetbench_site.maintenance.backup.making import Made
 from wetbench_site.maintenance.backup.restoring import Restored
 from wetbench_site.maintenance.verify import form

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from django.db import DatabaseError, connection
 from django.utils import timezone
 
-from wetbench_site.maintenance.backup import keeping, manifest, postgres, sqlite
+from wetbench_site.database_copies import postgres, sqlite
+from wetbench_site.database_copies.faults import BackupError
+from wetbench_site.maintenance.backup import counted_copies, keeping, manifest
 from wetbench_site.maintenance.backup.counting import Held
-from wetbench_site.maintenance.backup.faults import BackupError
 from wetbench_site.maintenance.backup.manifest import Manifest
 
 Tell = Callable[[str], None]
@@ -54,9 +55,9 @@ def _made(part: Path, file: Path, tell: Tell, scratch: bool) -> Made:
         sqlite.copy_into(part)
         sync(part)
         tell(f"reading {_megabytes(part.stat().st_size)} again")
-        held, checked = sqlite.looked_into(part), "opened, found whole and counted"
+        held, checked = counted_copies.looked_into(part), "opened, found whole and counted"
     else:
-        held = postgres.copy_into(part)
+        held = counted_copies.copy_into(part)
         sync(part)
         checked = _checked(part, held, tell, scratch)
     return Made(file, manifest.of(part, connection.vendor, held, timezone.now()), checked)
@@ -69,7 +70,7 @@ def _checked(part: Path, held: Held, tell: Tell, scratch: bool) -> str:
     if not postgres.may_make_databases():
         return "its contents listed; not restored for a trial: the database's user may make no databases"
     tell(f"restoring {_megabytes(part.stat().st_size)} into a scratch database, to compare")
-    if (found := postgres.restored_beside(part)) != held:
+    if (found := counted_copies.restored_beside(part)) != held:
         raise BackupError(
             f"the backup does not hold what was copied: {apart(held, found)}. Nothing was kept; try again"
         )

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ratings.exchange.archive.contents import source_sha256
+from wetbench_site.database_copies.faults import BackupError
 from wetbench_site.maintenance.backup.counting import Held
-from wetbench_site.maintenance.backup.faults import BackupError
 
 FORM = 1
 _MAGIC = {"sqlite": b"SQLite format 3\x00", "postgresql": b"PGDMP"}

@@ -12,9 +12,10 @@ from django.db import DatabaseError, connection
 from django.utils import timezone
 
 from wetbench_site.database import read_snapshot
-from wetbench_site.maintenance.backup import counting, making, manifest, opening, postgres, settling, sqlite, standing
+from wetbench_site.database_copies import opening, postgres, sqlite
+from wetbench_site.database_copies.faults import BackupError
+from wetbench_site.maintenance.backup import counted_copies, counting, making, manifest, settling, standing
 from wetbench_site.maintenance.backup.counting import Held
-from wetbench_site.maintenance.backup.faults import BackupError
 from wetbench_site.maintenance.backup.making import Tell
 from wetbench_site.maintenance.backup.manifest import Manifest
 from wetbench_site.maintenance.verify import every, form
@@ -110,7 +111,7 @@ def _into_sqlite(file: Path, told: Manifest, tell: Tell) -> list[Looked]:
         _forget(part)  # a WAL that a restore before this one left would be read into this file
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         shutil.copyfile(file, part)
-        _refuse_other(told, sqlite.looked_into(part))
+        _refuse_other(told, counted_copies.looked_into(part))
         with opening.site_on(part):
             looked = _fit(told, tell)
             sqlite.refuse_in_use()  # which leaves all of it in the one file

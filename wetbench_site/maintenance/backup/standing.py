@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from ratings.models import Study
 from simulation.models import Run, Worker
-from wetbench_site.maintenance.backup import postgres, sqlite
-from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.database_copies import postgres, sqlite
+from wetbench_site.database_copies.faults import BackupError
 
 
 def has_data() -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from simulation.management.arguments import between
+from wetbench_site.database_copies.faults import BackupError
 from wetbench_site.maintenance.backup import keeping, making
-from wetbench_site.maintenance.backup.faults import BackupError
 from wetbench_site.maintenance.backup.making import Made
 
 

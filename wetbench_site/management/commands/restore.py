@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from wetbench_site.database_copies.faults import BackupError
 from wetbench_site.maintenance.backup import restoring
-from wetbench_site.maintenance.backup.faults import BackupError
 from wetbench_site.maintenance.backup.restoring import Restored
 from wetbench_site.management.commands.verify import lines
 from wetbench_site.observability.audit_log import security_event

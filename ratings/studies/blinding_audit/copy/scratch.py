@@ -15,8 +15,8 @@ from django.utils import timezone
 from ratings.studies.blinding_audit.copy import folders, scratch_postgres
 from ratings.studies.blinding_audit.copy.guard import MARK
 from ratings.studies.blinding_audit.errors import AuditError
-from wetbench_site.maintenance.backup import sqlite
-from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.database_copies import sqlite
+from wetbench_site.database_copies.faults import BackupError
 
 
 class ScratchCopy(NamedTuple):

@@ -19,7 +19,7 @@ from django.db import DatabaseError, connections
 
 from ratings.studies.blinding_audit.copy.guard import MARK
 from ratings.studies.blinding_audit.errors import AuditError
-from wetbench_site.maintenance.backup import opening, postgres
+from wetbench_site.database_copies import opening, postgres
 
 VARIABLE = "WETBENCH_SCRATCH_DATABASE_URL"
 _PREFIX = "wetbench_scratch_"

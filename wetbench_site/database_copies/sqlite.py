@@ -6,9 +6,7 @@ from pathlib import Path
 
 from django.db import DatabaseError, connection, connections
 
-from wetbench_site.maintenance.backup import counting, opening
-from wetbench_site.maintenance.backup.counting import Held
-from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.database_copies.faults import BackupError
 
 
 def place() -> Path:
@@ -24,16 +22,6 @@ def copy_into(file: Path) -> None:
     """One moment of the database, while others write: never the file itself, whose latest pages stand in the WAL."""
     with connection.cursor() as cursor:
         cursor.execute("VACUUM INTO %s", [str(file)])
-
-
-def looked_into(file: Path) -> Held:
-    """What the copy holds. BackupError if SQLite does not find it whole."""
-    try:
-        with opening.copy_of_sqlite(file) as alias:
-            _refuse_broken(file, alias)
-            return counting.held(alias)
-    except DatabaseError as error:
-        raise BackupError(f"{file} is no database that can be read: {error}") from error
 
 
 def dress(file: Path) -> None:
@@ -75,7 +63,7 @@ def refuse_in_use() -> None:
         raise BackupError(f"{place()} is in use: stop the web server and the workers first")
 
 
-def _refuse_broken(file: Path, alias: str) -> None:
+def refuse_broken(file: Path, alias: str) -> None:
     with connections[alias].cursor() as cursor:
         for question, sound in (("PRAGMA integrity_check(5)", [("ok",)]), ("PRAGMA foreign_key_check", [])):
             cursor.execute(question)

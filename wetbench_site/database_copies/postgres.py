@@ -11,10 +11,8 @@ from typing import Any
 
 from django.db import DatabaseError, connection, connections, transaction
 
-from wetbench_site.database import read_snapshot
-from wetbench_site.maintenance.backup import counting, opening
-from wetbench_site.maintenance.backup.counting import Held
-from wetbench_site.maintenance.backup.faults import BackupError
+from wetbench_site.database_copies import opening
+from wetbench_site.database_copies.faults import BackupError
 
 _VARIABLES = {"HOST": "PGHOST", "PORT": "PGPORT", "USER": "PGUSER", "PASSWORD": "PGPASSWORD"}
 _OPTIONS = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "passfile": "PGPASSFILE", "service": "PGSERVICE"}
@@ -23,16 +21,8 @@ _DEBIAN = "/usr/lib/postgresql"  # where Debian keeps the programs of each versi
 
 
 def size() -> int:
-    [(bytes_,)] = _asked("SELECT pg_database_size(current_database())")
+    [(bytes_,)] = asked("SELECT pg_database_size(current_database())")
     return int(bytes_)
-
-
-def copy_into(file: Path) -> Held:
-    """One moment of the database, while others write; what it holds at that moment is counted beside it."""
-    with read_snapshot():
-        [(moment,)] = _asked("SELECT pg_export_snapshot()")
-        dump_into(file, f"--snapshot={moment}")
-        return counting.held()
 
 
 def dump_into(file: Path, *arguments: str) -> None:
@@ -47,16 +37,8 @@ def listed(file: Path) -> None:
 
 
 def may_make_databases() -> bool:
-    [(may,)] = _asked("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
+    [(may,)] = asked("SELECT rolcreatedb OR rolsuper FROM pg_roles WHERE rolname = current_user")
     return bool(may)
-
-
-def restored_beside(file: Path) -> Held:
-    """What the backup holds once it is restored into a database of its own, which is dropped again."""
-    with _scratch() as name:
-        restore_into(name, file)
-        with opening.database_of_the_server(name) as alias:
-            return counting.held(alias)
 
 
 def restore_into(database: str, file: Path, server: Mapping[str, Any] | None = None) -> None:
@@ -67,7 +49,7 @@ def restore_into(database: str, file: Path, server: Mapping[str, Any] | None = N
 
 def others() -> int:
     """How many others are connected to the database now."""
-    [(count,)] = _asked("""
+    [(count,)] = asked("""
         SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'""")
     return int(count)
@@ -80,7 +62,7 @@ def set_aside(schema: str) -> None:
 
 def set_aside_before() -> list[str]:
     """The schemas that restores have left."""
-    found = _asked(f"SELECT nspname FROM pg_namespace WHERE nspname ^@ '{ASIDE}' ORDER BY nspname")
+    found = asked(f"SELECT nspname FROM pg_namespace WHERE nspname ^@ '{ASIDE}' ORDER BY nspname")
     return [schema for (schema,) in found]
 
 
@@ -125,7 +107,7 @@ def _environment(server: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 @contextmanager
-def _scratch() -> Iterator[str]:
+def check_database() -> Iterator[str]:
     scratch = f"wetbench_check_{uuid.uuid4().hex[:8]}"
     create_database(scratch)
     try:
@@ -163,7 +145,7 @@ def _change(*statements: str) -> None:
             cursor.execute(statement)
 
 
-def _asked(query: str) -> list[tuple[Any, ...]]:
+def asked(query: str) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(query)
         return list(cursor.fetchall())

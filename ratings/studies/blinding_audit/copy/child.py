@@ -20,7 +20,7 @@ _NICENESS = 10  # a tenth of the time that a rater's page gets where both want t
 def main() -> int:
     os.nice(_NICENESS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # Whatever prints by accident must not get between the messages.
+    # Accidental prints go to standard error, so that they do not mix with the messages.
     messages, sys.stdout = os.fdopen(os.dup(1), "w", encoding="utf-8"), sys.stderr
     django.setup()
     try:
@@ -58,7 +58,7 @@ def _write(messages: TextIO, message: dict[str, Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when nobody holds the other end of its standard input: nobody waits for the report then."""
+    """End this process when its standard input is closed: the parent is gone, and nobody waits for the report."""
     while os.read(0, 1024):  # not sys.stdin, whose lock would be in the way when the interpreter ends
         pass
     os._exit(3)

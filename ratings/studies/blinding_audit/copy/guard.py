@@ -1,6 +1,6 @@
 """Keeps the audit's writes away from the live database.
 
-The audit gives raters' places to users of its own, deletes their answers and exchanges the sources of items. Every module
+The audit assigns raters' seats to test users, deletes their answers and swaps the sources of items. Every module
 that does so calls `require_scratch_copy` first. A process may pass only after `allow_writes`, which looks for a table that
 `ratings.studies.blinding_audit.copy.scratch` puts into each copy and that no live database has.
 """

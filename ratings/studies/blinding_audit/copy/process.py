@@ -1,4 +1,4 @@
-"""The audit's own process: started on a scratch copy, watched, and killed when nobody wants its report any more.
+"""The audit's own process: started on a scratch copy, watched, and killed when its report is no longer needed.
 
 A process of its own keeps what the audit writes, caches and loads away from those that serve raters, and can be given a lower
 priority than they have. It is `ratings.studies.blinding_audit.copy.child`, which returns messages as lines of JSON on its standard output.
@@ -87,7 +87,7 @@ def _follow(child: "subprocess.Popen[bytes]", study: Study, progress: Progress) 
         try:
             line = lines.get(timeout=settings.POLL_SECONDS)
         except queue.Empty:
-            progress(done, of)  # the child may compute for minutes; a request to stop must not wait for that
+            progress(done, of)  # the child may compute for minutes; a request to stop is noticed here
             continue
         if not line:
             raise AuditError(_explain_end(study, child.wait()))
@@ -115,4 +115,4 @@ def _explain_end(study: Study, code: int) -> str:
     reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     log.error("the process of the audit of study %s ended without a report: %s", study.pk, reason)
     hint = ", as when memory is short" if code == -signal.SIGKILL else ""
-    return f"The audit's process ended without a report ({reason}{hint}); the log says more. Nothing was changed; audit again"
+    return f"The audit's process ended without a report ({reason}{hint}); see the log. Nothing was changed; start the audit again"

@@ -1,4 +1,4 @@
-"""Who they are, once more: before what a found or stolen session must not do. What was sent is kept meanwhile."""
+"""Ask users to sign in again before actions that a stolen session must not perform, and keep what they submitted."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -22,10 +22,10 @@ View = Callable[..., HttpResponseBase]
 
 
 def fresh_sign_in(view: View) -> View:
-    """For whoever has signed in, or given their password again, in the last 15 minutes; others are asked for it.
+    """Require a sign-in or password within the last 15 minutes; ask for it otherwise.
 
-    A GET is sent to the page that asks and comes back. A POST is answered by that page, which sends it again unchanged,
-    but for passwords, which are typed again.
+    A GET is redirected to the page that asks, and returns afterwards. A POST is answered by that page, which then submits the same data
+    again, except passwords, which must be typed again.
     """
 
     @wraps(view)
@@ -36,7 +36,7 @@ def fresh_sign_in(view: View) -> View:
 
 
 def fresh_to_change(view: View) -> View:
-    """The same for what is sent; anybody whom the page is for may look."""
+    """Require the same for POST requests only."""
 
     @wraps(view)
     def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -46,7 +46,7 @@ def fresh_to_change(view: View) -> View:
 
 
 def ask(request: HttpRequest, back: str = "") -> HttpResponseBase | None:
-    """The answer that asks who they are; None if they have shown it. A file is asked for anew on the page `back`."""
+    """Return the response that asks for the password; None if the sign-in is recent. A file must be selected again on the page `back`."""
     if reauth.is_fresh(request):
         return None
     if request.method == "POST" and PASSWORD in request.POST and _confirmed(request):
@@ -56,19 +56,19 @@ def ask(request: HttpRequest, back: str = "") -> HttpResponseBase | None:
         return _to_page(request, reverse(back, kwargs=match.kwargs) if back and match else request.get_full_path())
     if request.headers.get("HX-Request") == "true":
         return _to_page(request, urlsplit(request.headers.get("HX-Current-URL", "/")).path)
-    kept = [(name, value) for name, values in request.POST.lists() for value in values if _is_kept(name)]
-    return _page(request, {"kept": kept, "refused": PASSWORD in request.POST})
+    submitted = [(name, value) for name, values in request.POST.lists() for value in values if _is_kept(name)]
+    return _page(request, {"kept": submitted, "refused": PASSWORD in request.POST})
 
 
 @sensitive_post_parameters(PASSWORD)
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def confirm(request: HttpRequest) -> HttpResponse:
-    """Asks, and leads to `next`."""
-    refused = request.method == "POST" and not _confirmed(request)
-    if request.method == "POST" and not refused:
+    """Show the page that asks for the password, and redirect to `next`."""
+    is_wrong = request.method == "POST" and not _confirmed(request)
+    if request.method == "POST" and not is_wrong:
         return HttpResponseRedirect(_where(request))
-    return _page(request, {"next": _where(request), "refused": refused})
+    return _page(request, {"next": _where(request), "refused": is_wrong})
 
 
 def _confirmed(request: HttpRequest) -> bool:
@@ -81,8 +81,8 @@ def _confirmed(request: HttpRequest) -> bool:
 
 def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     context |= {"needs_password": reauth.needs_password(request), "field": PASSWORD}
-    asked = context["refused"] or request.method == "POST"
-    return render(request, "ratings/confirm.html", context, status=422 if asked else 200)
+    has_error = context["refused"] or request.method == "POST"
+    return render(request, "ratings/confirm.html", context, status=422 if has_error else 200)
 
 
 def _to_page(request: HttpRequest, where: str) -> HttpResponse:
@@ -91,9 +91,9 @@ def _to_page(request: HttpRequest, where: str) -> HttpResponse:
 
 
 def _where(request: HttpRequest) -> str:
-    wanted = request.POST.get("next") or request.GET.get("next") or ""
-    safe = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, request.is_secure())
-    return wanted if safe else reverse("home")
+    next_url = request.POST.get("next") or request.GET.get("next") or ""
+    safe = url_has_allowed_host_and_scheme(next_url, {request.get_host()}, request.is_secure())
+    return next_url if safe else reverse("home")
 
 
 def _is_kept(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""How many exports somebody may take in an hour: counted from the logs of studies and the jobs that make archives.
+"""Limit exports per person and hour, counted from the logs of studies and the jobs that create archives.
 
-It is looked up before an export is begun: those asked for at the same moment go out together. A brake, then, on what runs wild;
-what went out stands in the log in any case.
+The limit is checked before an export begins, so simultaneous requests may exceed it. It limits runaway programs;
+every export is logged in any case.
 """
 
 from datetime import timedelta
@@ -17,12 +17,12 @@ HOUR = timedelta(hours=1)
 
 
 def seconds_left(user: User) -> int:
-    """How long this user has to wait for the next; 0 if they need not."""
+    """Return how long this user must wait for the next export; 0 if allowed now."""
     since = timezone.now() - HOUR
     events = StudyEvent.objects.filter(kind="exported", by=user, at__gt=since).values_list("at", flat=True)
-    asked = Job.objects.filter(kind="export", asked_by=user, created_at__gt=since).exclude(status="done")
-    taken = sorted([*events, *asked.values_list("created_at", flat=True)])
-    most = settings.EXPORTS_PER_HOUR
-    if len(taken) < most:
+    open_jobs = Job.objects.filter(kind="export", asked_by=user, created_at__gt=since).exclude(status="done")
+    export_times = sorted([*events, *open_jobs.values_list("created_at", flat=True)])
+    limit = settings.EXPORTS_PER_HOUR
+    if len(export_times) < limit:
         return 0
-    return max(1, int((taken[-most] + HOUR - timezone.now()).total_seconds()) + 1)
+    return max(1, int((export_times[-limit] + HOUR - timezone.now()).total_seconds()) + 1)

@@ -1,4 +1,4 @@
-"""What a password may be, and how it is kept."""
+"""Password rules and hashing."""
 
 from django.contrib.auth.hashers import Argon2PasswordHasher
 from django.contrib.auth.models import User
@@ -8,7 +8,7 @@ LONGEST = 128
 
 
 class Argon2(Argon2PasswordHasher):
-    """Argon2id with the least that OWASP asks for: Django's own 100 MiB would let a few sign-ins at once fill a small server."""
+    """Argon2id with OWASP's minimum. With Django's own 100 MiB, a few simultaneous sign-ins would fill a small server."""
 
     time_cost = 2
     memory_cost = 19 * 1024  # KiB
@@ -16,7 +16,7 @@ class Argon2(Argon2PasswordHasher):
 
 
 class MaximumLengthValidator:
-    """No longer than anybody types or keeps: hashing costs more the longer it is."""
+    """Limit the length, because hashing takes longer the longer a password is."""
 
     def validate(self, password: str, user: User | None = None) -> None:
         if len(password) > LONGEST:

@@ -1,4 +1,4 @@
-"""Signing in again before what cannot be undone."""
+"""Record and check recent sign-ins, which irreversible actions require."""
 
 import time
 from datetime import timedelta
@@ -15,42 +15,42 @@ _CONFIRMED = "confirmed_at"
 
 
 def came_by_link(request: HttpRequest) -> None:
-    """This session was signed in by a link just now."""
+    """Record that this session was just signed in by a link."""
     request.session[_SESSION_KEY] = int(time.time())
     stamp(request)
 
 
 def stamp(request: HttpRequest) -> None:
-    """They have shown just now who they are."""
+    """Record that the user has just proved their identity."""
     request.session[_CONFIRMED] = int(time.time())
 
 
 def unstamp(request: HttpRequest) -> None:
-    """What opened this session could have been opened by somebody else: it says nothing about who sits there."""
+    """Clear the record: somebody else could have opened this session."""
     request.session.pop(_CONFIRMED, None)
 
 
 def is_fresh(request: HttpRequest) -> bool:
-    """Have they shown who they are in the last 15 minutes?"""
+    """Return whether the user has proved their identity within the last 15 minutes."""
     return _recent(request.session.get(_CONFIRMED))
 
 
 def needs_password(request: HttpRequest) -> bool:
-    """False for those who have none: they open a new sign-in link instead."""
+    """Return False for users without a password, who must open a new sign-in link instead."""
     return isinstance(request.user, User) and request.user.has_usable_password()
 
 
 def confirmed(request: HttpRequest, password: str) -> bool:
-    """Is it still the same person? By password; who has none must have come by a link in the last 15 minutes.
+    """Return whether it is still the same person: by password or, without one, by a link within the last 15 minutes.
 
-    Wrong passwords count as they do on the sign-in page.
+    Wrong passwords count as on the sign-in page.
     """
     user = request.user
     if not isinstance(user, User) or not user.is_active:
         return False
     if user.has_usable_password():
-        known = authenticate(request, username=user.get_username(), password=password)
-        if known is None or known.pk != user.pk:
+        authenticated = authenticate(request, username=user.get_username(), password=password)
+        if authenticated is None or authenticated.pk != user.pk:
             return False
         throttling.forget(request, user.get_username())
         return True

@@ -1,7 +1,7 @@
-"""The second step of signing in: a code from an authenticator app, or one of ten backup codes that work once.
+"""Two-factor authentication: a code from an authenticator app, or one of ten backup codes that work once.
 
-django-otp keeps the devices and slows guessing: after the nth wrong code in a row it waits for 2^(n-1) seconds. Of
-backup codes the database has a digest alone.
+django-otp stores the devices and slows guessing: after the nth consecutive wrong code it waits 2^(n-1) seconds. Backup codes are stored
+as digests.
 """
 
 import hashlib
@@ -24,117 +24,117 @@ from ratings.models import Membership
 from wetbench_site.middleware.second_step_first import SecondStepMissing
 
 BACKUP_CODES, BACKUP_LENGTH = 10, 12
-_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # none that are read for another
+_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without letters that are easily confused
 
 
 class Checked(NamedTuple):
-    """`device` accepted the code; None if it was wrong, or came before `wait` seconds had passed."""
+    """`device` accepted the code; None if it was wrong, or sent before `wait` seconds had passed."""
 
     device: Device | None
     wait: int = 0
 
 
 def device_of(user: User) -> TOTPDevice | None:
-    """The authenticator app of this user, once it has shown a right code."""
-    found: TOTPDevice | None = TOTPDevice.objects.filter(user=user, confirmed=True).first()
-    return found
+    """Return this user's authenticator app, once it has produced a correct code."""
+    device: TOTPDevice | None = TOTPDevice.objects.filter(user=user, confirmed=True).first()
+    return device
 
 
 def is_required(user: User | AnonymousUser, role: str = "") -> bool:
-    """Must this user have one? `role` is theirs in the study they ask for; where a site is not exposed, nobody must."""
+    """Return whether this user must use two-factor authentication. `role` is theirs in the requested study. Never on a site that is not exposed."""
     if not settings.SECOND_STEP_REQUIRED or not user.is_authenticated:
         return False
     return user.is_staff or user.is_superuser or role in ("admin", "superuser")
 
 
 def is_required_anywhere(user: User) -> bool:
-    """Must this user have one for any page at all? Asks the database where the account alone does not tell."""
+    """Return whether this user needs it for any page. Queries the database unless the account itself decides."""
     if not settings.SECOND_STEP_REQUIRED:
         return False
     return is_required(user) or Membership.objects.filter(user=user, role="admin").exists()
 
 
 def is_taken(request: HttpRequest) -> bool:
-    """Has this session taken the second step?"""
+    """Return whether this session was verified with a code."""
     return django_otp.DEVICE_ID_SESSION_KEY in request.session
 
 
 def is_missing(request: HttpRequest, role: str = "") -> bool:
-    """Must it be taken before anything else is shown?"""
+    """Return whether a code is required before anything else is shown."""
     return is_required(request.user, role) and not is_taken(request)
 
 
 def require(request: HttpRequest, role: str) -> None:
-    """Whoever has this role goes no further without it: the middleware answers what is raised here."""
+    """Raise SecondStepMissing, which the middleware handles, if this role requires a code and the session has none."""
     if is_missing(request, role):
         raise SecondStepMissing
 
 
 def take(request: HttpRequest, device: Device) -> None:
-    """This session, signed in by now, has taken it."""
+    """Mark this signed-in session as verified."""
     django_otp.login(request, device)
 
 
 def untake(request: HttpRequest) -> None:
-    """Its device is no more: this session has shown nothing that would count later."""
+    """Remove the verification of this session, because its device was deleted."""
     request.session.pop(django_otp.DEVICE_ID_SESSION_KEY, None)
 
 
 def check(user: User, code: str) -> Checked:
-    """Try a code of the app, or a backup code, which is used up by it. Of several requests at once one is heard at a time."""
-    told = "".join(code.split()).replace("-", "").lower()
-    is_backup = len(told) == BACKUP_LENGTH
+    """Check a code of the app, or a backup code, which is then used up."""
+    cleaned = "".join(code.split()).replace("-", "").lower()
+    is_backup = len(cleaned) == BACKUP_LENGTH
     kind = StaticDevice if is_backup else TOTPDevice
     with transaction.atomic():
         device = kind.objects.select_for_update().filter(user=user, confirmed=True).first()
-        return _try(device, _digest(told) if is_backup else told)
+        return _try(device, _digest(cleaned) if is_backup else cleaned)
 
 
 def _try(device: Device | None, code: str) -> Checked:
-    """One guess, on a row that is locked."""
+    """Check one code on a locked row, so that simultaneous guesses are checked one at a time."""
     if device is None:
         return Checked(None)
-    allowed, why = device.verify_is_allowed()
+    allowed, details = device.verify_is_allowed()
     if not allowed:
-        left = (why["locked_until"] - timezone.now()).total_seconds()
-        return Checked(None, max(1, math.ceil(left)))
+        seconds_left = (details["locked_until"] - timezone.now()).total_seconds()
+        return Checked(None, max(1, math.ceil(seconds_left)))
     return Checked(device if device.verify_token(code) else None)
 
 
 @transaction.atomic
 def begin(user: User) -> TOTPDevice:
-    """A new secret for an app, off until it has shown a right code; one begun before is forgotten."""
+    """Create a new secret for an app, inactive until it has produced a correct code. An earlier unfinished one is deleted."""
     _alone(user)
     TOTPDevice.objects.filter(user=user, confirmed=False).delete()
-    made: TOTPDevice = TOTPDevice.objects.create(user=user, name="authenticator", confirmed=False)
-    return made
+    device: TOTPDevice = TOTPDevice.objects.create(user=user, name="authenticator", confirmed=False)
+    return device
 
 
 def begun(user: User) -> TOTPDevice | None:
-    """The secret that waits for its first code."""
-    found: TOTPDevice | None = TOTPDevice.objects.filter(user=user, confirmed=False).first()
-    return found
+    """Return the secret that awaits its first code, or None."""
+    device: TOTPDevice | None = TOTPDevice.objects.filter(user=user, confirmed=False).first()
+    return device
 
 
 def secret_of(device: TOTPDevice) -> str:
-    """The secret as apps take it by hand: base 32, in fours."""
+    """Return the secret for manual entry: base 32, in groups of four."""
     text = b32encode(device.bin_key).decode().rstrip("=")
     return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
 
 
 @transaction.atomic
 def turn_on(user: User, code: str) -> Checked:
-    """On, once the app that was begun shows a right code."""
+    """Activate the app if the code is correct, and return the result."""
     device = TOTPDevice.objects.select_for_update().filter(user=user, confirmed=False).first()
-    checked = _try(device, "".join(code.split()))
-    if checked.device:
-        TOTPDevice.objects.filter(pk=checked.device.pk).update(confirmed=True)
-    return checked
+    result = _try(device, "".join(code.split()))
+    if result.device:
+        TOTPDevice.objects.filter(pk=result.device.pk).update(confirmed=True)
+    return result
 
 
 @transaction.atomic
 def new_backup_codes(user: User) -> list[str]:
-    """Ten codes, told once; earlier ones stop working."""
+    """Return ten new codes, shown once; earlier ones stop working."""
     _alone(user)
     StaticDevice.objects.filter(user=user).delete()
     device = StaticDevice.objects.create(user=user, name="backup codes", confirmed=True)
@@ -149,16 +149,16 @@ def backup_codes_left(user: User) -> int:
 
 @transaction.atomic
 def forget(user: User) -> bool:
-    """Off: the app and the backup codes open nothing any more. Was there anything?"""
-    gone = [rows.filter(user=user).delete()[0] for rows in (TOTPDevice.objects, StaticDevice.objects)]
-    return any(gone)
+    """Delete the app and the backup codes. Return whether there were any."""
+    deleted = [rows.filter(user=user).delete()[0] for rows in (TOTPDevice.objects, StaticDevice.objects)]
+    return any(deleted)
 
 
 def _alone(user: User) -> None:
-    """A button pressed twice: the second waits, else each would leave devices that the other does not see."""
+    # A button pressed twice: without the lock, each request would create devices that the other does not see.
     User.objects.select_for_update().get(pk=user.pk)
 
 
 def _digest(code: str) -> str:
-    """64 bits of the SHA-256: what the column holds. The codes themselves have 59."""
+    """Return 64 bits of the SHA-256, the size of the column. The codes themselves have 59 bits."""
     return hashlib.sha256(code.encode(errors="replace")).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""Sessions in the database: over after 12 hours without a visit, and after 7 days whatever happens.
+"""Sessions in the database: they expire after 12 hours without a request, and after 7 days in any case.
 
-A visit is written down once in ten minutes, so that a page costs a read and no write.
+The time of a visit is stored at most once in ten minutes, so that a page costs a read and no write.
 """
 
 import time
@@ -34,7 +34,7 @@ class SessionStore(db.SessionStore):
     def load(self) -> dict[str, Any]:
         row = _LIVE.first(self.session_key, timezone.now()) if self.session_key else None
         if row is None:
-            self._session_key = None  # as Django's own: who comes with a key that is over is given another
+            self._session_key = None  # like Django's own: an expired key is replaced by another
             return {}
         data: dict[str, Any] = self.decode(row.session_data)
         _update_backend_path(data)
@@ -54,7 +54,7 @@ _LIVE = PreparedQuery(
 
 
 class Open(NamedTuple):
-    """A session that has not ended. `seen_at` is true to ten minutes."""
+    """A session that has not ended. `seen_at` is accurate to ten minutes."""
 
     key: str
     begun_at: datetime
@@ -82,24 +82,24 @@ def _user_of(data: dict[str, Any]) -> int | None:
 
 
 def begun(sender: Any, request: HttpRequest, user: User, **_signal: Any) -> None:
-    """Somebody has signed in, by whatever door: Django tells."""
+    """Record a sign-in of any kind (receiver of Django's signal)."""
     request.session[_BEGUN] = int(time.time())
     reauth.stamp(request)
     security_event("signed in", request, user=user.pk)
 
 
 def of(user: User) -> list[Open]:
-    """The sessions of this user, in any browser, the one used last first."""
-    found = []
+    """Return this user's sessions in any browser, the most recently used first."""
+    sessions = []
     for row in user.browser_sessions.filter(expire_date__gt=datetime.now(UTC)):
         begun_at = datetime.fromtimestamp(row.get_decoded().get(_BEGUN, 0), UTC)
         seen_at = row.expire_date - timedelta(seconds=settings.SESSION_COOKIE_AGE)
-        found.append(Open(row.session_key, begun_at, max(seen_at, begun_at)))
-    return sorted(found, key=lambda one: one.seen_at, reverse=True)
+        sessions.append(Open(row.session_key, begun_at, max(seen_at, begun_at)))
+    return sorted(sessions, key=lambda one: one.seen_at, reverse=True)
 
 
 def end_all(user: User, why: str, request: HttpRequest | None = None, but: str | None = None) -> int:
-    """Sign this user out everywhere at once, `but` in the session of that key. How many sessions ended."""
+    """Sign this user out everywhere, except in the session with key `but`. Return how many sessions ended."""
     ended, _ = BrowserSession.objects.filter(user_id=user.pk).exclude(session_key=but or "").delete()
     if ended:
         security_event("sessions ended", request, user=user.pk, why=why, sessions=ended)

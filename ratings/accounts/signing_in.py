@@ -1,4 +1,4 @@
-"""Signing in: by password with a user name or an e-mail address, and by links of which only the hash is kept."""
+"""Sign-in by password, with a user name or an e-mail address, and by links, of which only the hash is stored."""
 
 import hashlib
 import secrets
@@ -22,10 +22,10 @@ from wetbench_site.prepared_queries import PreparedQuery
 LIFETIME = timedelta(hours=24)
 
 
-class NameOrEmail(AxesBackend):  # type: ignore[misc]  # it has no types
-    """Django's own, for whom an e-mail address will do for a user name where exactly one person has it.
+class NameOrEmail(AxesBackend):  # type: ignore[misc]  # untyped
+    """Django's backend, which also accepts an e-mail address if exactly one person has it.
 
-    A name that is unknown, locked or of a deactivated account costs the same time as a wrong password: one hash.
+    An unknown or locked name, or a deactivated account, takes as long as a wrong password: one hash.
     """
 
     def authenticate(
@@ -40,11 +40,11 @@ class NameOrEmail(AxesBackend):  # type: ignore[misc]  # it has no types
                 raise PermissionDenied
         found = ModelBackend.authenticate(self, request, username, password, **kwargs)
         if found and request is not None and throttling.is_locked(request, found.get_username()):
-            raise PermissionDenied  # of many at once, most were counted as wrong while this one was hashed
+            raise PermissionDenied  # other simultaneous attempts were counted as wrong while this one was hashed
         return found
 
     def get_user(self, user_id: Any) -> User | None:
-        """As Django's own, whose rule for who is active it keeps."""
+        """Return the user like Django's backend, with the same rule for active accounts."""
         user = _BY_KEY.first(user_id)
         return user if user and self.user_can_authenticate(user) else None
 
@@ -53,23 +53,23 @@ _BY_KEY = PreparedQuery(lambda key: User.objects.filter(pk=key).order_by(), "num
 
 
 def by_email(address: str) -> User | None:
-    """The one active person with this address; nobody if two have it."""
-    found = User.objects.filter(email__iexact=address.strip(), is_active=True).exclude(email="")[:2]
-    return found[0] if len(found) == 1 else None
+    """Return the one active person with this address; None if two have it."""
+    matches = User.objects.filter(email__iexact=address.strip(), is_active=True).exclude(email="")[:2]
+    return matches[0] if len(matches) == 1 else None
 
 
 class Door(StrEnum):
-    """What a link does for the browser that opened it."""
+    """What a link does in the browser that opens it."""
 
-    UNKNOWN = "unknown"  # answer 404: nobody ever made this link
-    GONE = "gone"  # answer 410: expired, revoked or used
-    WELCOME = "welcome"  # sign `user` in, if it is not signed in already
+    UNKNOWN = "unknown"  # 404: this link never existed
+    GONE = "gone"  # 410: expired, revoked or used
+    WELCOME = "welcome"  # sign `user` in, unless already signed in
 
 
 class Opened(NamedTuple):
-    """`purpose` is "admin" or "rater"; `why` says in a sentence why a link is gone, `owner` whose it was.
+    """`purpose` is "admin" or "rater"; `why` states why a link no longer works, `owner` whose it was.
 
-    `first`: nobody had come by this link before. An admin's, which works all day, lies in the browser's history.
+    `first`: the link was never opened before. An admin's link works all day and remains in the browser's history.
     """
 
     door: Door
@@ -81,7 +81,7 @@ class Opened(NamedTuple):
 
 
 def make_link(user: User, purpose: str, lifetime: timedelta = LIFETIME) -> str:
-    """A new token for this user; all earlier links of this purpose stop working. The token is kept nowhere."""
+    """Return a new token for this user, which is stored nowhere. Earlier links of this purpose stop working."""
     token, now = new_token(), timezone.now()
     with transaction.atomic():
         revoke_links(user, purpose)
@@ -96,25 +96,25 @@ def revoke_links(user: User, purpose: str) -> None:
 
 
 def mark_used(user: User) -> None:
-    """Rating has begun: a rater's links that were not opened yet open nothing any more."""
+    """Mark a rater's unopened links as used, because rating has begun."""
     user.sign_in_links.filter(purpose="rater", used_at__isnull=True).update(used_at=timezone.now())
 
 
 def look_at_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Opened:
-    """What `open_link` would do, without doing it."""
+    """Return what `open_link` would do, without doing it."""
     return _look(token, visitor, purpose)[0]
 
 
 def open_link(token: str, visitor: User | AnonymousUser, purpose: str) -> Opened:
-    """Try a link. A rater's works once; its own rater, signed in, may come again. An admin's works for a day."""
-    seen, link = _look(token, visitor, purpose)
-    if link is None or seen.door != Door.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
-        return seen
+    """Open a link. A rater's link works once, but its signed-in rater may open it again. An admin's works for a day."""
+    result, link = _look(token, visitor, purpose)
+    if link is None or result.door != Door.WELCOME or (purpose == "rater" and visitor.pk == link.user_id):
+        return result
     return _enter(link)
 
 
 def new_token() -> str:
-    """256 bits from the system's own source."""
+    """Return 256 bits from the system's random source."""
     return secrets.token_urlsafe(32)
 
 
@@ -126,14 +126,14 @@ def _look(token: str, visitor: User | AnonymousUser, purpose: str) -> tuple[Open
     link = SignInLink.objects.select_related("user").filter(token_sha256=digest(token), purpose=purpose).first()
     if link is None or not link.user.is_active:
         return Opened(Door.UNKNOWN), None
-    here_already = purpose == "rater" and visitor.pk == link.user_id
-    if not here_already and (why := why_gone(link.revoked_at, link.used_at, link.expires_at)):
-        return Opened(Door.GONE, None, purpose, why, link.user), link
+    is_signed_in = purpose == "rater" and visitor.pk == link.user_id
+    if not is_signed_in and (reason := why_gone(link.revoked_at, link.used_at, link.expires_at)):
+        return Opened(Door.GONE, None, purpose, reason, link.user), link
     return Opened(Door.WELCOME, link.user, purpose, "", link.user), link
 
 
 def _enter(link: SignInLink) -> Opened:
-    """Let the visitor in; of several who come at once with a rater's link, one."""
+    """Mark the link as used; of several simultaneous uses of a rater's link, one succeeds."""
     now = timezone.now()
     used = {"used_at": now} if link.purpose == "rater" else {}
     fresh = SignInLink.objects.filter(pk=link.pk, revoked_at__isnull=True, used_at__isnull=True)
@@ -146,9 +146,9 @@ USED = "This link has been used."
 
 
 def why_gone(revoked_at: Any, used_at: Any, expires_at: Any) -> str:
-    """Why a link no longer works; "" if it does."""
+    """Return why a link no longer works; "" if it does."""
     if used_at:
         return USED
     if revoked_at:
-        return "This link was withdrawn, or a newer one has taken its place."
+        return "This link was revoked, or replaced by a newer one."
     return "This link has expired." if expires_at <= timezone.now() else ""

@@ -1,4 +1,4 @@
-"""Too many wrong passwords: django-axes counts them by account and address, and this says what is counted and told."""
+"""Throttle password guesses: django-axes counts them by account and address; here is what is counted and shown."""
 
 import ipaddress
 import math
@@ -20,49 +20,49 @@ _AS = "signing_in_as"
 
 
 def names(request: HttpRequest, name: str) -> None:
-    """This request tries this account, whether or not there is one: an address and a name share their count.
+    """Record the account that this request tries, existing or not, so that address and name share their count.
 
-    A name of nobody's may be a password in the wrong field: it is counted and logged as a hash that the site's key makes.
+    A name of no account may be a password in the wrong field, so it is counted and logged as a hash keyed with the site's secret.
     """
-    known = User.objects.filter(username=name).exists()
-    setattr(request, _AS, name if known else f"nobody {_hashed(name)}")
+    exists = User.objects.filter(username=name).exists()
+    setattr(request, _AS, name if exists else f"nobody {_hashed(name)}")
 
 
 def _hashed(name: str) -> str:
-    # The salt stays when this module moves: what was counted under a name must still count.
+    # The salt must not change when this module moves, so that stored counts remain valid.
     return salted_hmac("ratings.throttling", name.encode(errors="replace"), algorithm="sha256").hexdigest()[:32]
 
 
 def named(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
-    """The account that is tried, as axes counts it and the log tells it."""
+    """Return the account that is tried, as axes counts it and the log shows it."""
     return str(getattr(request, _AS, "") or (credentials or {}).get("username") or "")[:250]
 
 
 def counted_address(request: HttpRequest) -> str | None:
-    """Where the try came from, as axes counts it. Of IPv6 the network: one household has 2^64 addresses to guess from."""
-    told = client_address(request)
-    if told is None or (address := ipaddress.ip_address(told)).version == 4:
-        return told
+    """Return the address as axes counts it: of IPv6 the /64 network, because one household has 2^64 addresses."""
+    address_text = client_address(request)
+    if address_text is None or (address := ipaddress.ip_address(address_text)).version == 4:
+        return address_text
     return str(address.ipv4_mapped or ipaddress.ip_network((address, 64), strict=False).network_address)
 
 
 def is_locked(request: HttpRequest, name: str) -> bool:
-    """Has this address given too many wrong passwords for this account? Then the whole answer becomes `locked_out`."""
+    """Return whether this address has given too many wrong passwords for this account. The response is then `locked_out`."""
     if AxesProxyHandler.is_allowed(request, {"username": name}):
         return False
-    request.axes_locked_out = True  # type: ignore[attr-defined]  # read by axes: this try is not counted again
+    request.axes_locked_out = True  # type: ignore[attr-defined]  # read by axes, so that this attempt is not counted again
     return True
 
 
 def forget(request: HttpRequest, name: str) -> None:
-    """The right password was given: earlier wrong ones of this address count no more."""
+    """Delete earlier wrong passwords of this address after a correct one."""
     AccessAttempt.objects.filter(username=name, ip_address=counted_address(request)).delete()
 
 
 def locked_out(
     request: HttpRequest, response: object = None, credentials: dict[str, Any] | None = None
 ) -> HttpResponse:
-    """429, the same for every name: it says how long to wait, and not whether there is such an account."""
+    """Return 429 with the waiting time, the same for every name, so that it does not reveal whether the account exists."""
     seconds = _seconds_left(request, named(request, credentials))
     security_event("locked out", request, name=named(request, credentials))
     fragment = request.headers.get("HX-Request") == "true"
@@ -80,6 +80,6 @@ def _seconds_left(request: HttpRequest, name: str) -> float:
 
 
 def purge() -> int:
-    """Remove the counts that have run out."""
-    gone, _ = AccessAttempt.objects.filter(attempt_time__lt=timezone.now() - settings.AXES_COOLOFF_TIME).delete()
-    return int(gone)
+    """Delete expired counts and return their number."""
+    deleted, _ = AccessAttempt.objects.filter(attempt_time__lt=timezone.now() - settings.AXES_COOLOFF_TIME).delete()
+    return int(deleted)

@@ -1,7 +1,7 @@
 """What a rater may see of an item, built from an allow-list.
 
-`allow_list` turns a record into a payload; everything that is not listed is left out. The other modules arrange a
-payload for the screen, name its rows for marking, and find names of sources in texts. No function receives the source
+`allow_list` converts a record to a payload and omits everything that is not listed. The other modules arrange a
+payload for the screen, define the keys of its rows for marking, and find names of sources in texts. No function receives the source
 of an item.
 
 May import: simulation.lab.

@@ -1,13 +1,13 @@
-"""What a rater may see of a record: built from an allow-list, in one order for every source.
+"""Build payloads from records by an allow-list, in the same order for every source.
 
 A payload has these keys and no others:
-  transition: kind, lineage (is it known which output goes on from which input?), action {name, parameters
+  transition: kind, lineage (is it known which output continues which input?), action {name, parameters
     [[label, value]]}, before [{ref, name, properties [[label, value]], condition, availability}], after [the same, and
-    continues: the ref it goes on from, or ""], observations [{type, description, value}], rejected (the reason, or "")
+    continues: the ref of the input it continues, or ""], observations [{type, description, value}], rejected (the reason, or "")
   evidence: kind, goal, steps [{number, time, action, materials [{ref, name}], made (as `after`), observations, rejected}]
   context (beside a transition, where a study shows it): goal, time, steps [{number, time, action, materials [name],
     parameters [[label, value]], rejected}]
-A ref is a letter (A, B, ...) that stands for one material throughout the payload; barcodes never appear.
+A ref is a letter (A, B, ...) that identifies one material throughout the payload; barcodes never appear.
 """
 
 import hashlib
@@ -32,52 +32,52 @@ _PLACE = re.compile(r"(new_materials|new_observations)\[([0-9]{1,4})\](?:\.(.+))
 
 
 def blind_transition(step: Record, perturbed: Record | None = None, *, lineage: bool = True) -> Payload:
-    """One step as its raters see it; with the outcome of a twin in place of its own, if one is given.
+    """Return one step as raters see it, with the outcome of a twin instead of its own if one is given.
 
-    Without `lineage`, or where two outputs claim one input, no output is said to go on from any input.
+    Without `lineage`, or where two outputs claim one input, no output is shown as the continuation of an input.
     """
     outcome = step["outcome"] if perturbed is None else perturbed
     names = Names()
     before = [_material(material, names.add(material["barcode"], material["name"])) for material in step["inputs"]]
-    certain = lineage and _claimed_once(outcome)
+    is_certain = lineage and _claimed_once(outcome)
     return {
         "kind": "transition",
-        "lineage": certain,
+        "lineage": is_certain,
         "action": _action(step["action"], names),
         "before": [names.clean(material) for material in before],
-        "after": [_shown(outcome, at, names) for at in _placed(outcome, step["inputs"], names, certain)],
+        "after": [_shown(outcome, at, names) for at in _placed(outcome, step["inputs"], names, is_certain)],
         "observations": [_observation(observation, names) for observation in outcome["new_observations"]],
         "rejected": "" if outcome["success"] else names.text(outcome["failure_reason"]) or "no reason given",
     }
 
 
 def blind_evidence(goal: str, steps: Sequence[Record]) -> Payload:
-    """An episode's goal and steps in order, as its raters see them: what any classifier gets, without barcodes."""
+    """Return an episode's goal and steps in order, as raters see them: what every classifier receives, without barcodes."""
     names = Names()
     return {"kind": "evidence", "goal": names.text(goal), "steps": [_evidence_step(step, names) for step in steps]}
 
 
 def blind_context(goal: str, steps_before: Sequence[Record]) -> Payload:
-    """The goal and what was done before the step that is rated; nothing of what came out of it, and nothing later."""
+    """Return the goal and the steps before the one that is rated, without their outcomes and without later steps."""
     names = Names()
-    ends = [step.get("ended_at", step["started_at"]) for step in steps_before]
+    end_times = [step.get("ended_at", step["started_at"]) for step in steps_before]
     return {
         "goal": names.text(goal),
-        "time": elapsed(max(ends, default=0)),
+        "time": elapsed(max(end_times, default=0)),
         "steps": [_earlier(step, names) for step in steps_before],
     }
 
 
 def payload_digest(payload: Payload) -> str:
-    """SHA-256 of the payload in canonical form: equal digests mean nobody could tell the two apart."""
+    """Return the SHA-256 of the payload in canonical form. Equal digests mean that raters cannot distinguish the two."""
     text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def pair_digest(payload: Payload) -> str:
-    """Return what all versions of one thing share in every study: the digest of the action and the materials before it.
+    """Return the digest that all versions of one pair share in every study: that of the action and the materials before it.
 
-    A record of evidence has no other version: it is its own pair.
+    A record of evidence has no other version, so it is its own pair.
     """
     if payload["kind"] == "evidence":
         return payload_digest(payload)
@@ -85,19 +85,19 @@ def pair_digest(payload: Payload) -> str:
 
 
 def targets(step: Record, outcome: Record, paths: Iterable[str], *, lineage: bool = True) -> list[str]:
-    """The mark keys that hit an error at these paths of the outcome, such as "new_materials[1].properties.volume".
+    """Return the mark keys of an error at these paths of the outcome, such as "new_materials[1].properties.volume".
 
-    A path that names a whole material or observation means one that was added, or else one that was left out. What is
-    shown nowhere has no key: an error there can be found by "something is missing" at best.
+    A path of a full material or observation means one that was added, or one that was left out. Data that is not shown
+    has no key: a rater can mark such an error only as "something is missing".
     """
     payload = blind_transition(step, outcome, lineage=lineage)
-    found = [key for path in paths for key in _hit(path, step, outcome, payload)]
-    valid = set(mark_keys(payload))
-    return [key for key in dict.fromkeys(found) if key in valid]
+    keys = [key for path in paths for key in _hit(path, step, outcome, payload)]
+    valid_keys = set(mark_keys(payload))
+    return [key for key in dict.fromkeys(keys) if key in valid_keys]
 
 
 class _Placed(NamedTuple):
-    """A draft of the outcome by its place in it, the letter it is given, and that of the input it goes on from, or ""."""
+    """A new material by its index in the outcome, its letter, and that of the input it continues, or ""."""
 
     place: int
     ref: str
@@ -110,16 +110,19 @@ def _claimed_once(outcome: Record) -> bool:
 
 
 def _placed(outcome: Record, inputs: Sequence[Record], names: Names, lineage: bool) -> list[_Placed]:
-    """What stands there afterwards: what goes on, in the order before; then what is new, by name and properties."""
-    order = [material["barcode"] for material in inputs]
+    """Return the materials after the action: continued ones in the order before, then new ones by name and properties."""
+    barcodes = [material["barcode"] for material in inputs]
     unlimited = {material["barcode"] for material in inputs if material["available_for_use"] == UNLIMITED}
     drafts = [(at, draft) for at, draft in enumerate(outcome["new_materials"]) if draft["replaces"] not in unlimited]
-    going_on = [(at, draft) for at, draft in drafts if lineage and draft["replaces"] in order]
-    going_on.sort(key=lambda entry: order.index(entry[1]["replaces"]))
-    continued = {at for at, _ in going_on}
-    new = sorted((entry for entry in drafts if entry[0] not in continued), key=lambda entry: _fingerprint(entry[1]))
-    placed = [_Placed(at, ref := names.ref(draft["replaces"]), ref) for at, draft in going_on]
-    return placed + [_Placed(at, letters(len(order) + place), "") for place, (at, _) in enumerate(new)]
+    continuing = [(at, draft) for at, draft in drafts if lineage and draft["replaces"] in barcodes]
+    continuing.sort(key=lambda entry: barcodes.index(entry[1]["replaces"]))
+    continued_indexes = {at for at, _ in continuing}
+    # Sorted, because the order in a reply differs between models and could reveal the source.
+    new = sorted(
+        (entry for entry in drafts if entry[0] not in continued_indexes), key=lambda entry: _fingerprint(entry[1])
+    )
+    ordered = [_Placed(at, ref := names.ref(draft["replaces"]), ref) for at, draft in continuing]
+    return ordered + [_Placed(at, letters(len(barcodes) + place), "") for place, (at, _) in enumerate(new)]
 
 
 def _shown(outcome: Record, at: _Placed, names: Names) -> Payload:
@@ -127,7 +130,7 @@ def _shown(outcome: Record, at: _Placed, names: Names) -> Payload:
 
 
 def _fingerprint(draft: Record) -> list[Any]:
-    """Sorts by name, "well 2" before "well 10", then by properties: the same however a model lists what it made."""
+    """Sort by name, "well 2" before "well 10", then by properties, whatever order a model lists its results in."""
     parts = _DIGITS.split(draft["name"].casefold())
     natural = [(at % 2, int(part) if at % 2 else 0, part) for at, part in enumerate(parts)]  # every other one is digits
     return [natural, json.dumps([draft["name"], draft["properties"]], sort_keys=True, default=str)]
@@ -165,11 +168,11 @@ def _observation(observation: Record, names: Names) -> Payload:
 def _evidence_step(step: Record, names: Names) -> Payload:
     outcome = step["outcome"]
     inputs = [{"ref": names.add(m["barcode"], m["name"]), "name": m["name"]} for m in step["inputs"]]
-    going_on = {material["barcode"] for material in step["inputs"]}
+    input_barcodes = {material["barcode"] for material in step["inputs"]}
     made = []
     for barcode, draft in zip(step["barcodes"], outcome["new_materials"], strict=True):
         ref = names.add(barcode, draft["name"])
-        made.append({**_material(draft, ref), "continues": ref if barcode in going_on else ""})
+        made.append({**_material(draft, ref), "continues": ref if barcode in input_barcodes else ""})
     return {
         "number": step["number"],
         "time": elapsed(step["started_at"]),
@@ -182,18 +185,18 @@ def _evidence_step(step: Record, names: Names) -> Payload:
 
 
 def _earlier(step: Record, names: Names) -> Payload:
-    """A step as the context tells it. Materials go by name alone: letters belong to the step that is rated."""
-    called = Names()
+    """Return a step of the context. Materials have names only, because letters belong to the step that is rated."""
+    context_names = Names()
     for material in step["inputs"]:
         names.add(material["barcode"], material["name"])
-        called.add(material["barcode"], material["name"])
+        context_names.add(material["barcode"], material["name"])
     return {
         "number": step["number"],
         "time": elapsed(step["started_at"]),
         "action": names.text(step["action"]["name"]),
-        "materials": [called.text(material["name"]) for material in step["inputs"]],
-        "parameters": _parameters(step["action"], called),
-        "rejected": _refusal(step["outcome"], called),
+        "materials": [context_names.text(material["name"]) for material in step["inputs"]],
+        "parameters": _parameters(step["action"], context_names),
+        "rejected": _refusal(step["outcome"], context_names),
     }
 
 
@@ -204,63 +207,65 @@ def _refusal(outcome: Record, names: Names) -> str:
 def _hit(path: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
     if path in ("success", "failure_reason"):
         return [REJECTED]
-    place = _PLACE.fullmatch(path)
-    if place is None:
+    match = _PLACE.fullmatch(path)
+    if match is None:
         return []
-    index, inside = int(place[2]), place[3] or ""
-    if place[1] == "new_observations":
-        added = inside or len(outcome["new_observations"]) > len(step["outcome"]["new_observations"])
-        return [seen_key(index + 1) if added and index < len(outcome["new_observations"]) else MISSING]
-    return _hit_material(index, inside, step, outcome, payload)
+    index, subpath = int(match[2]), match[3] or ""
+    if match[1] == "new_observations":
+        is_added = subpath or len(outcome["new_observations"]) > len(step["outcome"]["new_observations"])
+        return [seen_key(index + 1) if is_added and index < len(outcome["new_observations"]) else MISSING]
+    return _hit_material(index, subpath, step, outcome, payload)
 
 
 def _hit_material(index: int, inside: str, step: Record, outcome: Record, payload: Payload) -> list[str]:
-    """The rows of a material at a path; of a whole one, every row, or where it should have been."""
+    """Return the rows of a material at a path; for a full material, every row, or where it should have been."""
     names = Names()
     for material in step["inputs"]:
         names.add(material["barcode"], material["name"])
-    placed = {at.place: at for at in _placed(outcome, step["inputs"], names, is_certain(payload))}
+    ordered_by_index = {
+        ordered.place: ordered for ordered in _placed(outcome, step["inputs"], names, is_certain(payload))
+    }
     if not inside and not _added(index, step["outcome"], outcome):
-        lost = _draft(step["outcome"], index).get("replaces", "")
-        return [MISSING, f"{names.ref(lost)}/gone", f"{names.ref(lost)}/row"]
-    if index not in placed:
+        lost_barcode = _draft(step["outcome"], index).get("replaces", "")
+        return [MISSING, f"{names.ref(lost_barcode)}/gone", f"{names.ref(lost_barcode)}/row"]
+    if index not in ordered_by_index:
         return [MISSING]
-    at = placed[index]
-    shown = next(material for material in payload["after"] if material["ref"] == at.ref)
+    ordered = ordered_by_index[index]
+    shown = next(material for material in payload["after"] if material["ref"] == ordered.ref)
     rows = _rows_at(inside, outcome["new_materials"][index], step, shown)
-    return [key for row in rows for key in ([row] if row == MISSING else covering(payload, f"{at.ref}{row}"))]
+    return [key for row in rows for key in ([row] if row == MISSING else covering(payload, f"{ordered.ref}{row}"))]
 
 
 _FACTS = {"name": "/name", "environmental_condition": "/place", "available_for_use": "/availability"}
 
 
 def _rows_at(inside: str, draft: Record, step: Record, shown: Payload) -> list[str]:
-    """The rows at a path inside a material; all of the whole one's, none for what no rater sees.
+    """Return the rows at a path inside a material: all rows for the full material, none for data that raters do not see.
 
-    A property that was left out is a row only if the input had it; it can be found as something missing as well.
+    A property that was left out has a row only if the input had it; it can also be marked as something missing.
     """
     rows = facts(shown)
     if not inside or inside == "properties":
         return list(rows)
     if not inside.startswith("properties."):
         return [_FACTS[inside]] if inside in _FACTS else []
-    at = inside.removeprefix("properties.")
-    stated = dict(zip(sorted(draft["properties"]), (row for row in rows if row.startswith(":")), strict=True))
-    if name := _named(at, stated):
-        return [stated[name]]
-    known = [key for m in (*step["inputs"], *step["outcome"]["new_materials"]) for key in m["properties"]]
-    name = _named(at, known)
+    property_path = inside.removeprefix("properties.")
+    row_of_property = dict(zip(sorted(draft["properties"]), (row for row in rows if row.startswith(":")), strict=True))
+    if name := _named(property_path, row_of_property):
+        return [row_of_property[name]]
+    known_properties = [key for m in (*step["inputs"], *step["outcome"]["new_materials"]) for key in m["properties"]]
+    name = _named(property_path, known_properties)
     return [f":{label(name)}", MISSING] if name else [MISSING]
 
 
 def _named(at: str, names: Iterable[str]) -> str:
-    """The longest of the names that a path begins with: a name may hold dots of its own."""
-    fitting = [name for name in names if at == name or at.startswith((f"{name}.", f"{name}["))]
-    return max(fitting, key=len, default="")
+    """Return the longest of the names that a path begins with, because a name may contain dots."""
+    prefixes = [name for name in names if at == name or at.startswith((f"{name}.", f"{name}["))]
+    return max(prefixes, key=len, default="")
 
 
 def _added(index: int, original: Record, outcome: Record) -> bool:
-    """Whether a whole material at this place is more than the original outcome has, and not one less."""
+    """Return whether a full material at this index is additional to the original outcome, rather than missing from it."""
     claim = _draft(outcome, index).get("replaces")
     if claim is None:
         return False

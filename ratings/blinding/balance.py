@@ -1,8 +1,8 @@
-"""What went in and what came out, added up: the balance sheet shows its terms and judges nothing. No Django.
+"""Sum inputs and outputs: the balance sheet shows sums with their terms and judges nothing.
 
-Two kinds of lines. What is stated (volume, mass, amount, cells) is added as it stands. What is stated as a concentration
-is worked out as volume times concentration for each material that states both, and rounded to four figures. A value
-that `quantities` does not read, and an unlimited supply, is named as not summed: nothing is ever guessed.
+There are two kinds of lines. Stated values (volume, mass, amount, cells) are added as they are. Concentrations
+are multiplied by the volume for each material that states both, and rounded to four significant figures. A value
+that `quantities` cannot parse, and an unlimited supply, is listed as not summed: nothing is guessed.
 """
 
 import re
@@ -17,7 +17,7 @@ from ratings.blinding.naming import AVAILABILITY, UNLIMITED
 from simulation.lab import quantities
 from simulation.lab.quantities import PER_VOLUME, Quantity, QuantityError
 
-# Line -> the headings (in small letters) under which a material states it, and what it may be measured in.
+# Line -> the labels (in small letters) under which a material states it, and its possible dimensions.
 _STATED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Volume": (("volume", "liquid volume", "total volume", "current volume", "remaining volume"), ("volume",)),
     "Mass": (("mass", "total mass", "remaining mass", "weight"), ("mass",)),
@@ -37,14 +37,14 @@ _LARGEST = Decimal(10) ** 15
 
 
 class Side(NamedTuple):
-    """A sum and its terms as they were written, equal ones counted: ("500 µL", 12). `sum` is "" where nothing was."""
+    """A sum and its terms as written, with equal ones counted: ("500 µL", 12). `sum` is "" if there is nothing to sum."""
 
     sum: str
     terms: tuple[tuple[str, int], ...]
 
 
 class Line(NamedTuple):
-    """One quantity. `unsummed`: the letters of materials that state it, with what could not be added."""
+    """One quantity. `unsummed`: the letters of materials that state it, with values that could not be added."""
 
     name: str
     into: Side
@@ -54,14 +54,14 @@ class Line(NamedTuple):
 
 
 class Sheet(NamedTuple):
-    """What is added up as stated, and what is worked out as volume times concentration."""
+    """Stated quantities, and those computed as volume times concentration."""
 
     stated: tuple[Line, ...]
     worked_out: tuple[Line, ...]
 
 
 class _Entry(NamedTuple):
-    """One material's share of a line: an amount, or None where it could not be read."""
+    """One material's share of a line: an amount, or None if it could not be parsed."""
 
     ref: str
     amount: Quantity | None
@@ -69,36 +69,37 @@ class _Entry(NamedTuple):
 
 
 def sheet(payload: Payload) -> Sheet:
-    """The balance of a transition. Lines that no material states are left out."""
-    found = lanes(payload)
-    before = [lane.before for lane in found if lane.before is not None]
-    after = [stands for lane in found if not lane.gone and (stands := lane.after or lane.before) is not None]
+    """Return the balance of a transition. Lines that no material states are left out."""
+    rows = lanes(payload)
+    before = [lane.before for lane in rows if lane.before is not None]
+    after = [stands for lane in rows if not lane.gone and (stands := lane.after or lane.before) is not None]
     stated = [_line(name, _stated(name, before), _stated(name, after)) for name in _STATED]
     substances = sorted({name for material in (*before, *after) for name in _concentrations(material)})
-    worked_out = [_line(naming.label(name), _worked(name, before), _worked(name, after), True) for name in substances]
-    return Sheet(tuple(line for line in stated if line), tuple(line for line in worked_out if line))
+    computed = [_line(naming.label(name), _worked(name, before), _worked(name, after), True) for name in substances]
+    return Sheet(tuple(line for line in stated if line), tuple(line for line in computed if line))
 
 
 def _line(name: str, into: Iterable[_Entry], out: Iterable[_Entry], rounded: bool = False) -> Line | None:
     before, after = list(into), list(out)
-    read = [entry.amount for entry in (*before, *after) if entry.amount]
-    unsummed = tuple(dict.fromkeys((e.ref, e.written) for e in (*before, *after) if not _fits(e, read)))
+    parsed = [entry.amount for entry in (*before, *after) if entry.amount]
+    unsummed = tuple(dict.fromkeys((e.ref, e.written) for e in (*before, *after) if not _fits(e, parsed)))
     if not before and not after:
         return None
-    if not read:
+    if not parsed:
         return Line(name, Side("", ()), Side("", ()), "", unsummed)
-    dimension = read[0].dimension
-    sums = [_sum((e for e in side if _fits(e, read)), rounded) for side in (before, after)]
+    dimension = parsed[0].dimension
+    sums = [_sum((e for e in side if _fits(e, parsed)), rounded) for side in (before, after)]
     unit = quantities.show(max(sums, key=abs), dimension).partition(" ")[2]
-    shown = [_show(value, dimension, unit) for value in sums]
+    formatted = [_show(value, dimension, unit) for value in sums]
     sides = [
-        Side(text, _terms(e for e in side if _fits(e, read))) for text, side in zip(shown, (before, after), strict=True)
+        Side(text, _terms(e for e in side if _fits(e, parsed)))
+        for text, side in zip(formatted, (before, after), strict=True)
     ]
     return Line(name, sides[0], sides[1], _signed(sums[1] - sums[0], dimension, unit), unsummed)
 
 
 def _fits(entry: _Entry, read: list[Quantity]) -> bool:
-    """Whether it can be added to the others: cells are not added to grams."""
+    """Return whether an amount can be added to the others: cells cannot be added to grams."""
     return entry.amount is not None and entry.amount.dimension == read[0].dimension
 
 
@@ -112,22 +113,22 @@ def _terms(entries: Iterable[_Entry]) -> tuple[tuple[str, int], ...]:
 
 
 def _show(value: Decimal, dimension: str, unit: str) -> str:
-    """As `quantities` shows it; long counts as a power of ten, for nobody reads thirteen digits."""
+    """Format like `quantities`, but large counts as a power of ten, because thirteen digits are hard to read."""
     number, space, unit = quantities.show(value, dimension, unit).partition(" ")
     if abs(Decimal(number)) < _LONG:
         return f"{number}{space}{unit}"
     power = Decimal(number).adjusted()
-    raised = str(power).translate(_RAISED)
-    return f"{quantities.plain(Decimal(number).scaleb(-power))} × 10{raised}{space}{unit}"
+    exponent = str(power).translate(_RAISED)
+    return f"{quantities.plain(Decimal(number).scaleb(-power))} × 10{exponent}{space}{unit}"
 
 
 def _signed(change: Decimal, dimension: str, unit: str) -> str:
-    shown = _show(abs(change), dimension, unit)
-    return f"{'+' if change > 0 else '−' if change < 0 else ''}{shown}"
+    formatted = _show(abs(change), dimension, unit)
+    return f"{'+' if change > 0 else '−' if change < 0 else ''}{formatted}"
 
 
 def _stated(name: str, materials: Iterable[Payload]) -> Iterator[_Entry]:
-    """A material that states it twice, and differently, is not summed: nobody here knows which of the two is meant."""
+    """Yield each material's stated value. One that states two different values is not summed, because it is unknown which is meant."""
     labels, dimensions = _STATED[name]
     for material in materials:
         written = list(dict.fromkeys(value for label, value in material["properties"] if label.lower() in labels))
@@ -156,13 +157,13 @@ def _entry(material: Payload, amount: Quantity | None, written: str) -> _Entry:
 
 
 def _concentrations(material: Payload) -> dict[str, str]:
-    """What is dissolved or suspended in it -> its concentration as written; one stated twice is left to the reader."""
-    found: dict[str, list[str]] = {}
+    """Return the concentration as written by substance; different values for one substance are joined by "or"."""
+    values_by_substance: dict[str, list[str]] = {}
     for label, value in material["properties"]:
         match = _CONCENTRATION.fullmatch(label)
         if name := (match[1] or match[2]) if match else _DENSITIES.get(label.lower()):
-            found.setdefault(name, []).append(value)
-    return {name: " or ".join(dict.fromkeys(values)) for name, values in found.items()}
+            values_by_substance.setdefault(name, []).append(value)
+    return {name: " or ".join(dict.fromkeys(values)) for name, values in values_by_substance.items()}
 
 
 def _read(written: str, dimensions: Iterable[str]) -> Quantity | None:
@@ -177,6 +178,6 @@ def _read(written: str, dimensions: Iterable[str]) -> Quantity | None:
 
 
 def _product(volume: Quantity, content: Quantity) -> Quantity:
-    """Volumes are kept in µL; concentrations per mL, but µM: nmol in a µL is 1000 µM."""
+    """Return volume times concentration. Volumes are in µL, concentrations per mL, but µM: 1 nmol per µL is 1000 µM."""
     dimension = _OF_A_VOLUME[content.dimension]
     return Quantity(volume.value * content.value / 1000, dimension)

@@ -1,8 +1,8 @@
-"""Materials of one kind shown together: what they all share is said once, and only the rest for each of them. No Django.
+"""Group similar materials into tables: shared rows are shown once, and only the others for each material.
 
-Eighteen wells that were washed alike are a page of equal rows as lanes; as a batch the one that differs stands out by
-its values, never by a mark of ours. In a record of many steps, what a step left as an earlier one had left it folds
-away. The grouping looks at nothing but the blinded payload.
+Eighteen wells that were washed alike would fill a page with equal rows; in a table the one that differs is visible by
+its values, without a mark of ours. In a record of many steps, rows that a step left unchanged are folded. The grouping
+depends on nothing but the blinded payload.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 from ratings.blinding.lanes import NAME, Lane, Payload, Row, lanes
 
-SMALLEST = 3
-LONGEST = 16  # materials of a batch beside lanes
-LONGEST_LINES = 26  # and lines of text, by a rough count
+SMALLEST = 3  # materials; two are as easy to read as rows
+LONGEST = 16  # materials of a table shown beside single materials
+LONGEST_LINES = 26  # and lines of text, roughly estimated
 
 
 class Batch(NamedTuple):
-    """Lanes with the same properties. `shared` rows read alike in all of them; `table` has each lane's other rows."""
+    """Material rows with the same properties. `shared` rows are equal in all of them; `table` has each material's other rows."""
 
     lanes: tuple[Lane, ...]
     shared: tuple[Row, ...]
@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 
     @property
     def named(self) -> tuple[str, tuple[str, ...]]:
-        """The words all their names begin with, and what each goes on with: "Culture", ("well 1", "well 2", ...)."""
+        """The words that all names begin with, and the rest of each: "Culture", ("well 1", "well 2", ...)."""
         names = [lane.name for lane in self.lanes]
         if any(lane.before and lane.after and lane.before["name"] != lane.after["name"] for lane in self.lanes):
             return "", tuple(names)
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
     @property
     def is_narrow(self) -> bool:
-        """Whether it can stand beside lanes: they differ in one property at most, and it is not too long there."""
+        """Whether it can be shown beside single materials: they differ in at most one property, and it is short enough."""
         if len(self.columns) > 1:
             return False
         rows = (*self.shared, *(row for _, own in self.table for row in own))
@@ -49,30 +49,32 @@ class Batch(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A batch of what a step of a record lists afterwards: the rows that say something new, and those that repeat."""
+    """The materials after a step of a record, as a group: rows with something new, and unchanged rows."""
 
     batch: Batch
     same: Batch
 
 
 def batches(found: Iterable[Lane]) -> tuple[list[Batch], list[Lane]]:
-    """The batches in order of their first lane, and the lanes that are in none."""
+    """Return the groups in order of their first material, and the materials in no group."""
     found = list(found)
-    groups, whole = _groups(found), {lane.ref: lane for lane in found}
-    together = [_batch(group, range(len(group[0].rows))) for group in groups if len(group) >= SMALLEST]
-    alone = [_headed(whole[lane.ref]) for group in groups if len(group) < SMALLEST for lane in group]
-    return together, alone
+    groups, by_ref = _groups(found), {lane.ref: lane for lane in found}
+    grouped = [_batch(group, range(len(group[0].rows))) for group in groups if len(group) >= SMALLEST]
+    alone = [_headed(by_ref[lane.ref]) for group in groups if len(group) < SMALLEST for lane in group]
+    return grouped, alone
 
 
 def common_start(lines: Sequence[Sequence[str]], keep_numbers: bool = False) -> int:
-    """How many words all lines begin with; a word at least is left of each. A number may keep the word before it."""
-    most = min(map(len, lines)) - 1
-    shared = next((at for at in range(most) if len({line[at] for line in lines}) > 1), max(most, 0))
-    return shared - 1 if keep_numbers and shared and all(line[shared][:1].isdigit() for line in lines) else shared
+    """Return how many words all lines begin with, leaving at least one of each. With `keep_numbers`, the word before a number is not counted."""
+    limit = min(map(len, lines)) - 1
+    n_shared = next((index for index in range(limit) if len({line[index] for line in lines}) > 1), max(limit, 0))
+    return (
+        n_shared - 1 if keep_numbers and n_shared and all(line[n_shared][:1].isdigit() for line in lines) else n_shared
+    )
 
 
 def record(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], list[Made]]]:
-    """Each step of an evidence record with what it made, every material in a batch, if only of its own."""
+    """Yield each step of an evidence record with its resulting materials, each in a group."""
     known: dict[str, Payload] = {}
     for step in steps:
         before = [known[material["ref"]] for material in step["made"] if material["ref"] in known]
@@ -82,7 +84,7 @@ def record(steps: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], li
 
 
 def _groups(found: Iterable[Lane]) -> list[list[Lane]]:
-    """Lanes of one fate with the same properties."""
+    """Return material rows with the same fate and the same properties, grouped."""
     groups: dict[tuple[object, ...], list[Lane]] = {}
     for lane in map(_without_name, found):
         key = (lane.before is None, lane.after is None, lane.gone, *(row.label for row in lane.rows))
@@ -91,45 +93,47 @@ def _groups(found: Iterable[Lane]) -> list[list[Lane]]:
 
 
 def _made(group: Sequence[Lane]) -> Made:
-    places = range(len(group[0].rows))
-    new = [place for place in places if any(lane.rows[place].changed for lane in group)]
-    left = [_left(lane) for lane in group]
-    return Made(_batch(left, new), _batch(left, [place for place in places if place not in new]))
+    indexes = range(len(group[0].rows))
+    changed_indexes = [place for place in indexes if any(lane.rows[place].changed for lane in group)]
+    results = [_left(lane) for lane in group]
+    return Made(
+        _batch(results, changed_indexes), _batch(results, [place for place in indexes if place not in changed_indexes])
+    )
 
 
 def _lines(row: Row) -> int:
-    """About how many lines a row takes in a lane: three columns if it changed, else two."""
-    beside = (
+    """Return about how many lines of text a row takes: in three columns if it changed, else two."""
+    value_lines = (
         max(len(row.before), len(row.after)) / 13
         if row.changed and row.before and row.after
         else len(row.after or row.before) / 26
     )
-    return max(ceil(len(row.label) / 13), ceil(beside), 2 if row.difference else 1)
+    return max(ceil(len(row.label) / 13), ceil(value_lines), 2 if row.difference else 1)
 
 
 def _left(lane: Lane) -> Lane:
-    """The lane as the step left it: what stood there before is said where it came about."""
+    """Return the material as the step left it. Its earlier values are shown at the step that produced them."""
     return lane._replace(rows=tuple(Row(row.label, "", row.after, False, "", row.key) for row in lane.rows))
 
 
 def _without_name(lane: Lane) -> Lane:
-    """The lane without the row that repeats its own heading; the page shows names, old and new, as headings."""
+    """Return the material without the row that repeats its heading."""
     return lane._replace(rows=tuple(row for row in lane.rows if row.key != NAME))
 
 
 def _headed(lane: Lane) -> Lane:
-    """The lane with the row of its name first where the action changed it, and without it where it did not."""
+    """Return the material with the row of its name first if the action changed it, and without that row otherwise."""
     names = [row for row in lane.rows if row.key == NAME and row.changed and lane.before and lane.after]
     return lane._replace(rows=(*names, *_without_name(lane).rows))
 
 
 def _batch(group: Sequence[Lane], places: Iterable[int]) -> Batch:
-    """The rows at these places; by place and not by label, for a property may bear the same label as another row."""
-    alike = {place: len({lane.rows[place] for lane in group}) == 1 for place in places}
-    unlike = [place for place in alike if not alike[place]]
+    """Return the group with the rows at these indexes. Indexes, not labels: two rows may have the same label."""
+    is_equal = {place: len({lane.rows[place] for lane in group}) == 1 for place in places}
+    different = [place for place in is_equal if not is_equal[place]]
     return Batch(
         tuple(group),
-        tuple(group[0].rows[place] for place in alike if alike[place]),
-        tuple(group[0].rows[place].label for place in unlike),
-        tuple((lane, tuple(lane.rows[place] for place in unlike)) for lane in group),
+        tuple(group[0].rows[place] for place in is_equal if is_equal[place]),
+        tuple(group[0].rows[place].label for place in different),
+        tuple((lane, tuple(lane.rows[place] for place in different)) for lane in group),
     )

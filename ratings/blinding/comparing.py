@@ -1,6 +1,6 @@
-"""An item row by row: what its original says there, what it says itself, where the error was planted, who ticked it.
+"""Compare an item row by row with its original: what each shows, where the error was planted, and who marked the row.
 
-Reads blinded payloads alone (see `blinding`), so it serves simulated and imported items alike. No Django.
+It reads blinded payloads only, so it works for simulated and imported items alike.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ Values = dict[str, tuple[str, str]]  # a lane's rows afterwards: key within the 
 
 
 class Line(NamedTuple):
-    """One row. `original` is None where nothing is compared; `planted` where the error stands; `ticked` by so many raters."""
+    """One row. `original` is None if nothing is compared; `planted` marks the error; `ticked` is how many raters marked the row."""
 
     where: str
     label: str
@@ -32,7 +32,7 @@ class Line(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Whether it is worth seeing at once: it differs from the original, holds the error, or somebody ticked it."""
+        """Whether the row is shown unfolded: it differs from the original, contains the error, or somebody marked it."""
         return self.differs or self.planted or self.ticked > 0
 
 
@@ -42,20 +42,20 @@ def compare(
     target: Collection[str] = (),
     ticks: Mapping[str, int] | None = None,
 ) -> list[Line]:
-    """Every row of an item in the order of its page, then what was ticked or planted where no single row is."""
+    """Return every row of an item in the order of its page, then marks and errors that belong to no single row."""
     ticks = ticks or {}
     rows = _steps(payload) if payload["kind"] == "evidence" else _transition(payload, original)
     lines = [row._replace(planted=_planted(row, target), ticked=ticks.get(row.key, 0)) for row in rows]
     known = {line.key for line in lines}
-    others = [
+    other_keys = [
         key for key in dict.fromkeys([*ticks, *target]) if key not in known and (ticks.get(key) or key == MISSING)
     ]
-    rest = [Line("", mark_name(key), key, "", "", None, key in target, ticks.get(key, 0)) for key in others]
-    return lines + rest
+    other_lines = [Line("", mark_name(key), key, "", "", None, key in target, ticks.get(key, 0)) for key in other_keys]
+    return lines + other_lines
 
 
 def mark_name(key: str) -> str:
-    """A mark's key in words: "A:Volume" is "A: Volume", "seen/1" is "observation 1"."""
+    """Return the text of a mark's key: "A:Volume" is "A: Volume", "seen/1" is "observation 1"."""
     if key in (MISSING, REJECTED):
         return {MISSING: "something is missing", REJECTED: "the reason for the rejection"}[key]
     ref, _, rest = key.partition("/")
@@ -68,7 +68,7 @@ def mark_name(key: str) -> str:
 
 
 def _planted(row: Line, target: Collection[str]) -> bool:
-    """A row the original alone has holds the error where the error is that something is missing."""
+    """Return whether the row contains the error. If the error is an omission, this is a row that only the original has."""
     return row.key in target or (MISSING in target and bool(row.original) and not row.shown)
 
 
@@ -78,17 +78,17 @@ def _steps(payload: Payload) -> Iterator[Line]:
 
 
 def _transition(payload: Payload, original: Payload | None) -> Iterator[Line]:
-    known = original is not None and not (payload["rejected"] or original["rejected"])
+    is_comparable = original is not None and not (payload["rejected"] or original["rejected"])
     if payload["rejected"] or (original and original["rejected"]):
-        first = None if original is None else original["rejected"] or "accepted"
-        yield _line("", "Action rejected", REJECTED, "", payload["rejected"] or "accepted", first)
-    found = _lanes(payload)
-    partners = _partners(found, _lanes(original)) if original is not None else {}
-    for lane in found:
-        yield from _lane(lane, _after(partners.get(lane.ref)) if known else None)
-    met = {other.ref for other in partners.values()}
-    for lane in _lanes(original) if known and original else []:
-        if lane.after is not None and lane.ref not in met:
+        original_text = None if original is None else original["rejected"] or "accepted"
+        yield _line("", "Action rejected", REJECTED, "", payload["rejected"] or "accepted", original_text)
+    materials = _lanes(payload)
+    partners = _partners(materials, _lanes(original)) if original is not None else {}
+    for lane in materials:
+        yield from _lane(lane, _after(partners.get(lane.ref)) if is_comparable else None)
+    paired_refs = {other.ref for other in partners.values()}
+    for lane in _lanes(original) if is_comparable and original else []:
+        if lane.after is not None and lane.ref not in paired_refs:
             yield from (
                 _line(lane.name, label, f"-{lane.ref}{key}", "", "", v) for key, (label, v) in _after(lane).items()
             )
@@ -100,15 +100,17 @@ def _lanes(payload: Payload) -> list[Lane]:
 
 
 def _partners(found: Sequence[Lane], others: Sequence[Lane]) -> dict[str, Lane]:
-    """The original's lane for each: of what was there before by its letter, of what is new by content, name, order."""
+    """Return the original's material for each: by letter if it existed before; new ones by content, then name, then order."""
     before = {lane.ref: lane for lane in others if lane.before}
     partners = {lane.ref: before[lane.ref] for lane in found if lane.before and lane.ref in before}
-    new = [lane for lane in found if not lane.before]
-    free = [lane for lane in others if not lane.before]
-    for alike in (_same_content, _same_name, _any):
-        for lane in [lane for lane in new if lane.ref not in partners]:
-            if (at := next((at for at, other in enumerate(free) if alike(lane, other)), None)) is not None:
-                partners[lane.ref] = free.pop(at)
+    new_materials = [lane for lane in found if not lane.before]
+    unpaired = [lane for lane in others if not lane.before]
+    for is_match in (_same_content, _same_name, _any):
+        for lane in [lane for lane in new_materials if lane.ref not in partners]:
+            if (
+                index := next((index for index, other in enumerate(unpaired) if is_match(lane, other)), None)
+            ) is not None:
+                partners[lane.ref] = unpaired.pop(index)
     return partners
 
 
@@ -125,37 +127,39 @@ def _any(one: Lane, other: Lane) -> bool:
 
 
 def _after(lane: Lane | None) -> Values:
-    """What the rows of a lane say afterwards; nothing where nothing was handed back."""
+    """Return the values of a material after the action; none if it was not returned."""
     if lane is None or lane.gone:
         return {}
     return {row.key: (row.label, row.after) for row in lane.rows if row.after}
 
 
 def _lane(lane: Lane, original: Values | None) -> Iterator[Line]:
-    """Rows of one material; `original` is None where nothing is compared."""
+    """Yield the rows of one material; `original` is None if nothing is compared."""
     name = f"{lane.name} ({lane.ref})"
-    own = {row.key for row in lane.rows}
+    own_keys = {row.key for row in lane.rows}
     for row in lane.rows:
-        first = None if original is None else original.get(row.key, ("", ""))[1]
+        original_value = None if original is None else original.get(row.key, ("", ""))[1]
         before = row.before if lane.before else ""
-        yield _line(name, row.label, f"{lane.ref}{row.key}", before, "" if lane.gone else row.after, first)
+        yield _line(name, row.label, f"{lane.ref}{row.key}", before, "" if lane.gone else row.after, original_value)
     for key, (label, value) in (original or {}).items():
-        if key not in own:
+        if key not in own_keys:
             yield _line(name, label, f"{lane.ref}{key}", "", "", value)
     if lane.gone:
-        first = None if original is None else HANDED_BACK if original else USED_UP
-        yield _line(name, "Afterwards", f"{lane.ref}/gone", "", USED_UP, first)
+        original_value = None if original is None else HANDED_BACK if original else USED_UP
+        yield _line(name, "Afterwards", f"{lane.ref}/gone", "", USED_UP, original_value)
 
 
 def _observations(seen: Sequence[Payload], original: Sequence[Payload] | None) -> Iterator[Line]:
-    """Each observation beside the same one of the original, else beside the next that has no other partner."""
-    told, others = [_told(one) for one in seen], [_told(one) for one in original or ()]
-    free = list(others)
-    same = [free.pop(free.index(text)) if text in free else None for text in told]
-    for number, (text, first) in enumerate(zip(told, same, strict=True), 1):
-        beside = first if first is not None else free.pop(0) if free else ""
-        yield _line("", f"Observation {number}", seen_key(number), "", text, None if original is None else beside)
-    for number, text in enumerate(free, len(told) + 1):
+    """Yield each observation beside the identical one of the original, else beside the next unpaired one."""
+    texts, others = [_told(one) for one in seen], [_told(one) for one in original or ()]
+    unpaired = list(others)
+    identical = [unpaired.pop(unpaired.index(text)) if text in unpaired else None for text in texts]
+    for number, (text, match) in enumerate(zip(texts, identical, strict=True), 1):
+        original_text = match if match is not None else unpaired.pop(0) if unpaired else ""
+        yield _line(
+            "", f"Observation {number}", seen_key(number), "", text, None if original is None else original_text
+        )
+    for number, text in enumerate(unpaired, len(texts) + 1):
         yield _line("", f"Observation {number}", f"-{seen_key(number)}", "", "", text)
 
 

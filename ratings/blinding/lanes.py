@@ -1,7 +1,7 @@
-"""Each material before an action beside what it became, row by row. Reads nothing but the blinded payload. No Django.
+"""Put each material before an action beside what it became, row by row, from the blinded payload alone.
 
 A row's `key` is its name within its material: ":Volume" for a property, "/name", "/place" and "/availability" for the
-rest. With the material's letter before it, it is what a rater's mark is stored as (see `marking`).
+rest. Prefixed with the material's letter, it is the stored key of a rater's mark (see `mark_keys`).
 """
 
 import re
@@ -13,10 +13,10 @@ from ratings.blinding.naming import AVAILABILITY, UNLIMITED
 
 Payload = dict[str, Any]
 
-KEPT_OF_A_LABEL = 48
+KEPT_OF_A_LABEL = 48  # characters; keys are stored in every mark
 NAME, PLACE, AVAILABLE = "/name", "/place", "/availability"
 _SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
-# A number, a power of ten if it is written with one, and a unit.
+# A number, optionally with a power of ten and a unit.
 _QUANTITY = re.compile(
     r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?)"
     rf"(\s?[×x]\s?10(?:\^[-−]?[0-9]{{1,2}}|[{_SUPERSCRIPTS}]{{1,3}})|[eE][+-]?[0-9]{{1,2}})?"
@@ -25,7 +25,7 @@ _QUANTITY = re.compile(
 
 
 class Row(NamedTuple):
-    """One property before and after; "" where there is none. `difference` only where both are numbers of one unit."""
+    """One property before and after; "" where there is none. `difference` only where both are numbers with the same unit."""
 
     label: str
     before: str
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """One material across the action. `before` or `after` is None where there is none; `gone`: it had to come back."""
+    """One material before and after an action. `before` or `after` is None if missing; `gone`: it should have been returned."""
 
     ref: str
     before: Payload | None
@@ -46,25 +46,25 @@ class Lane(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called afterwards, or was called if there is no afterwards."""
+        """The name after the action, or before it if there is no material after it."""
         return str((self.after or self.before or {}).get("name", ""))
 
     @property
     def named(self) -> bool:
-        """Whether its name stands in its heading alone, and not in a row of its own because it changed."""
+        """Whether the name is only in the heading, and not in a row because it changed."""
         return not any(row.key == NAME for row in self.rows)
 
 
 def lanes(payload: Payload) -> list[Lane]:
-    """Each material before the action beside what it became, in order; then the new ones."""
+    """Return each material before the action beside what it became, in order; then the new ones."""
     continued = {material["continues"]: material for material in payload["after"] if material["continues"]}
-    found = [_lane(material, continued.get(material["ref"]), payload) for material in payload["before"]]
+    aligned = [_lane(material, continued.get(material["ref"]), payload) for material in payload["before"]]
     new = [material for material in payload["after"] if not material["continues"]]
-    return found + [Lane(material["ref"], None, material, _rows(None, material), False) for material in new]
+    return aligned + [Lane(material["ref"], None, material, _rows(None, material), False) for material in new]
 
 
 def apart(payload: Payload) -> list[Lane]:
-    """What was before and what is afterwards, none beside another: where nobody knows what became of what."""
+    """Return the materials before and those after, none beside another: for unknown lineage."""
     before = [Lane(material["ref"], material, None, _rows(material, material), False) for material in payload["before"]]
     return before + [
         Lane(material["ref"], None, material, _rows(None, material), False) for material in payload["after"]
@@ -72,14 +72,14 @@ def apart(payload: Payload) -> list[Lane]:
 
 
 def facts(material: Payload | None) -> dict[str, tuple[str, str]]:
-    """A material's rows by key, each with its label and value: properties first, two of one label told apart."""
+    """Return a material's label and value by row key: properties first, with unique keys for equal labels."""
     if material is None:
         return {}
-    found: dict[str, tuple[str, str]] = {}
+    rows: dict[str, tuple[str, str]] = {}
     for label, value in material["properties"]:
-        found[_free(f":{' '.join(label.split())[:KEPT_OF_A_LABEL]}", found)] = (label, value)
+        rows[_free(f":{' '.join(label.split())[:KEPT_OF_A_LABEL]}", rows)] = (label, value)
     return {
-        **found,
+        **rows,
         NAME: ("Name", material["name"]),
         PLACE: ("Kept at", material["condition"]),
         AVAILABLE: ("Availability", material["availability"]),
@@ -87,7 +87,7 @@ def facts(material: Payload | None) -> dict[str, tuple[str, str]]:
 
 
 def difference(before: str, after: str) -> str:
-    """After minus before, signed, if both are a plain number with the same unit; else "". Per cents differ by points."""
+    """Return after minus before, signed, if both are plain numbers with the same unit; else "". Percentages differ by points."""
     old, new = _QUANTITY.fullmatch(before.strip()), _QUANTITY.fullmatch(after.strip())
     if old is None or new is None or _unit(old) != _unit(new):
         return ""
@@ -104,9 +104,9 @@ def _unit(found: re.Match[str]) -> tuple[str, str]:
 
 
 def _lane(before: Payload, after: Payload | None, payload: Payload) -> Lane:
-    stays = before["availability"] == AVAILABILITY[UNLIMITED] or bool(payload["rejected"])
-    rows = _rows(before, before if after is None and stays else after)
-    return Lane(before["ref"], before, after, rows, gone=after is None and not stays)
+    is_unchanged = before["availability"] == AVAILABILITY[UNLIMITED] or bool(payload["rejected"])
+    rows = _rows(before, before if after is None and is_unchanged else after)
+    return Lane(before["ref"], before, after, rows, gone=after is None and not is_unchanged)
 
 
 def _rows(before: Payload | None, after: Payload | None) -> tuple[Row, ...]:
@@ -122,15 +122,15 @@ def _paired(old: dict[str, tuple[str, str]], new: dict[str, tuple[str, str]]) ->
         AVAILABLE,
     ]:
         label, before = old.get(key, ("", ""))
-        said, after = new.get(key, ("", ""))
+        new_label, after = new.get(key, ("", ""))
         changed = before != after
-        yield Row(label or said, before, after, changed, difference(before, after) if changed else "", key)
+        yield Row(label or new_label, before, after, changed, difference(before, after) if changed else "", key)
 
 
 def _free(key: str, taken: dict[str, tuple[str, str]]) -> str:
-    """The key, with a number behind it if another property reads the same."""
-    number, free = 1, key
-    while free in taken:
+    """Return the key, with a number appended if another property has the same."""
+    number, candidate = 1, key
+    while candidate in taken:
         number += 1
-        free = f"{key} ({number})"
-    return free
+        candidate = f"{key} ({number})"
+    return candidate

@@ -1,7 +1,7 @@
-"""The rows of a payload as a machine is told them: each key that it may mark, and what stands there. No Django.
+"""The rows of a payload as a model rater receives them: each key that it may mark, with its content.
 
-A table of like materials has keys of its own for the same rows; those are for people's pages, and a machine is given
-each row once, under the key of the material it belongs to.
+A table of similar materials has further keys for the same rows. Those are for people's pages; a model receives
+each row once, under the key of its material.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ Told = dict[str, str]
 
 
 def rows(payload: Payload) -> list[Told]:
-    """Every row in the order of the payload; all of its keys are keys that a rater's page has."""
-    found = _record(payload) if payload["kind"] == "evidence" else _step(payload)
-    return [*found, {"key": MISSING, "says": "something that should be there is not"}]
+    """Return every row in the order of the payload; all of its keys also exist on a rater's page."""
+    content_rows = _record(payload) if payload["kind"] == "evidence" else _step(payload)
+    return [*content_rows, {"key": MISSING, "says": "something that should be there is not"}]
 
 
 def _record(payload: Payload) -> Iterator[Told]:
@@ -30,20 +30,20 @@ def _step(payload: Payload) -> Iterator[Told]:
     certain = is_certain(payload)
     for lane in lanes(payload) if certain else apart(payload):
         yield from _lane(lane, certain)
-    for number, seen in enumerate(payload["observations"], 1):
-        yield {"key": seen_key(number), "observation": _said(seen)}
+    for number, observation in enumerate(payload["observations"], 1):
+        yield {"key": seen_key(number), "observation": _said(observation)}
 
 
 def _lane(lane: Lane, certain: bool) -> Iterator[Told]:
-    """A material's rows. Where nobody knows what became of what, a row has one value, before or after."""
+    """Yield a material's rows. With unknown lineage, a row has one value, before or after."""
     about = {"material": f"{lane.ref}, {lane.name}"}
     for row in lane.rows:
-        told: Told = {"key": f"{lane.ref}{row.key}", **about, "row": row.label}
+        row_text: Told = {"key": f"{lane.ref}{row.key}", **about, "row": row.label}
         if lane.before is not None:
-            told["before"] = row.before
+            row_text["before"] = row.before
         if lane.after is not None or (certain and lane.before is not None):
-            told["after"] = row.after
-        yield told
+            row_text["after"] = row.after
+        yield row_text
     if lane.gone:
         yield {"key": f"{lane.ref}/gone", **about, "says": "nothing of it is listed afterwards"}
 

@@ -1,4 +1,4 @@
-"""Words for what a rater sees: letters and names in the place of barcodes, headings, places, times. No Django."""
+"""Texts that a rater sees: letters and names instead of barcodes, labels, storage conditions, times."""
 
 import re
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ AVAILABILITY = {
     "not_available_for_further_use": "used up",
 }
 _BARCODE = re.compile(r"(\s?\()?MAT-[A-Z0-9]{8}(?(1)\))")
-# Control characters, lone surrogates and what turns or hides text: a reader must see all there is, as it is.
+# Control characters, unpaired surrogates and characters that reverse or hide text: a rater must see the full text.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
@@ -30,13 +30,13 @@ _PH = re.compile(r"\bph\b")
 
 
 class Names:
-    """Which letter stands for which barcode, and the names to put in the place of barcodes."""
+    """The letter of each barcode, and the names that replace barcodes in texts."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, str]] = {}
 
     def add(self, barcode: str, name: str) -> str:
-        """The material's letter; a new one for a new barcode."""
+        """Return the material's letter; a new one for a new barcode."""
         ref = self._known[barcode][0] if barcode in self._known else letters(len(self._known))
         self._known[barcode] = (ref, visible(_BARCODE.sub("", name)))
         return ref
@@ -45,15 +45,15 @@ class Names:
         return self._known[barcode][0] if barcode in self._known else ""
 
     def name(self, barcode: str) -> str:
-        """The material's name, with its letter where another material has the same name."""
+        """Return the material's name, with its letter if another material has the same name."""
         if barcode not in self._known:
             return "a material"
         ref, name = self._known[barcode]
-        alone = sum(1 for _, other in self._known.values() if other == name) == 1
-        return name if alone else f"{name} ({ref})"
+        is_unique = sum(1 for _, other in self._known.values() if other == name) == 1
+        return name if is_unique else f"{name} ({ref})"
 
     def text(self, value: Any) -> str:
-        """Any value as text: barcodes replaced by names, nested values written out in a fixed order."""
+        """Return any value as text, with barcodes replaced by names and nested values in a fixed order."""
         match value:
             case None:
                 return ""
@@ -67,9 +67,9 @@ class Names:
                 return _BARCODE.sub(self._replace, visible(str(value)))
 
     def clean(self, material: dict[str, Any]) -> dict[str, Any]:
-        """The material with every shown text freed of barcodes."""
-        shown = [[self.text(label), self.text(value)] for label, value in material["properties"]]
-        return {**material, "name": self.text(material["name"]), "properties": shown}
+        """Return the material with barcodes replaced in every displayed text."""
+        properties = [[self.text(label), self.text(value)] for label, value in material["properties"]]
+        return {**material, "name": self.text(material["name"]), "properties": properties}
 
     def _replace(self, match: re.Match[str]) -> str:
         return "" if match.group(1) else self.name(match.group(0))
@@ -80,29 +80,29 @@ def visible(text: str) -> str:
 
 
 def in_words(value: Any) -> Any:
-    """A place that an action names, as a material's place is said; anything else as it is."""
+    """Return the display text of a storage condition; any other value unchanged."""
     return CONDITIONS.get(value, value) if isinstance(value, str) else value
 
 
 def label(key: Any) -> str:
-    """A property's name as a heading; one that begins with a symbol (pH, dNTP, mCherry) keeps it as it is written."""
+    """Return a property's name as a label; one that begins with a symbol (pH, dNTP, mCherry) stays as written."""
     words = _PH.sub("pH", str(key).replace("_", " ").strip())
     first = words.partition(" ")[0]
     return words[:1].upper() + words[1:] if first.islower() else words
 
 
 def letters(index: int) -> str:
-    """0 is A, 25 is Z, 26 is AA."""
-    found = ""
+    """Return A for 0, Z for 25, AA for 26."""
+    text = ""
     index += 1
     while index:
         index, digit = divmod(index - 1, 26)
-        found = chr(ord("A") + digit) + found
-    return found
+        text = chr(ord("A") + digit) + text
+    return text
 
 
 def elapsed(seconds: int) -> str:
-    """Time since the episode began: "after 1 h 05 min"; never a time of day."""
+    """Return the time since the episode began, "after 1 h 05 min"; never a time of day."""
     hours, minutes = divmod(seconds // 60, 60)
     days, hours = divmod(hours, 24)
     if days:

@@ -1,7 +1,7 @@
-"""Observations that say the same of many things, as one table: what they share is said once. No Django.
+"""Show observations that repeat for many things as one table, with their common words once.
 
-Twenty wells under one microscope are sixty sentences that differ in a number. They become a table of things by
-measures, from which every sentence can be read back word for word. The grouping looks at the blinded text alone.
+Twenty wells under one microscope give sixty sentences that differ in a number. They become a table of things by
+measures, from which every sentence can be reconstructed word for word. The grouping depends on the blinded text alone.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from ratings.blinding.batches import common_start
 from ratings.blinding.marking import seen_key
 
-SMALLEST = 3  # fewer than this stay sentences
-LONGEST = 16  # rows of a table beside others
+SMALLEST = 3  # fewer remain sentences
+LONGEST = 16  # rows of a table shown beside others
 
 
 class Seen(NamedTuple):
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
 
 
 class Table(NamedTuple):
-    """`before … after` is what all say, the rows are where they differ, a cell is None where nothing was observed."""
+    """`before … after` is common to all, the rows are where they differ, a cell is None if nothing was observed."""
 
     type: str
     before: str
@@ -43,38 +43,38 @@ class Table(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """Everything observed: the tables, then the sentences that are in none, both in the order of the record."""
+    """All observations: the tables, then the sentences in no table, both in the order of the record."""
 
     tables: tuple[Table, ...]
     alone: tuple[Seen, ...]
 
 
 def observed(observations: Sequence[dict[str, Any]], fold: bool = True) -> Observed:
-    """The observations of an item or a step; sentences only, unless they are to be folded."""
-    seen = [Seen(seen_key(at), o["type"], o["description"], o["value"]) for at, o in enumerate(observations, 1)]
+    """Return the observations of an item or a step; sentences only, unless `fold`."""
+    marked = [Seen(seen_key(at), o["type"], o["description"], o["value"]) for at, o in enumerate(observations, 1)]
     if not fold:
-        return Observed((), tuple(seen))
+        return Observed((), tuple(marked))
     groups: dict[tuple[str, str], list[Seen]] = {}
-    for one in seen:
-        groups.setdefault((one.type, one.description.partition(" ")[0]), []).append(one)
+    for observation in marked:
+        groups.setdefault((observation.type, observation.description.partition(" ")[0]), []).append(observation)
     tables = {key: _table(group) for key, group in groups.items()}
-    folded = [table for table in tables.values() if table]
-    left = [one for key, group in groups.items() if not tables[key] for one in group]
-    return Observed(tuple(folded), tuple(sorted(left, key=seen.index)))
+    found_tables = [table for table in tables.values() if table]
+    sentences = [observation for key, group in groups.items() if not tables[key] for observation in group]
+    return Observed(tuple(found_tables), tuple(sorted(sentences, key=marked.index)))
 
 
 def _table(group: Sequence[Seen]) -> Table | None:
-    """The group as a table, if it is large enough, shares at least two words and says nothing twice of one thing."""
+    """Return the group as a table if it is large enough, shares at least two words and has one observation per cell; else None."""
     if len(group) < SMALLEST:
         return None
     parts = [one.description.rpartition(": ") for one in group]
     heads = [(head if colon else measure).split(" ") for head, colon, measure in parts]
     measures = [measure if colon else "" for _, colon, measure in parts]
     before, after = _shared(heads)
-    things = [" ".join(head[before : len(head) - after]) for head in heads]
-    if before + after < 2 or len(set(zip(things, measures, strict=True))) < len(group):
+    subjects = [" ".join(head[before : len(head) - after]) for head in heads]
+    if before + after < 2 or len(set(zip(subjects, measures, strict=True))) < len(group):
         return None
-    return _tabled(group, heads[0], (before, after), things, measures)
+    return _tabled(group, heads[0], (before, after), subjects, measures)
 
 
 def _tabled(
@@ -82,6 +82,7 @@ def _tabled(
 ) -> Table | None:
     cells = {(thing, measure): one for thing, measure, one in zip(things, measures, group, strict=True)}
     columns, rows = tuple(dict.fromkeys(measures)), tuple(dict.fromkeys(things))
+    # A table of which more than half is empty is harder to read than sentences.
     if len(rows) < 2 or 2 * len(cells) < len(columns) * len(rows):
         return None
     before, after = " ".join(head[: shared[0]]), " ".join(head[len(head) - shared[1] :])
@@ -94,6 +95,6 @@ def _tabled(
 
 
 def _shared(heads: Sequence[Sequence[str]]) -> tuple[int, int]:
-    """How many words all begin with, and how many they end with; a word at least is left of each."""
+    """Return how many words all begin with, and how many they end with, leaving at least one of each."""
     before = common_start(heads, keep_numbers=True)
     return before, common_start([list(reversed(head[before:])) for head in heads])

@@ -1,8 +1,8 @@
-"""What a page needs to draw one item in the layout its rater was given. Reads nothing but the blinded payload. No Django.
+"""Build the context of an item's page in the layout its rater was given, from the blinded payload alone.
 
-plain: inputs and outputs as lists, one below the other. aligned: each output beside the input it goes on from.
-balance: aligned, and the balance sheet. confirm: aligned for the first look, with the balance sheet for the final one.
-Where it is not known which output goes on from which input, every layout is plain, and `layout_shown` says so.
+plain: inputs and outputs as lists, one below the other. aligned: each output beside the input it continues.
+balance: aligned, and the balance sheet. confirm: aligned for the initial rating, with the balance sheet for the final one.
+With unknown lineage, every layout is plain, and `layout_shown` says so.
 An evidence record has one layout, which is stored as "aligned".
 """
 
@@ -16,12 +16,12 @@ from ratings.blinding.marking import is_certain, step_key
 from ratings.blinding.observing import observed
 
 PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
-LATEST = 2  # earlier steps that stand open; those before them fold away
-WORKED_OUT = 4  # lines of the balance sheet that stand open
+LATEST = 2  # previous steps that are unfolded; earlier ones are folded
+WORKED_OUT = 4  # lines of the balance sheet that are unfolded
 
 
 class Listed(NamedTuple):
-    """A material of the plain layout. Rows are (label, value, key); a key is "" where the row can be marked elsewhere.
+    """A material of the plain layout. Rows are (label, value, key); a key is "" if the row is marked elsewhere.
 
     `named`: its name is marked here.
     """
@@ -42,21 +42,21 @@ def view(
     marked: Collection[str] = (),
     stage: str = "final",
 ) -> dict[str, Any]:
-    """The template context of ratings/_item.html; `layout_shown` and `two_stage` (is there a first look?) besides."""
-    shown = layout_shown(payload, layout)
+    """Return the template context of ratings/_item.html, with `layout_shown` and `two_stage` (is there an initial rating?)."""
+    effective_layout = layout_shown(payload, layout)
     return {
         "payload": payload,
-        "layout_shown": shown,
-        "two_stage": shown == CONFIRM,
+        "layout_shown": effective_layout,
+        "two_stage": effective_layout == CONFIRM,
         "marks": marks,
         "marked": frozenset(marked),
         "context": _context(context) if with_context and context else None,
-        **(_evidence(payload) if payload["kind"] == "evidence" else _transition(payload, shown, stage)),
+        **(_evidence(payload) if payload["kind"] == "evidence" else _transition(payload, effective_layout, stage)),
     }
 
 
 def layout_shown(payload: Payload, layout: str) -> str:
-    """The layout that this item really gets: plain where nobody knows what became of what."""
+    """Return the layout that this item really gets: plain if the lineage is unknown."""
     if payload["kind"] == "evidence":
         return ALIGNED
     return layout if is_certain(payload) else PLAIN
@@ -65,16 +65,16 @@ def layout_shown(payload: Payload, layout: str) -> str:
 def _transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
     if layout == PLAIN:
         return {"observed": _observed(payload["observations"], fold=False), **_lists(payload)}
-    together, alone = batches(lanes(payload))
-    balanced = layout == BALANCE or (layout == CONFIRM and stage == "final")
-    narrow = [batch for batch in together if batch.is_narrow]
+    groups, alone = batches(lanes(payload))
+    with_balance = layout == BALANCE or (layout == CONFIRM and stage == "final")
+    narrow = [batch for batch in groups if batch.is_narrow]
     return {
         "observed": _observed(payload["observations"]),
         "narrow": narrow,
-        "wide": [batch for batch in together if not batch.is_narrow],
+        "wide": [batch for batch in groups if not batch.is_narrow],
         "lanes": alone,
-        "balance": _balance(payload) if balanced else None,
-        "cards": len(narrow) + len(alone) + balanced + 1,
+        "balance": _balance(payload) if with_balance else None,
+        "cards": len(narrow) + len(alone) + with_balance + 1,
     }
 
 
@@ -85,7 +85,7 @@ def _observed(observations: list[dict[str, str]], fold: bool = True) -> dict[str
 
 
 def _lists(payload: Payload) -> dict[str, Any]:
-    """Every row once as it stands; what goes on is marked where it stands afterwards."""
+    """Return every row once; continued materials are marked in the list after the action."""
     after = {material["ref"]: facts(material) for material in payload["after"] if material["continues"]}
     before = [_listed(material, after.get(material["ref"], {})) for material in payload["before"]]
     gone = {lane.ref for lane in lanes(payload) if lane.gone} if is_certain(payload) else set()
@@ -93,14 +93,18 @@ def _lists(payload: Payload) -> dict[str, Any]:
 
 
 def _listed(material: Payload, elsewhere: Collection[str]) -> Listed:
-    ref, found = material["ref"], facts(material)
-    rows = [(*found[key], "" if key in elsewhere else f"{ref}{key}") for key in found if key != NAME]
+    ref, rows_of_key = material["ref"], facts(material)
+    rows = [(*rows_of_key[key], "" if key in elsewhere else f"{ref}{key}") for key in rows_of_key if key != NAME]
     return Listed(ref, material["name"], NAME not in elsewhere, tuple(rows))
 
 
 def _balance(payload: Payload) -> dict[str, Any]:
-    added = sheet(payload)
-    return {"stated": added.stated, "worked_out": added.worked_out[:WORKED_OUT], "more": added.worked_out[WORKED_OUT:]}
+    balance = sheet(payload)
+    return {
+        "stated": balance.stated,
+        "worked_out": balance.worked_out[:WORKED_OUT],
+        "more": balance.worked_out[WORKED_OUT:],
+    }
 
 
 def _evidence(payload: Payload) -> dict[str, Any]:
@@ -108,9 +112,9 @@ def _evidence(payload: Payload) -> dict[str, Any]:
 
 
 def _steps(payload: Payload) -> Iterator[tuple[Any, ...]]:
-    for step, made in record(payload["steps"]):
-        said = f"step {step['number']}, {step['action']['name']}"
-        yield {**step, "mark": step_key(step["number"]), "said": said}, made, observed(step["observations"])
+    for step, results in record(payload["steps"]):
+        text = f"step {step['number']}, {step['action']['name']}"
+        yield {**step, "mark": step_key(step["number"]), "said": text}, results, observed(step["observations"])
 
 
 def _context(context: Payload) -> dict[str, Any]:

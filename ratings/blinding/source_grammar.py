@@ -1,22 +1,22 @@
-"""Whether a name stands in a text as somebody who tells something or as a thing. No Django, no rows.
+"""Decide whether a name in a text is an agent that states something, or a thing.
 
-Every rule reads a window of fixed length around the name, so a text takes time in proportion to its length.
+Every rule reads a window of fixed length around the name, so the time is proportional to the length of the text.
 """
 
 import re
 from typing import NamedTuple
 
-_AHEAD, _BEHIND = 80, 60  # signs that a rule may read behind and before a name
-_NEAR = 3  # words on either side, in one phrase, in which a companion makes a name a thing
+_AHEAD, _BEHIND = 80, 60  # characters that a rule may read after and before a name
+_NEAR = 3  # words after it, in one phrase, in which a companion makes a name a thing
 _BACK = 2
 
 
 class Use(NamedTuple):
-    """A name as it stands in a text, and what decides how it is read there.
+    """A name in its text, and what decides how it is read there.
 
-    `manner` is "beside" (a thing only beside its companions), "thing" (a thing unless it tells something), "label" (an
-    ordinary word by which a source, cast or model is called) or "part" (one word of such a name of several). `also` are
-    verbs that the thing has as well.
+    `manner` is "beside" (a thing only beside its companions), "thing" (a thing unless it states something), "label" (an
+    ordinary word that is the name of a source, cast or model) or "part" (one word of such a name of several). `also` are
+    verbs that the thing can have as well.
     """
 
     manner: str
@@ -38,7 +38,7 @@ _HEDGE = (
     r"|does|was|model|ai|llm|assistant|simulator) ){0,3}"
 )
 _LINK = r"(?:['’]s)?(?: |-|, |, [^,.;:()\n]{2,30}, |\) ?| \([^()\n]{1,20}\) )"
-# What only somebody who tells something does.
+# Verbs of an agent that states something.
 _TELLS = (
     r"predict(?:s|ed|ing)?|says|said|think(?:s|ing)?|thought|guess(?:es|ed)?|believe[sd]?|reckon(?:s|ed)?|hallucinate[sd]?"
     r"|answer(?:s|ed)?|claim(?:s|ed)|writes|wrote|written|reason(?:s|ed|ing)|imagine[sd]?|suggest(?:s|ed)|expect(?:s|ed)"
@@ -46,7 +46,7 @@ _TELLS = (
     r"|state[sd]|describe[sd]|narrate[sd]?|tells|told|propose[sd]|remark(?:s|ed)|insist(?:s|ed)|comment(?:s|ed)"
     r"|speculate[sd]|anticipate[sd]|hypothesi[sz]e[sd]|calculate[sd]|compute[sd]|summari[sz]e[sd]|would have it"
 )
-# What an instrument or a reagent does too: told by a proper name alone.
+# Verbs that an instrument or a reagent can have too: only a proper name is then an agent.
 _GIVES = (
     r"report(?:s|ed)?|gives|gave|given|returns|returned|notes|noted|observe[sd]|generate[sd]|produce[sd]|puts|respond(?:s|ed)"
     r"|lists|listed|fill(?:s|ed)|supplie[sd]|provide[sd]|model(?:s|led|ed)|determine[sd]|generat(?:es|ing)|extrapolate[sd]"
@@ -203,7 +203,7 @@ _LOOSE = frozenset(
 
 
 def is_told(use: Use) -> bool:
-    """Whether the name tells something here, or names a source and not a thing."""
+    """Return whether the name states something here, or names a source and not a thing."""
     before, after = use.low[max(0, use.start - _BEHIND) : use.start], use.low[use.end : use.end + _AHEAD]
     if use.manner in ("label", "part"):
         return _label_tells(use, before, after)
@@ -236,11 +236,11 @@ def _beside_tells(use: Use, before: str, after: str) -> bool:
 def _thing_tells(use: Use, before: str, after: str) -> bool:
     if _TOLD_FIELD.search(before) or (_FIELD.search(before) and _ENDS.match(after)):
         return True
-    maker = use.kind == "maker"
-    proper = _is_proper(use)
-    if not proper:
+    is_maker = use.kind == "maker"
+    is_proper = _is_proper(use)
+    if not is_proper:
         return False
-    if maker and (
+    if is_maker and (
         _MAKERS_MODEL.match(after) or (_PREPOSITION.search(before) and _ENDS.match(after) and not _SOLD.search(before))
     ):
         return True
@@ -248,14 +248,14 @@ def _thing_tells(use: Use, before: str, after: str) -> bool:
         return True
     if _PER.search(before) and _ENDS.match(after):
         return True
-    small = use.cased[use.start : use.start + 1] in ("o", "4")
-    if (small or maker) and _BEGINS.search(before) and _COLON.match(after):
+    is_lower_o = use.cased[use.start : use.start + 1] in ("o", "4")
+    if (is_lower_o or is_maker) and _BEGINS.search(before) and _COLON.match(after):
         return True
-    if not small:
+    if not is_lower_o:
         return False
-    alone = _ALONE.search(before) and re.match(r"[\"'”]?[)\]]", after) and not _OZONE.search(before)
+    is_alone = _ALONE.search(before) and re.match(r"[\"'”]?[)\]]", after) and not _OZONE.search(before)
     return bool(
-        alone or _OF.search(before) or (_PREPOSITION.search(before) and _ENDS.match(after)) or _NOUN.match(after)
+        is_alone or _OF.search(before) or (_PREPOSITION.search(before) and _ENDS.match(after)) or _NOUN.match(after)
     )
 
 
@@ -272,7 +272,7 @@ def _label_tells(use: Use, before: str, after: str) -> bool:
 
 
 def _is_proper(use: Use) -> bool:
-    """Whether the text writes the name as the name of somebody: "o3" and not "O3", "Granite" and not "granite"."""
+    """Return whether the text writes the name as a proper name: "o3" and not "O3", "Granite" and not "granite"."""
     written = use.cased[use.start : use.end]
     if any(sign.isdigit() for sign in written):
         return written[0] in "o4"
@@ -280,7 +280,7 @@ def _is_proper(use: Use) -> bool:
 
 
 def _companion_ahead(use: Use, after: str, near: int = _NEAR) -> bool:
-    """Whether a companion follows in the same phrase; numbers and units between do not count."""
+    """Return whether a companion follows in the same phrase; numbers and units between do not count."""
     words = 0
     for match in _WORD.finditer(_clause(after)):
         word = match[0]
@@ -307,11 +307,11 @@ def _companion_behind(use: Use, before: str) -> bool:
 
 
 def _measured(use: Use, after: str) -> bool:
-    """Whether a figure with a unit of the thing follows: "GPT: 35 U/L"."""
-    figure = re.match(r"\s*[\d.,]+\s*", after)
-    if figure is None:
+    """Return whether a number with a unit of the thing follows: "GPT: 35 U/L"."""
+    number = re.match(r"\s*[\d.,]+\s*", after)
+    if number is None:
         return False
-    return any(word in use.beside for word in _WORD.findall(after[figure.end() : figure.end() + 8]))
+    return any(word in use.beside for word in _WORD.findall(after[number.end() : number.end() + 8]))
 
 
 def _clause(after: str) -> str:

@@ -1,8 +1,8 @@
-"""Find names of models, makers, casts and sources in a text, however they are spelt. No Django, no rows.
+"""Find names of models, makers, casts and sources in a text, in any spelling.
 
-A name of the list is found as one word, in parts joined by a space, hyphen, dot or underscore, in any case, with
-look-alike letters, digits for letters, or one letter wrong. A word that is also a thing in the laboratory is found only
-where `source_grammar` reads it as somebody who tells something ("as Phi predicted") and not as the thing.
+A listed name is found as one word, in parts joined by a space, hyphen, dot or underscore, in any case, with
+look-alike letters, digits for letters, or one wrong letter. A word that is also a thing in the laboratory is found only
+where `source_grammar` reads it as an agent that states something ("as Phi predicted") and not as the thing.
 """
 
 import re
@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from ratings.blinding.source_grammar import Use, is_told
 
-LEAST_MISSPELT = 6  # letters: at one wrong letter, shorter names become ordinary words
+LEAST_MISSPELT = 6  # letters: with one wrong letter, shorter names become ordinary words
 _TWO_WRONG = 9  # letters of a name in which two may be wrong
 _LEAST_JOINED = 6  # letters of a name that may be split anywhere: "g Pt" is platinum
-_LEAST_SHORT = 4  # letters of a short name that is looked for misspelt where it tells something
-_LEAST_PART = 4  # letters of a word of a source's name that is looked for by itself
-_KEPT = 20_000  # texts and words whose findings are remembered
+_LEAST_SHORT = 4  # letters of a short name that is searched for misspelt where it states something
+_LEAST_PART = 4  # letters of a word of a source's name that is searched for by itself
+_KEPT = 20_000  # texts and words in the cache: the same payload is checked for each study and audit
 _TOKEN = re.compile(r"[a-z]+|\d+")
 _RUN = re.compile(r"[a-z0-9]+")
 _CASES = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -35,7 +35,7 @@ _DIGITS = [str.maketrans("013457", "oieast"), str.maketrans("013457", "oleast")]
 
 
 class Name(NamedTuple):
-    """A name as it is written, and what it names: "model", "maker", "cast", "source" or "speech"."""
+    """A name as written, and its kind: "model", "maker", "cast", "source" or "speech"."""
 
     text: str
     kind: str
@@ -43,9 +43,9 @@ class Name(NamedTuple):
 
 
 class Lab(NamedTuple):
-    """A laboratory's own use of a word. Without `beside` any use is allowed in which the word tells nothing.
+    """A laboratory's own use of a word. Without `beside`, every use is allowed in which the word states nothing.
 
-    `also` are verbs that the thing has too: "GLM predicted means". A word that is no name is allowed in every use.
+    `also` are verbs that the thing can have too: "GLM predicted means". A word that is no name is allowed in every use.
     """
 
     word: str
@@ -55,7 +55,7 @@ class Lab(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A name that a text gives, as the text spells it, and what kind of name it is."""
+    """A name that occurs in a text, as the text spells it, and its kind."""
 
     kind: str
     text: str
@@ -70,11 +70,11 @@ class _Token(NamedTuple):
 class _Entry(NamedTuple):
     kind: str
     parts: tuple[str, ...]
-    manner: str  # "" is found wherever it stands, "allowed" nowhere; else how `source_grammar` reads it
+    manner: str  # "" is found everywhere, "allowed" nowhere; else how `source_grammar` reads it
     beside: frozenset[str]
     also: frozenset[str]
-    tight: bool  # parts must not be apart: "phi-3" and not "phi 3"
-    is_word: bool  # written as one word and well: only such names are looked for misspelt or inside other words
+    tight: bool  # parts must be adjacent: "phi-3" and not "phi 3"
+    is_word: bool  # one correctly spelt word: only such names are searched for misspelt or inside other words
 
     @property
     def weak(self) -> bool:
@@ -88,10 +88,10 @@ class _Hit(NamedTuple):
 
 
 class Lexicon:
-    """Names to look for, prepared once; `find` remembers what it was asked last.
+    """Names to search for, prepared once; results of `find` are cached.
 
-    `ordinary` are words that a text of the laboratory may well say: a source, cast or model that is called by one of
-    them is found only where it tells something.
+    `ordinary` are words that occur in ordinary texts of the laboratory: a source, cast or model with such a name
+    is found only where it states something.
     """
 
     def __init__(
@@ -150,12 +150,12 @@ class Lexicon:
         )  # fmt: skip
 
     def _is_ordinary(self, text: str, parts: tuple[str, ...]) -> bool:
-        """Whether a text may well say this name in passing: one word of the laboratory's own."""
+        """Return whether an ordinary text may contain this name: it is one word of the laboratory's own."""
         word = text.strip().casefold()
         return len(parts) == 1 and (word in self._ordinary or word.removesuffix("s") in self._ordinary)
 
     def _add_parts(self, name: Name) -> None:
-        """Add the words of a source's name that nothing else is called by: "Kyoto" of "Kyoto simulator"."""
+        """Add the words of a source's name that are not ordinary: "Kyoto" of "Kyoto simulator"."""
         words = _RUN.findall(folded(name.text).casefold())
         for word in words if len(words) > 1 else ():
             if word.isalpha() and len(word) >= _LEAST_PART and word not in self._ordinary:
@@ -163,34 +163,34 @@ class Lexicon:
                 self._entries.setdefault(word, _Entry("source", (word,), "part", empty, empty, False, False))
 
     def _find(self, text: str) -> tuple[Finding, ...]:
-        plain = folded(text)
-        low = plain.casefold()
-        cased = plain if len(low) == len(plain) else low
-        tokens = _tokens(plain)
-        hits = self._hits(low, cased, tokens)
-        found: dict[str, Finding] = {}
-        for at, hit in enumerate(hits):
-            near = (hits[at - 1] if at else None, hits[at + 1] if at + 1 < len(hits) else None)
-            if self._is_found(low, cased, hit) or _is_made(low, hit, *near):
-                found.setdefault(low[hit.start : hit.end], Finding(hit.entry.kind, low[hit.start : hit.end]))
-        for match in _RUN.finditer(low):
+        folded_text = folded(text)
+        lower = folded_text.casefold()
+        cased = folded_text if len(lower) == len(folded_text) else lower
+        tokens = _tokens(folded_text)
+        hits = self._hits(lower, cased, tokens)
+        findings: dict[str, Finding] = {}
+        for index, hit in enumerate(hits):
+            near = (hits[index - 1] if index else None, hits[index + 1] if index + 1 < len(hits) else None)
+            if self._is_found(lower, cased, hit) or _is_made(lower, hit, *near):
+                findings.setdefault(lower[hit.start : hit.end], Finding(hit.entry.kind, lower[hit.start : hit.end]))
+        for match in _RUN.finditer(lower):
             near_name = self._near(match[0])
-            if near_name and match[0] not in found:
+            if near_name and match[0] not in findings:
                 entry = self._entries[near_name[0]]._replace(manner=near_name[1])
-                if self._is_found(low, cased, _Hit(entry, match.start(), match.end())):
-                    found[match[0]] = Finding(entry.kind, match[0])
-        return tuple(found.values())
+                if self._is_found(lower, cased, _Hit(entry, match.start(), match.end())):
+                    findings[match[0]] = Finding(entry.kind, match[0])
+        return tuple(findings.values())
 
     def _hits(self, low: str, cased: str, tokens: list[_Token]) -> list[_Hit]:
-        """Return every name that stands in the text, in order, the longest at each place; none inside an allowed phrase."""
+        """Return every name in the text, in order, the longest at each position; none inside an allowed phrase."""
         hits: list[_Hit] = []
-        allowed = 0
-        for at, token in enumerate(tokens):
-            if token.start < allowed:
+        allowed_end = 0
+        for index, token in enumerate(tokens):
+            if token.start < allowed_end:
                 continue
-            if hit := self._name_at(low, cased, tokens, at):
+            if hit := self._name_at(low, cased, tokens, index):
                 if hit.entry.manner == "allowed":
-                    allowed = hit.end
+                    allowed_end = hit.end
                 else:
                     hits.append(hit)
         return hits
@@ -231,7 +231,7 @@ class Lexicon:
         return _Hit(entry._replace(manner="label"), token.start, token.end)
 
     def _nearest(self, word: str) -> tuple[str, str] | None:
-        """Return the name that one word misspells or holds, and the manner in which it is read; None for others."""
+        """Return the name that one word misspells or contains, and how it is read; None for other words."""
         if word in self._other or word in self._entries or word.isdigit():
             return None
         if found := self._nearly(word):
@@ -262,17 +262,19 @@ class Lexicon:
         if sum(sign.isalpha() for sign in word) < 3:
             return None
         for table in _DIGITS:
-            entry = self._entries.get(spelt := word.translate(table))
+            entry = self._entries.get(decoded := word.translate(table))
             if entry and entry.is_word and entry.manner in ("", "beside"):
-                return spelt
+                return decoded
         return None
 
 
 def folded(text: str) -> str:
-    """Return the text with one spelling of each letter and no invisible signs; words of mixed case are kept apart."""
+    """Return the text with one spelling of each letter and without invisible characters; case is kept."""
     if not text.isascii():
-        spelt = unicodedata.normalize("NFKD", text)
-        text = "".join(sign for sign in spelt if unicodedata.category(sign) not in ("Cf", "Mn") and sign != "\ufffd")
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(
+            sign for sign in decomposed if unicodedata.category(sign) not in ("Cf", "Mn") and sign != "\ufffd"
+        )
         text = "".join(_lookalike(sign) for sign in text)
     return text
 
@@ -286,7 +288,7 @@ def _lookalike(sign: str) -> str:
 
 
 def _tokens(plain: str) -> list[_Token]:
-    """Runs of letters and of digits; letters split where the case changes, so that "DeepSeek" is two."""
+    """Return runs of letters and of digits; letters are split where the case changes, so "DeepSeek" is two."""
     low = plain.casefold()
     if len(low) != len(plain):
         plain = low
@@ -311,7 +313,7 @@ def _allowed(lab: Lab) -> _Entry:
 
 
 def _is_made(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bool:
-    """Whether a maker stands directly before its model: "Amazon Titan" is neither a river nor a microscope."""
+    """Return whether a maker directly precedes its model: "Amazon Titan" is neither a river nor a microscope."""
     if hit.entry.kind == "maker" and after is not None and after.entry.kind == "model":
         return bool(_MAKES.fullmatch(low, hit.end, after.start))
     if hit.entry.kind == "model" and before is not None and before.entry.kind == "maker":
@@ -320,7 +322,7 @@ def _is_made(low: str, hit: _Hit, before: _Hit | None, after: _Hit | None) -> bo
 
 
 def _may_be_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, cased: str, gaps: list[int]) -> bool:
-    """Whether the parts of a name may stand apart as they do, and it begins and ends with a word of the text."""
+    """Return whether the parts of a name may be separated like this, and it begins and ends with a word of the text."""
     start, end = tokens[0].start, tokens[-1].end
     if (start and low[start - 1].isalpha() and low[start].isalpha()) or (
         end < len(low) and low[end].isalpha() and low[end - 1].isalpha()
@@ -334,7 +336,7 @@ def _may_be_split(joined: str, entry: _Entry, tokens: list[_Token], low: str, ca
 
 
 def _is_titled(cased: str, tokens: list[_Token]) -> bool:
-    """Whether two parts are written as one name, "Command R"; "Command A" may be the first of two commands."""
+    """Return whether two parts are written as one name, "Command R"; "Command A" may be the first of two commands."""
     first, last = (cased[token.start] for token in (tokens[0], tokens[-1]))
     return len(tokens) == 2 and first.isupper() and last.isupper() and last not in "AI"
 
@@ -347,7 +349,7 @@ def _is_misspelt(word: str, name: str) -> bool:
 
 
 def _distance(one: str, other: str) -> int:
-    """Return the number of letters put in, left out, changed or exchanged with their neighbour."""
+    """Return the number of letters inserted, deleted, changed or exchanged with their neighbour (Damerau-Levenshtein)."""
     before: list[int] = []
     row = list(range(len(other) + 1))
     for i, a in enumerate(one, start=1):
@@ -362,7 +364,7 @@ def _distance(one: str, other: str) -> int:
 
 
 class Written(NamedTuple):
-    """What a data file of names holds."""
+    """The content of a data file of names."""
 
     names: list[Name]
     laboratory: list[Lab]
@@ -371,7 +373,7 @@ class Written(NamedTuple):
 
 
 def read(data: Mapping[str, object]) -> Written:
-    """Return what a data file holds; ValueError names what is wrong in it."""
+    """Return the content of a data file. Raises ValueError with everything that is wrong in it."""
     kinds = {"makers": "maker", "models": "model", "misspelt": "model", "speech": "speech"}
     problems = [
         f"{key}: unknown key; allowed: {', '.join([*kinds, *_MORE])}" for key in data if key not in {*kinds, *_MORE}
@@ -380,25 +382,25 @@ def read(data: Mapping[str, object]) -> Written:
     for key, kind in kinds.items():
         names += [Name(text, kind, key == "misspelt") for text in _texts(data, key, problems)]
     laboratory = []
-    for at, row in enumerate(_list(data, "laboratory", problems)):
-        if lab := _lab_of(row, f"laboratory[{at}]", problems):
+    for index, row in enumerate(_list(data, "laboratory", problems)):
+        if lab := _lab_of(row, f"laboratory[{index}]", problems):
             laboratory.append(lab)
-    other, ordinary = (_texts(data, key, problems) for key in ("other_words", "ordinary_words"))
+    other_words, ordinary_words = (_texts(data, key, problems) for key in ("other_words", "ordinary_words"))
     if problems:
         raise ValueError("\n".join(problems))
-    return Written(names, laboratory, other, ordinary)
+    return Written(names, laboratory, other_words, ordinary_words)
 
 
 def _lab_of(row: object, place: str, problems: list[str]) -> Lab | None:
-    found = row if isinstance(row, dict) else {}
-    word, reason = found.get("word"), found.get("reason")
+    values = row if isinstance(row, dict) else {}
+    word, reason = values.get("word"), values.get("reason")
     if not (isinstance(word, str) and word and isinstance(reason, str) and reason):
         problems.append(f"{place}: a word and a reason are needed")
         return None
-    lists = {key: found.get(key, []) for key in ("beside", "also")}
-    wrong = [k for k, v in lists.items() if not (isinstance(v, list) and all(isinstance(one, str) for one in v))]
-    problems += [f"{place}.{key}: {lists[key]!r} is not a list of words" for key in wrong]
-    return None if wrong else Lab(word, reason, tuple(lists["beside"]), tuple(lists["also"]))
+    lists = {key: values.get(key, []) for key in ("beside", "also")}
+    invalid = [k for k, v in lists.items() if not (isinstance(v, list) and all(isinstance(one, str) for one in v))]
+    problems += [f"{place}.{key}: {lists[key]!r} is not a list of words" for key in invalid]
+    return None if invalid else Lab(word, reason, tuple(lists["beside"]), tuple(lists["also"]))
 
 
 _MORE = ("laboratory", "other_words", "ordinary_words")

@@ -1,4 +1,4 @@
-"""What a study could take as an item, wherever it comes from."""
+"""A candidate with everything a study needs to make it an item."""
 
 from typing import Any, NamedTuple
 
@@ -7,10 +7,10 @@ from ratings.protocol.planning import Candidate
 
 
 class Found(NamedTuple):
-    """A candidate with what raters will see of it; `origin` are the fields of its ItemSource that the candidate lacks."""
+    """A candidate with the payload raters will see. `origin` has the fields of its ItemSource that the candidate lacks."""
 
     candidate: Candidate
     payload: Payload
     context: dict[str, Any]
     origin: dict[str, Any]
-    screen: int = 0  # of a crossover of screens: which of the two it is shown on
+    screen: int = 0  # in a crossover of screens: which of the two shows it

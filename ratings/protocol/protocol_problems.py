@@ -1,4 +1,4 @@
-"""What is wrong with a study document: every problem with its field, its value and what is allowed. Pure."""
+"""Validate a study document: every problem with its field, its value and what is allowed."""
 
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -34,17 +34,17 @@ _CHOICES = {"kind": KINDS, "design": DESIGNS, "conditions": CONDITIONS, "stop": 
 _SWITCHES = ("feedback", "allow_unblinded")
 _REQUIRED = ("kind", "ratings_per_item", "seed")
 _ARMS: dict[str, tuple[Any, ...]] = {"layouts": LAYOUTS, "context": (False, True), "marks": MARKS}
-_RESERVED = ("new",)  # the address of the page that makes studies
-# controls, line separators, marks that turn the direction of writing round, halves of surrogate pairs
+_RESERVED = ("new",)  # the URL of the page that creates studies
+# Control characters, line separators, marks that reverse the writing direction, unpaired surrogates. They hide text from readers.
 _LINE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _PARAGRAPHS = ("guide", "consent")  # here line breaks and tabs are text
-_UNSEEN = "must not contain control characters or marks that turn the direction of writing round"
+_UNSEEN = "must not contain control characters or marks that reverse the writing direction"
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 Document = Mapping[str, Any]
 
 
 class Known(NamedTuple):
-    """What this laboratory has; without any action listed, names of actions are not checked."""
+    """The names that exist in this laboratory. Without any action, names of actions are not checked."""
 
     casts: Collection[str]
     experiments: Collection[str]
@@ -52,22 +52,25 @@ class Known(NamedTuple):
 
 
 def problems(data: Document, known: Known) -> list[str]:
-    """All of them; a rule between fields is checked only once each of its fields is right by itself."""
-    alone = _unknown(data) + _text_problems(data) + _choice_problems(data) + _number_problems(data)
-    alone += _other_problems(data) + display_problems(data.get("display", {}))
-    alone += _names("experiments", data, known.experiments) + _names("actions", data, known.actions)
-    alone += source_problems(data, known.casts)
-    wrong = {problem.partition(":")[0].partition("[")[0].partition(".")[0] for problem in alone}
-    return alone + [said for fields, rule in _RULES if not wrong.intersection(fields) for said in rule(data)]
+    """Return every problem of the document. A rule that combines fields is checked only if each of its fields is valid by itself."""
+    messages = _unknown(data) + _text_problems(data) + _choice_problems(data) + _number_problems(data)
+    messages += _other_problems(data) + display_problems(data.get("display", {}))
+    messages += _names("experiments", data, known.experiments) + _names("actions", data, known.actions)
+    messages += source_problems(data, known.casts)
+    # The field is the text before the first of : [ .
+    invalid_fields = {problem.partition(":")[0].partition("[")[0].partition(".")[0] for problem in messages}
+    return messages + [
+        said for fields, rule in _RULES if not invalid_fields.intersection(fields) for said in rule(data)
+    ]
 
 
 def slug_of(name: str) -> str:
-    """The name in small letters, digits and hyphens; "" if nothing of it is left."""
+    """Return the name in small letters, digits and hyphens; "" if nothing remains."""
     return "-".join(re.findall(r"[a-z0-9]+", name.lower()))[:80].strip("-")
 
 
 def text_problems(key: str, value: Any) -> list[str]:
-    """What is wrong with one of the longer texts, such as the guide."""
+    """Return the problems of one of the longer texts, such as the guide."""
     if not isinstance(value, str) or len(value) > LONGEST[key]:
         return [f"{key}: is {_shown(value)}; it must be text of at most {LONGEST[key]} characters"]
     text = re.sub("[\t\n\r]", " ", value) if key in _PARAGRAPHS else value
@@ -79,17 +82,17 @@ def _unknown(data: Document) -> list[str]:
 
 
 def _text_problems(data: Document) -> list[str]:
-    texts = [said for key in LONGEST for said in text_problems(key, data.get(key, ""))]
+    messages = [said for key in LONGEST for said in text_problems(key, data.get(key, ""))]
     slug = data.get("slug", "")
-    if isinstance(slug, str) and slug and not any(said.startswith("slug:") for said in texts):
-        texts += _slug_problems(slug)
-    return _name_problems(data.get("name"), bool(slug)) + texts
+    if isinstance(slug, str) and slug and not any(said.startswith("slug:") for said in messages):
+        messages += _slug_problems(slug)
+    return _name_problems(data.get("name"), bool(slug)) + messages
 
 
 def _slug_problems(slug: str) -> list[str]:
     if not _SLUG.fullmatch(slug):
         return [f"slug: is {_shown(slug)}; it must be small letters and digits with single hyphens"]
-    return [f"slug: {slug!r} is taken by a page of this site; give another one"] if slug in _RESERVED else []
+    return [f"slug: {slug!r} is reserved for a page of this site; choose another one"] if slug in _RESERVED else []
 
 
 def _name_problems(name: Any, has_slug: bool) -> list[str]:
@@ -100,22 +103,22 @@ def _name_problems(name: Any, has_slug: bool) -> list[str]:
     if has_slug:
         return []
     if not slug_of(name):
-        return ["slug: the name has no letters to make one of; give one in small letters, digits and hyphens"]
+        return ["slug: the name has no letters to derive it from; enter one in small letters, digits and hyphens"]
     return _slug_problems(slug_of(name))
 
 
 def _choice_problems(data: Document) -> list[str]:
-    asked = {key: data.get(key) for key in _CHOICES if key in data or key in _REQUIRED}
+    values = {key: data.get(key) for key in _CHOICES if key in data or key in _REQUIRED}
     return [
         f"{key}: is {_shown(value)}; allowed: {', '.join(_CHOICES[key])}"
-        for key, value in asked.items()
+        for key, value in values.items()
         if value not in _CHOICES[key]
     ]
 
 
 def _number_problems(data: Document) -> list[str]:
-    asked = [key for key in LIMITS if key in _REQUIRED or (key != "count" and data.get(key) is not None)]
-    return [said for key in asked for said in _number(data, key)]
+    fields = [key for key in LIMITS if key in _REQUIRED or (key != "count" and data.get(key) is not None)]
+    return [said for key in fields for said in _number(data, key)]
 
 
 def _number(data: Document, key: str, place: str = "") -> list[str]:
@@ -126,16 +129,16 @@ def _number(data: Document, key: str, place: str = "") -> list[str]:
 
 
 def _other_problems(data: Document) -> list[str]:
-    found = []
+    messages = []
     repeats, deadline = data.get("repeats", 0), data.get("deadline")
     if isinstance(repeats, bool) or not isinstance(repeats, int | float) or not 0 <= repeats <= MOST_REPEATS:
-        found.append(f"repeats: is {_shown(repeats)}; it must be a share from 0 to {MOST_REPEATS}")
+        messages.append(f"repeats: is {_shown(repeats)}; it must be a share from 0 to {MOST_REPEATS}")
     if deadline is not None and not _is_day(deadline):
-        found.append(f"deadline: is {_shown(deadline)}; it must be a day such as 2027-03-31")
+        messages.append(f"deadline: is {_shown(deadline)}; it must be a day such as 2027-03-31")
     for key in _SWITCHES:
         if not isinstance(data.get(key, False), bool):
-            found.append(f"{key}: is {_shown(data[key])}; allowed: true, false")
-    return found
+            messages.append(f"{key}: is {_shown(data[key])}; allowed: true, false")
+    return messages
 
 
 def _is_day(value: Any) -> bool:
@@ -146,25 +149,25 @@ def _is_day(value: Any) -> bool:
 
 
 def display_problems(display: Any) -> list[str]:
-    """What is wrong with the arms of a study."""
+    """Return the problems of the display arms."""
     known = (*_ARMS, "by")
     if not isinstance(display, Mapping):
         return [f"display: is {_shown(display)}; it must be an object with {', '.join(known)}"]
-    found = [f"display.{key}: unknown field; known: {', '.join(known)}" for key in display if key not in known]
-    found += [said for key in _ARMS if key in display for said in _arm_problems(key, display[key])]
+    messages = [f"display.{key}: unknown field; known: {', '.join(known)}" for key in display if key not in known]
+    messages += [said for key in _ARMS if key in display for said in _arm_problems(key, display[key])]
     if display.get("by", "rater") not in ("rater", "item"):
-        found.append(f"display.by: is {_shown(display['by'])}; allowed: rater, item")
-    return found
+        messages.append(f"display.by: is {_shown(display['by'])}; allowed: rater, item")
+    return messages
 
 
 def _arm_problems(key: str, value: Any) -> list[str]:
     allowed = _ARMS[key]
-    said = ", ".join(str(one).lower() for one in allowed)
-    # by text and type: 1 equals True, and what was sent may not be hashable
+    allowed_text = ", ".join(str(one).lower() for one in allowed)
+    # Compared by type and text: 1 equals True in Python, and the value may not be hashable.
     known = [(type(one), repr(one)) for one in allowed]
     if not isinstance(value, list) or not value or any((type(one), repr(one)) not in known for one in value):
-        return [f"display.{key}: is {_shown(value)}; it must be a list, not empty, of: {said}"]
-    return [f"display.{key}: the same stands there twice"] if len(set(value)) < len(value) else []
+        return [f"display.{key}: is {_shown(value)}; it must be a list, not empty, of: {allowed_text}"]
+    return [f"display.{key}: contains the same value twice"] if len(set(value)) < len(value) else []
 
 
 def _names(key: str, data: Document, known: Collection[str]) -> list[str]:
@@ -174,82 +177,82 @@ def _names(key: str, data: Document, known: Collection[str]) -> list[str]:
     if not isinstance(chosen, list) or not chosen:
         return [f'{key}: is {_shown(chosen)}; it must be "all" or a list of: {_listed(known)}']
     unchecked = key == "actions" and not known
-    wrong = [name for name in chosen if not isinstance(name, str) or not (unchecked or name in known)]
-    return [f"{key}: {_shown(name)} is not known; known {key}: {_listed(known)}" for name in wrong]
+    unknown = [name for name in chosen if not isinstance(name, str) or not (unchecked or name in known)]
+    return [f"{key}: {_shown(name)} is not known; known {key}: {_listed(known)}" for name in unknown]
 
 
 def source_problems(data: Document, casts: Collection[str]) -> list[str]:
-    """What is wrong with the sources. An empty list will do while a study is a draft: its items may be imported."""
+    """Return the problems of the sources. An empty list is valid in a draft, because its items may be imported."""
     sources = data.get("sources")
     if not isinstance(sources, list) or not all(isinstance(source, Mapping) for source in sources):
         return ['sources: must be a list of {"cast", "perturbation", "count"}']
-    found: list[str] = []
+    messages: list[str] = []
     seen: set[tuple[str, str]] = set()
     for number, source in enumerate(sources):
         place = f"sources[{number}]."
-        found += _one_source(source, place, str(data.get("kind")), casts)
+        messages += _one_source(source, place, str(data.get("kind")), casts)
         key = (repr(source.get("cast")), repr(source.get("perturbation", "none")))
         if key in seen:
-            found.append(f"{place}cast: the same cast and perturbation stand there twice")
+            messages.append(f"{place}cast: the same cast and perturbation occur twice")
         seen.add(key)
-    return found
+    return messages
 
 
 def _one_source(source: Document, place: str, kind: str, casts: Collection[str]) -> list[str]:
     allowed = ("cast", "perturbation", "count")
-    found = [f"{place}{key}: unknown field; known: {', '.join(allowed)}" for key in source if key not in allowed]
+    messages = [f"{place}{key}: unknown field; known: {', '.join(allowed)}" for key in source if key not in allowed]
     cast, perturbation = source.get("cast"), source.get("perturbation", "none")
     if not isinstance(cast, str) or cast not in casts:
-        found.append(f"{place}cast: {_shown(cast)} is not known; known casts: {_listed(casts)}")
-    possible = PERTURBATIONS if kind != EVIDENCE else ("none",)
-    if perturbation not in possible:
-        found.append(f"{place}perturbation: is {_shown(perturbation)}; allowed: {', '.join(possible)}")
-    return found + _number(source, "count", place)
+        messages.append(f"{place}cast: {_shown(cast)} is not known; known casts: {_listed(casts)}")
+    allowed_perturbations = PERTURBATIONS if kind != EVIDENCE else ("none",)
+    if perturbation not in allowed_perturbations:
+        messages.append(f"{place}perturbation: is {_shown(perturbation)}; allowed: {', '.join(allowed_perturbations)}")
+    return messages + _number(source, "count", place)
 
 
 def _enough_raters(data: Document) -> list[str]:
-    wanted, raters, crossed = data["ratings_per_item"], data.get("raters"), data.get("design") in CROSSED
-    if raters is None or raters == wanted or (raters > wanted and not crossed):
+    needed, raters, is_crossed = data["ratings_per_item"], data.get("raters"), data.get("design") in CROSSED
+    if raters is None or raters == needed or (raters > needed and not is_crossed):
         return []
-    if crossed:
-        return [f"raters: is {raters}; in a crossed design everybody rates everything: {wanted}, as ratings_per_item"]
-    return [f"raters: is {raters}; {wanted} ratings per item need at least {wanted} raters"]
+    if is_crossed:
+        return [f"raters: is {raters}; in a crossed design every rater rates every item: {needed}, as ratings_per_item"]
+    return [f"raters: is {raters}; {needed} ratings per item need at least {needed} raters"]
 
 
 def _enough_room(data: Document) -> list[str]:
-    """Whether the raters may take enough items between them; a pool study can be given more raters as it goes."""
-    most, design = data.get("items_per_rater"), data.get("design", "balanced")
+    """Return a problem if the raters together cannot rate all items. A pool study can be given more raters later."""
+    limit, design = data.get("items_per_rater"), data.get("design", "balanced")
     items = sum(source["count"] for source in data["sources"])
     raters = data["ratings_per_item"] if design in CROSSED else data.get("raters")
-    if most is None or raters is None or design == "pool":
+    if limit is None or raters is None or design == "pool":
         return []
-    least = -(-items * data["ratings_per_item"] // raters)
-    if most >= least:
+    needed = -(-items * data["ratings_per_item"] // raters)
+    if limit >= needed:
         return []
-    return [f"items_per_rater: is {most}; {items} items among {raters} raters need at least {least}"]
+    return [f"items_per_rater: is {limit}; {items} items among {raters} raters need at least {needed}"]
 
 
 def _stop_is_whole(data: Document) -> list[str]:
-    found, stop = [], data.get("stop", "complete")
+    messages, stop = [], data.get("stop", "complete")
     if stop == "deadline" and not data.get("deadline"):
-        found.append("deadline: is missing; a study that stops at its deadline needs one")
+        messages.append("deadline: is missing; a study that stops at its deadline needs one")
     if stop == "ratings" and data.get("stop_ratings") is None:
-        found.append("stop_ratings: is missing; a study that stops at a number of ratings needs one")
+        messages.append("stop_ratings: is missing; a study that stops at a number of ratings needs one")
     if stop != "ratings" and data.get("stop_ratings") is not None:
-        found.append(f'stop_ratings: is {data["stop_ratings"]}; it goes with stop "ratings" alone')
-    return found
+        messages.append(f'stop_ratings: is {data["stop_ratings"]}; it requires stop "ratings"')
+    return messages
 
 
 def _evidence_has_one_screen(data: Document) -> list[str]:
     display = data.get("display", {})
     if data["kind"] != EVIDENCE:
         return []
-    found = []
+    messages = []
     if display.get("layouts", ["aligned"]) not in (["plain"], ["aligned"]):
-        found.append("display.layouts: a record of evidence is shown in one way; allowed: plain alone or aligned alone")
+        messages.append("display.layouts: a record of evidence has one layout; allowed: plain alone or aligned alone")
     if display.get("context", [False]) != [False]:
-        found.append("display.context: a record of evidence shows goal and steps anyway; allowed: false alone")
-    return found
+        messages.append("display.context: a record of evidence always shows goal and steps; allowed: false alone")
+    return messages
 
 
 Rule = Callable[[Document], list[str]]
@@ -262,6 +265,7 @@ _RULES: tuple[tuple[tuple[str, ...], Rule], ...] = (
 )
 
 
+# 80 characters: a pasted document may hold megabytes in one value.
 def _shown(value: Any) -> str:
     return repr(value)[:80]
 

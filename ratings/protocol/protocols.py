@@ -1,4 +1,4 @@
-"""The study document: what a study is to be, frozen when it opens. `protocol_problems` says what may stand in it."""
+"""The study protocol: the definition of a study, frozen when it opens. `document_errors` lists what a document may contain."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ WASHOUT_DAYS = 14
 
 
 class ProtocolError(ValueError):
-    """The document cannot be used; `problems` says everything that is wrong with it."""
+    """The document cannot be used; `problems` lists everything that is wrong with it."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -41,7 +41,7 @@ class ProtocolError(ValueError):
 
 @dataclass(frozen=True)
 class SourceRequest:
-    """So many items made by this cast, with this perturbation."""
+    """A number of items of one cast with one perturbation."""
 
     cast: str
     perturbation: str
@@ -53,7 +53,7 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class Display:
-    """The arms of a study: each rater, or each item of a rater, is given one of every list by chance."""
+    """The display arms of a study: one value of every list is drawn at random per rater, or per item of a rater."""
 
     layouts: tuple[str, ...] = ("aligned",)
     context: tuple[bool, ...] = (False,)
@@ -63,7 +63,7 @@ class Display:
 
 @dataclass(frozen=True)
 class StudyProtocol:
-    """A checked study document. `experiments` and `actions` empty mean all; `raters` None means as few as will do."""
+    """A validated study document. Empty `experiments` and `actions` mean all; `raters` None means the smallest sufficient number."""
 
     name: str
     slug: str
@@ -80,7 +80,7 @@ class StudyProtocol:
     conditions: str | None = None  # crossover: "sources", "twins" or "screens"
     washout_days: int = WASHOUT_DAYS  # crossover: from the end of a rater's session 1 to the start of their session 2
     items_per_rater: int | None = None  # at most
-    lease_minutes: int = 30  # pool: how long an item that was shown and not rated is kept for its rater
+    lease_minutes: int = 30  # pool: length of a reservation
     display: Display = Display()
     practice: int = 3  # practice items, 0 to 3
     repeats: float = 0.0  # share of a rater's items shown again on occasion 2
@@ -88,16 +88,16 @@ class StudyProtocol:
     stop: str = "complete"  # "complete", "deadline" or "ratings"
     stop_ratings: int | None = None
     deadline: date | None = None
-    withdrawal: str = "keep"  # or "drop": what becomes of the ratings of a rater who withdraws
+    withdrawal: str = "keep"  # or "drop" the ratings of a rater who withdraws
     feedback: bool = False  # raters see their own result once the study is unblinded
-    allow_unblinded: bool = False  # whether it may hold versions of what stands in an unblinded study
-    vetting: str = "rules"  # rules vet what they planted themselves; "person": a person accepts every twin
+    allow_unblinded: bool = False  # may contain versions of items in an unblinded study
+    vetting: str = "rules"  # rules accept their own planted errors; "person": a person vets every twin
     consent: str = ""
     contact: str = ""  # whom raters can ask
 
     @property
     def is_crossover(self) -> bool:
-        """Whether every rater reads two conditions in two sessions."""
+        """Whether every rater rates two conditions in two sessions."""
         return self.design == "crossover"
 
     @property
@@ -108,11 +108,11 @@ class StudyProtocol:
     @property
     def prevalence(self) -> float | None:
         """The share of items with a planted error; None without any source."""
-        every = sum(source.count for source in self.sources)
-        return sum(s.count for s in self.sources if s.perturbation != "none") / every if every else None
+        total = sum(source.count for source in self.sources)
+        return sum(s.count for s in self.sources if s.perturbation != "none") / total if total else None
 
     def to_json(self) -> dict[str, Any]:
-        """The document again, every field written out."""
+        """Return the document with every field written out."""
         sources = [{"cast": s.cast, "perturbation": s.perturbation, "count": s.count} for s in self.sources]
         optional = {"raters": self.raters, "items_per_rater": self.items_per_rater, "stop_ratings": self.stop_ratings}
         crossover = {"conditions": self.conditions, "washout_days": self.washout_days} if self.is_crossover else {}
@@ -154,37 +154,37 @@ class StudyProtocol:
 def read(
     data: Any, casts: Collection[str], experiments: Collection[str], actions: Collection[str] = ()
 ) -> StudyProtocol:
-    """The protocol from its JSON, given what this laboratory has. ProtocolError lists all problems."""
+    """Return the protocol of a JSON document, given the names in this laboratory. Raises ProtocolError with all problems."""
     if not isinstance(data, Mapping):
         raise ProtocolError(["the document must be a JSON object"])
-    if found := problems(data, casts, experiments, actions):
-        raise ProtocolError(found)
+    if messages := problems(data, casts, experiments, actions):
+        raise ProtocolError(messages)
     return stored(data)
 
 
 def problems(
     data: Mapping[str, Any], casts: Collection[str], experiments: Collection[str], actions: Collection[str] = ()
 ) -> list[str]:
-    """Everything that is wrong with the document; each problem starts with its field."""
+    """Return everything that is wrong with the document; each problem starts with its field."""
     return protocol_problems.problems(data, Known(casts, experiments, actions))
 
 
 def guide_problems(text: Any) -> list[str]:
-    """What is wrong with a study's own instructions."""
+    """Return the problems of a study's own instructions."""
     return protocol_problems.text_problems("guide", text)
 
 
 def stored(data: Mapping[str, Any]) -> StudyProtocol:
-    """The protocol of a study whose document was read before: checked against nothing, what is left out is standing."""
-    chosen, actions = data.get("experiments", "all"), data.get("actions", "all")
-    plain = {name: data[name] for name in _PLAIN if data.get(name) is not None}
+    """Return the protocol of a stored document, which was validated when it was stored. Missing fields take the default."""
+    experiments, actions = data.get("experiments", "all"), data.get("actions", "all")
+    simple_fields = {name: data[name] for name in _PLAIN if data.get(name) is not None}
     return StudyProtocol(
         name=data["name"].strip(),
         slug=data.get("slug") or slug_of(data["name"]),
         kind=data["kind"],
         question=data.get("question") or QUESTIONS[data["kind"]],
         sources=tuple(SourceRequest(s["cast"], s.get("perturbation", "none"), s["count"]) for s in data["sources"]),
-        experiments=() if chosen == "all" else tuple(chosen),
+        experiments=() if experiments == "all" else tuple(experiments),
         actions=() if actions == "all" else tuple(actions),
         ratings_per_item=data["ratings_per_item"],
         raters=data.get("raters"),
@@ -192,17 +192,17 @@ def stored(data: Mapping[str, Any]) -> StudyProtocol:
         guide=data.get("guide", ""),
         display=_display(data.get("display", {})),
         deadline=date.fromisoformat(data["deadline"]) if data.get("deadline") else None,
-        **plain,
+        **simple_fields,
     )
 
 
 def _display(data: Mapping[str, Any]) -> Display:
-    standing = Display()
+    defaults = Display()
     return Display(
-        layouts=tuple(data.get("layouts", standing.layouts)),
-        context=tuple(data.get("context", standing.context)),
-        marks=tuple(data.get("marks", standing.marks)),
-        by=data.get("by", standing.by),
+        layouts=tuple(data.get("layouts", defaults.layouts)),
+        context=tuple(data.get("context", defaults.context)),
+        marks=tuple(data.get("marks", defaults.marks)),
+        by=data.get("by", defaults.by),
     )
 
 

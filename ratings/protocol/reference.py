@@ -1,7 +1,8 @@
-"""What each item's verdicts are compared with: what was done to the item, or else what its import declares.
+"""The reference label: what the verdicts on an item are compared with.
 
-Detection asks whether raters tell outcomes with a planted error from unperturbed ones. That is known of every item whose
-origin is known, whoever simulated it. Whether an unperturbed outcome is right is another property (`truth`).
+It is what was done to the item, or else what its import declares. Detection asks whether raters distinguish outcomes with a planted error from
+unperturbed ones. That is known of every item with a known origin, whoever simulated it. Whether an unperturbed outcome is right is another
+property (`truth`).
 """
 
 from typing import Final
@@ -26,7 +27,7 @@ WITHOUT_ERROR: Final = (UNPERTURBED, DECLARED_RIGHT)
 def find_reference(perturbation: str | None, truth: bool | None) -> str:
     """Return the reference of an item with this perturbation (none, obvious, subtle; None: not stated) and truth.
 
-    The perturbation decides where it is stated; a truth alone is a declaration; without either the reference is unknown.
+    A stated perturbation decides. A truth alone is a declaration. Without either the reference is unknown.
     """
     if perturbation is not None:
         return UNPERTURBED if perturbation == "none" else PLANTED
@@ -36,20 +37,20 @@ def find_reference(perturbation: str | None, truth: bool | None) -> str:
 
 
 def read_label(reference: str) -> int | None:
-    """Return 1 for an item without an error, 0 for one with an error, None where that is not known."""
+    """Return 1 for an item without an error, 0 for one with an error, None if unknown."""
     return 0 if reference in WITH_ERROR else 1 if reference in WITHOUT_ERROR else None
 
 
 def show_perturbation(perturbation: str, reference: str) -> str | None:
-    """Return the perturbation as files and programs are told it: None where nobody stated what was done to the item."""
+    """Return the perturbation for files and programs: None if nobody stated what was done to the item."""
     return perturbation if reference in (PLANTED, UNPERTURBED) else None
 
 
 def name_kind(perturbation: str, reference: str) -> str:
-    """Return what an item is in contrasts: the planted error or none, or what else its reference rests on."""
+    """Return the group of an item in contrasts: its planted error or none, or what else its reference is based on."""
     return perturbation if reference in (PLANTED, UNPERTURBED) else reference or "not known"
 
 
 def is_declared(reference: str) -> bool:
-    """Whether the reference rests on a declared truth and not on what was done to the item."""
+    """Return whether the reference is based on a declared truth instead of what was done to the item."""
     return reference in (DECLARED_WRONG, DECLARED_RIGHT)

@@ -1,6 +1,6 @@
-"""Raters: invitations, e-mail, practice, feedback and erasure; simulated raters and machines that rate.
+"""Raters: invitations, e-mail, practice, feedback and erasure; simulated raters and model raters.
 
-Simulated raters answer through the same functions as people. Ratings by machines are in tables of their own
+Simulated raters answer through the same functions as people. Ratings by models are in separate tables
 (`machines/`).
 
 May import: ratings.accounts, ratings.blinding, ratings.models, ratings.protocol, ratings.rating, ratings.studies,

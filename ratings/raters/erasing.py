@@ -1,4 +1,4 @@
-"""Erasure of personal data: who somebody is goes, what they rated stays under its code."""
+"""Erase personal data: the account loses its identity; its ratings remain under their code."""
 
 import re
 import uuid
@@ -22,13 +22,13 @@ UNDER_WAY = ("open", "paused")
 
 @transaction.atomic
 def erase(user: User, by: Actor = None) -> None:
-    """Withdraw from studies under way, under each one's own rule, then forget name, address, profile and ways in.
+    """Withdraw the user from active studies under each study's rule, then erase name, address, profile and access.
 
-    StudyError for staff: what they did in other people's studies must stay theirs; a superuser takes their rights first.
+    Raises StudyError for staff: what they did in other people's studies must stay attributed to them. A superuser removes their rights first.
     """
     user = User.objects.select_for_update().get(pk=user.pk)
     if user.is_staff or user.is_superuser:
-        raise StudyError(f"{user.get_username()} is staff; take their rights away first")
+        raise StudyError(f"{user.get_username()} is staff; remove their rights first")
     seats = list(Rater.objects.filter(user=user).select_related("study"))
     for seat in seats:
         if seat.study.status in UNDER_WAY and not (seat.withdrawn_at or seat.finished_at):
@@ -36,12 +36,12 @@ def erase(user: User, by: Actor = None) -> None:
     _forget_ways_in(user, seats)
     _forget_person(user)
     for seat in seats:
-        log(seat.study, Erased(rater=seat.label))  # by nobody: the log must not tie a name to a code
+        log(seat.study, Erased(rater=seat.label))  # without an actor: the log must not link a name to a code
 
 
 def _forget_person(user: User) -> None:
-    number = ContentType.objects.get_for_model(User).pk
-    LogEntry.objects.filter(content_type_id=number, object_id=str(user.pk)).update(object_repr="erased")
+    content_type = ContentType.objects.get_for_model(User).pk
+    LogEntry.objects.filter(content_type_id=content_type, object_id=str(user.pk)).update(object_repr="erased")
     Membership.objects.filter(user=user).delete()
     _forget_texts(user)
     user.username = f"erased-{uuid.uuid4().hex[:12]}"
@@ -56,21 +56,21 @@ def _forget_person(user: User) -> None:
 
 
 def _forget_texts(user: User) -> None:
-    """Remove what events hold in free text: names of the user's API tokens, and the name in sentences of early releases.
+    """Remove free text in events: names of the user's API tokens, and the name in sentences of early releases.
 
-    Membership changes and other events store the account's number only.
+    Membership changes and other events store the account's id only.
     """
-    read = StudyEvent.objects.filter(kind=ApiExported.kind, by=user, data__has_key="token")
-    for event in read:
+    exports = StudyEvent.objects.filter(kind=ApiExported.kind, by=user, data__has_key="token")
+    for event in exports:
         StudyEvent.objects.filter(pk=event.pk).update(data={**event.data, "token": "erased"})
-    name = re.compile(rf"(?<!\w){re.escape(user.username)}(?!\w)")
+    name_pattern = re.compile(rf"(?<!\w){re.escape(user.username)}(?!\w)")
     for event in StudyEvent.objects.filter(data__has_key=LEGACY):
-        if (text := name.sub("erased", event.data[LEGACY])) != event.data[LEGACY]:
+        if (text := name_pattern.sub("erased", event.data[LEGACY])) != event.data[LEGACY]:
             StudyEvent.objects.filter(pk=event.pk).update(data={LEGACY: text})
 
 
 def _forget_ways_in(user: User, seats: list[Rater]) -> None:
-    """Links, invitations' addresses, API tokens, the second step, and every session in any browser."""
+    """Delete links, addresses of invitations, API tokens, two-factor devices, and every session."""
     _forget_addresses(user, seats)
     user.api_tokens.all().delete()
     SignInLink.objects.filter(user=user).delete()
@@ -79,11 +79,11 @@ def _forget_ways_in(user: User, seats: list[Rater]) -> None:
 
 
 def _forget_addresses(user: User, seats: list[Rater]) -> None:
-    """The addresses they were written to, in every study: what still waits under one leads to no seat any more."""
-    own = Invitation.objects.filter(seat__in=seats)
-    known = Q()
-    for address in {user.email, *own.values_list("email", flat=True)} - {""}:
-        known |= Q(email__iexact=address)
-    theirs = Invitation.objects.filter(Q(seat__in=seats) | known)
-    theirs.filter(used_at=None, revoked_at=None).update(revoked_at=timezone.now())
-    theirs.update(email="", send_error="")
+    """Erase the addresses of the user in every study, and revoke open invitations to them."""
+    own_invitations = Invitation.objects.filter(seat__in=seats)
+    same_address = Q()
+    for address in {user.email, *own_invitations.values_list("email", flat=True)} - {""}:
+        same_address |= Q(email__iexact=address)
+    invitations = Invitation.objects.filter(Q(seat__in=seats) | same_address)
+    invitations.filter(used_at=None, revoked_at=None).update(revoked_at=timezone.now())
+    invitations.update(email="", send_error="")

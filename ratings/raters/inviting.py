@@ -1,4 +1,4 @@
-"""Invitations to seats: made, sent again, taken back. A token is shown once; only its hash is kept."""
+"""Create, resend and revoke invitations. A token is shown once; only its hash is stored."""
 
 from datetime import timedelta
 
@@ -17,11 +17,11 @@ LIFETIME = timedelta(days=7)
 
 @transaction.atomic
 def invite(seat: Rater, by: Actor = None, email: str = "") -> str:
-    """A new link to this seat in place of earlier ones; for a seat that is taken, one that signs its rater in again.
+    """Return the token of a new link for this rater, which replaces earlier ones. If the rater has joined, it signs them in again.
 
-    Only what is sent by e-mail may name an address: whoever opens that link has shown that the mailbox is theirs.
+    Give `email` only if the link is sent there: opening it then proves that the mailbox is theirs. Raises StudyError if the rater cannot be invited.
     """
-    Study.objects.select_for_update().get(pk=seat.study_id)  # seats may be dealt anew at the same time
+    Study.objects.select_for_update().get(pk=seat.study_id)  # raters may be planned again at the same time
     seat = Rater.objects.select_related("study", "user").get(pk=seat.pk)
     _check(seat)
     if seat.user:
@@ -40,55 +40,57 @@ def invite(seat: Rater, by: Actor = None, email: str = "") -> str:
 
 
 def invite_seat(study: Study, label: str, by: Actor = None) -> str:
-    """A new link for the seat of that label; StudyError lists the labels there are."""
+    """Return the token of a new link for the rater with this label. Raises StudyError with the existing labels."""
     return invite(seat_of(study, label), by)
 
 
 def seat_of(study: Study, label: str) -> Rater:
-    """The seat of that label; StudyError lists those there are."""
+    """Return the rater with this label. Raises StudyError with the existing labels."""
     if seat := study.raters.filter(label=label).first():
         return seat
-    known = ", ".join(study.raters.values_list("label", flat=True)) or "none before the study is opened"
-    raise StudyError(f"{study.slug} has no rater {label[:40]!r}. Raters: {known}")
+    labels = ", ".join(study.raters.values_list("label", flat=True)) or "none before the study is opened"
+    raise StudyError(f"{study.slug} has no rater {label[:40]!r}. Raters: {labels}")
 
 
 @transaction.atomic
 def revoke(seat: Rater, by: Actor = None) -> None:
-    """No link leads to this seat any more, and it is free again; StudyError once somebody has taken it."""
+    """Revoke every link to this rater place, which is then open again. Raises StudyError if somebody has joined."""
     Study.objects.select_for_update().get(pk=seat.study_id)
     seat = Rater.objects.select_related("study").get(pk=seat.pk)
     if seat.user_id:
-        raise StudyError(f"{seat.label} is taken; withdraw the rater instead")
+        raise StudyError(f"{seat.label} has joined; remove the rater instead")
     if not _revoke(seat):
-        raise StudyError(f"{seat.label} has no invitation to take back")
+        raise StudyError(f"{seat.label} has no invitation to revoke")
     Rater.objects.filter(pk=seat.pk).update(invited_at=None)
     log(seat.study, Invited(rater=seat.label, step="revoked"), by)
 
 
 @transaction.atomic
 def start(seat: Rater) -> None:
-    """The first item can be rated now."""
+    """Record that the rater may rate the first item."""
     Rater.objects.filter(pk=seat.pk, started_at__isnull=True).update(started_at=timezone.now())
 
 
 def _revoke(seat: Rater) -> int:
-    live = seat.invitations.filter(used_at__isnull=True, revoked_at__isnull=True)
-    return live.update(revoked_at=timezone.now())
+    open_invitations = seat.invitations.filter(used_at__isnull=True, revoked_at__isnull=True)
+    return open_invitations.update(revoked_at=timezone.now())
 
 
 def _check_way_back(user: User, seat: Rater) -> None:
-    """Whoever is shown this link can use it: it must open nothing but this seat."""
-    elsewhere = user.seats.exclude(pk=seat.pk).exists() or user.memberships.exists()
-    if user.is_staff or user.is_superuser or user.has_usable_password() or elsewhere:
-        told = "its holder signs in, or asks for a link by e-mail"
-        raise StudyError(f"{seat.label} has an account that opens more than this seat: {told}")
+    """Raise StudyError if a link to this account would open more than this study, because an admin sees the link."""
+    has_other_roles = user.seats.exclude(pk=seat.pk).exists() or user.memberships.exists()
+    if user.is_staff or user.is_superuser or user.has_usable_password() or has_other_roles:
+        advice = "the rater must sign in, or request a link by e-mail"
+        raise StudyError(f"{seat.label} has an account with access to more than this study: {advice}")
 
 
 def _check(seat: Rater) -> None:
     study = seat.study
     if not seat.is_person:
-        raise StudyError(f"{seat.label} is a {'simulated' if seat.simulated else 'imported'} rater; it gets no link")
+        raise StudyError(
+            f"{seat.label} is a {'simulated' if seat.simulated else 'imported'} rater and cannot be invited"
+        )
     if seat.withdrawn_at:
         raise StudyError(f"{seat.label} has withdrawn from {study.name}")
     if study.status not in ("open", "paused"):
-        raise StudyClosed(f"{study.name} is {study.status}; links are made while a study is open")
+        raise StudyClosed(f"{study.name} is {study.status}; links can be created while a study is open")

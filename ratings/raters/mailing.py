@@ -1,4 +1,4 @@
-"""Letters to raters. None says anything about an item, and what cannot be sent is said where it was asked for."""
+"""E-mails to raters. None reveals anything about an item; errors in sending are returned to the caller."""
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
@@ -25,11 +25,11 @@ class Letter(NamedTuple):
     body: str
 
 
-Address = Callable[[str], str]  # from a path to the whole address
+Address = Callable[[str], str]  # from a path to an absolute URL
 
 
 def address_of(request: HttpRequest | None = None, site: str = "") -> Address:
-    """Whole addresses of this site: as it is configured, else as this request came in."""
+    """Return a function that makes absolute URLs of this site: as configured, else as this request came in."""
     base = (settings.SITE_URL or site).rstrip("/")
     if base or request is None:
         return lambda path: f"{base}{path}"
@@ -45,73 +45,74 @@ def invitation(to: str, study: Study, url: str, days: int) -> Letter:
         to,
         f"Invitation to rate: {study.name}",
         f"you are invited to rate in a study: {study.name}",
-        f"This is your personal link. It is good for {days} days and for one person:",
+        f"This is your personal link. It works for {days} days and for one person:",
         url,
-        "It shows what the study is about and how long it takes, and asks whether you want to take part. "
-        "If you do not, do nothing.",
+        "It explains the study and how long it takes, and asks whether you want to take part. "
+        "If you do not want to, you need not do anything.",
         *_terms(study),
     )
 
 
 def reminder(to: str, study: Study, url: str, left: int | None) -> Letter:
-    """`left` is how many items are to rate; None for those who have not taken their seat."""
-    things = f"you have {left} item{'s' * (left != 1)} left to rate" if left else "you still have items to rate"
-    first = f"your invitation to rate in {study.name} still stands." if left is None else f"{things} in {study.name}."
+    """Return a reminder. `left` is the number of items to rate; None if the rater has not joined."""
+    items_text = f"you have {left} item{'s' * (left != 1)} left to rate" if left else "you still have items to rate"
+    opening = (
+        f"your invitation to rate in {study.name} is still open." if left is None else f"{items_text} in {study.name}."
+    )
     return _letter(
-        to, f"Still to rate: {study.name}", first, "This link opens it; links sent earlier no longer work:", url,
+        to, f"Still to rate: {study.name}", opening, "Use this link to continue; earlier links no longer work:", url,
         *_terms(study),
     )  # fmt: skip
 
 
 def second_session(to: str, study: Study, url: str, left: int) -> Letter:
-    """The washout of a crossover is over; `left` is how many items the second session has."""
+    """Return the e-mail after the washout of a crossover; `left` is the number of items in session 2."""
     return _letter(
         to, f"Second session: {study.name}",
         f"your second session in {study.name} is open: {left} item{'s' * (left != 1)} to rate.",
-        "This link opens it; links sent earlier no longer work:", url, *_terms(study),
+        "Use this link to continue; earlier links no longer work:", url, *_terms(study),
     )  # fmt: skip
 
 
 def new_items(to: str, study: Study, url: str, left: int) -> Letter:
-    """Items came after the rater had rated all they had; `left` is how many there are, 0 where they are claimed one by one."""
-    there = f"{left} new item{'s' * (left != 1)} to rate" if left else "new items to rate"
+    """Return the e-mail about items added after the rater had finished; `left` is their number, 0 in pool studies."""
+    items_text = f"{left} new item{'s' * (left != 1)} to rate" if left else "new items to rate"
     return _letter(
-        to, f"New items: {study.name}", f"there {'is' if left == 1 else 'are'} {there} in {study.name}.",
-        "This link opens them; links sent earlier no longer work:", url, *_terms(study),
+        to, f"New items: {study.name}", f"there {'is' if left == 1 else 'are'} {items_text} in {study.name}.",
+        "Use this link to rate them; earlier links no longer work:", url, *_terms(study),
     )  # fmt: skip
 
 
 def way_back(to: str, url: str) -> Letter:
     return _letter(
-        to, "Your link to WetBench", "you asked for a link to go on rating. It works once, within a day:", url,
-        "If it was not you who asked, do nothing: nobody else can see this link.",
+        to, "Your link to WetBench", "you requested a link to continue rating. It works once, within a day:", url,
+        "If you did not request it, you can ignore this e-mail: nobody else can see this link.",
     )  # fmt: skip
 
 
 def send(letters: Iterable[Letter]) -> Iterator[str]:
-    """Send them now over one connection; for each "" if it went out, else what went wrong, in a line.
-
-    A server that cannot be reached is asked once: two hundred timeouts one after the other would outlast any browser.
-    """
+    """Send the messages over one connection; yield "" for each one sent, else the error in one line."""
     connection = get_connection()
-    refused = _attempt(connection.open)
-    for letter in letters:
-        yield refused or _attempt(_message(letter, connection).send)
-    if not refused:
+    # The connection is opened once: two hundred timeouts in a row would outlast any browser.
+    connection_error = _attempt(connection.open)
+    for message in letters:
+        yield connection_error or _attempt(_message(message, connection).send)
+    if not connection_error:
         _attempt(connection.close)
 
 
 def send_later(letter: Letter) -> Future[str]:
-    """Send it off the request: how long an answer takes must not tell whether somebody is known."""
+    """Send the message in a background thread and return a future of its error."""
+    # The response time must not reveal whether an address is known.
     return _later.submit(lambda: next(send([letter])))
 
 
 def _attempt(act: Callable[[], object]) -> str:
-    """ "" if it went well. Whatever the mail server says, the page goes on."""
+    """Return "" if the function succeeds, else its error in one line."""
     try:
         act()
     except Exception as error:
-        logger.warning("a letter could not be sent: %s", type(error).__name__)
+        logger.warning("an e-mail could not be sent: %s", type(error).__name__)
         return " ".join(f"{type(error).__name__}: {error}".split())[:300]
     return ""
 
@@ -127,5 +128,5 @@ def _terms(study: Study) -> list[str]:
 
 
 def _letter(to: str, subject: str, *paragraphs: str) -> Letter:
-    """Plain text. A subject is one line whatever a study is called: a line break in it would begin a header."""
+    """Return a plain-text message. Its subject is one line: a line break in a study's name would start a header."""
     return Letter(to, " ".join(subject.split())[:200], "\n\n".join(("Hello,", *paragraphs)) + "\n")

@@ -1,4 +1,4 @@
-"""Who sits in a study and how far they are. A line bears a code; only admins are shown the address that they invited."""
+"""The raters of a study and their progress. Rows contain codes; only admins see the address they invited."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -12,11 +12,11 @@ from ratings.protocol.protocols import stored
 from ratings.studies.progress import tallies
 from ratings.studies.progress.tallies import Seat
 
-NOTHING = Seat(0, 0, 0, 0, None, None)  # of a seat that came after the count
+NOTHING = Seat(0, 0, 0, 0, None, None)  # for a rater added after the counts were made
 
 
 class Person(NamedTuple):
-    """One seat. `total` is None where items are claimed one at a time; `practice` is how many of how many were right."""
+    """One rater. `total` is None if items are claimed one at a time; `practice` is (right, answered)."""
 
     label: str
     simulated: bool
@@ -37,16 +37,16 @@ class Person(NamedTuple):
 
     @property
     def waits(self) -> bool:
-        """Invited, and nobody has come."""
+        """Whether the rater was invited and has not joined."""
         return not self.taken and self.invitation is not None and not self.invitation.revoked_at
 
 
 def people(study: Study) -> list[Person]:
-    """Every seat in order, in as many queries for two hundred as for two."""
-    pool = stored(study.protocol).design == "pool"
-    practice, counted, invited = _practice(study), tallies.of(study).seats, _last_invitations(study)
+    """Return every rater in order. The number of queries does not depend on the number of raters."""
+    is_pool = stored(study.protocol).design == "pool"
+    practice, progress, invitations = _practice(study), tallies.of(study).seats, _last_invitations(study)
     return [
-        _person(seat, counted.get(seat.pk, NOTHING), practice.get(seat.pk), invited.get(seat.pk), pool)
+        _person(seat, progress.get(seat.pk, NOTHING), practice.get(seat.pk), invitations.get(seat.pk), is_pool)
         for seat in study.raters.annotate(last_shown=Max("assignments__opened_at")).order_by("number")
     ]
 
@@ -71,16 +71,16 @@ def _person(
 
 
 def left_to_rate(study: Study) -> dict[int, int | None]:
-    """For each seat how many items are left; None where nobody knows: a pool, or nobody has come yet."""
-    pool, counted = stored(study.protocol).design == "pool", tallies.of(study).seats
-    found = ((seat, counted.get(seat.pk, NOTHING)) for seat in study.raters.order_by("number"))
-    return {seat.pk: None if pool or not seat.user_id else own.live - own.live_rated for seat, own in found}
+    """Return the number of unrated items by rater; None if unknown (in a pool, or before joining)."""
+    is_pool, progress = stored(study.protocol).design == "pool", tallies.of(study).seats
+    rows = ((seat, progress.get(seat.pk, NOTHING)) for seat in study.raters.order_by("number"))
+    return {seat.pk: None if is_pool or not seat.user_id else counts.live - counts.live_rated for seat, counts in rows}
 
 
 def _practice(study: Study) -> Mapping[int, tuple[int, int]]:
     answers = PracticeAnswer.objects.filter(rater__study=study).order_by().values("rater")
-    counted = answers.annotate(n=Count("pk"), good=Count("pk", filter=Q(right=True)))
-    return {row["rater"]: (row["good"], row["n"]) for row in counted}
+    counts = answers.annotate(n=Count("pk"), good=Count("pk", filter=Q(right=True)))
+    return {row["rater"]: (row["good"], row["n"]) for row in counts}
 
 
 def _last_invitations(study: Study) -> Mapping[int, Invitation]:
@@ -89,7 +89,7 @@ def _last_invitations(study: Study) -> Mapping[int, Invitation]:
 
 
 def _state(seat: Any, counted: Seat, invitation: Invitation | None, pool: bool) -> str:
-    """One word or two for how far somebody is."""
+    """Return the state of a rater in one or two words."""
     if seat.withdrawn_at:
         return "withdrawn, ratings dropped" if seat.dropped else "withdrawn"
     if seat.imported_as:

@@ -1,4 +1,4 @@
-"""Invitations and reminders sent by e-mail: rows in one transaction, letters after it, and what became of each."""
+"""Send invitations and reminders by e-mail: rows in one transaction, messages after it, and the result of each."""
 
 import re
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from ratings.studies import StudyError, former
 from ratings.studies.lifecycle import Actor, log
 
 MOST = 200
-REMINDED = timedelta(days=7)  # how long the link of a reminder works
+REMINDED = timedelta(days=7)  # lifetime of the link in a reminder
 
 
 class AddressError(StudyError):
-    """The list cannot be used; `problems` names every line that is wrong."""
+    """The list cannot be used; `problems` has every invalid line."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -34,15 +34,15 @@ class AddressError(StudyError):
 
 
 class Posted(NamedTuple):
-    """What became of some letters: how many went out, and what went wrong with which seat's."""
+    """How many e-mails were sent, and the errors by rater."""
 
     sent: int
     failed: list[tuple[str, str]]
-    without: list[str]  # seats whose holder has no address
+    without: list[str]  # raters without an address
 
 
 class Post(NamedTuple):
-    """A letter on its way, and whose."""
+    """A message and the label of its rater."""
 
     label: str
     letter: Letter
@@ -50,67 +50,67 @@ class Post(NamedTuple):
 
 
 def free(study: Study) -> QuerySet[Rater]:
-    """Seats that nobody holds and no link leads to."""
-    live = Invitation.objects.filter(used_at=None, revoked_at=None, expires_at__gt=timezone.now())
+    """Return rater places that nobody has taken and that have no valid link."""
+    valid = Invitation.objects.filter(used_at=None, revoked_at=None, expires_at__gt=timezone.now())
     seats = study.raters.filter(user=None, simulated=False, imported_as="", withdrawn_at=None)
-    return seats.exclude(pk__in=live.values("seat")).order_by("number")
+    return seats.exclude(pk__in=valid.values("seat")).order_by("number")
 
 
 def invite_all(study: Study, text: str, by: Actor, address: Address) -> Posted:
-    """One invitation for each pasted address, or none and an AddressError; the letters follow one by one."""
+    """Create one invitation for each pasted address and send them, or raise AddressError and create none."""
     with transaction.atomic():
         study = Study.objects.select_for_update().get(pk=study.pk)
         addresses = _read(study, text)
         seats = list(free(study)[: len(addresses)])
         if len(seats) < len(addresses):
-            few = len(addresses) - len(seats)
-            asked = f"{_many(len(addresses), 'address', 'es')} for {_many(len(seats), 'free seat')}"
-            raise AddressError([f"{asked}: add {_many(few, 'seat')} first"])
-        posts = [_invitation(seat, to, by, address) for seat, to in zip(seats, addresses, strict=True)]
-    return _send(posts)
+            missing = len(addresses) - len(seats)
+            summary = f"{_many(len(addresses), 'address', 'es')} for {_many(len(seats), 'open rater place')}"
+            raise AddressError([f"{summary}: add {_many(missing, 'rater')} first"])
+        emails = [_invitation(seat, to, by, address) for seat, to in zip(seats, addresses, strict=True)]
+    return _send(emails)
 
 
 def resend(seat: Rater, by: Actor, address: Address) -> Posted:
-    """The last invitation of this seat once more, with a new link in place of the old."""
+    """Send the rater's last invitation again, with a new link that replaces the old one."""
     last = seat.invitations.first()
     if seat.user_id or last is None or not last.email:
-        raise StudyError(f"{seat.label} was not invited by e-mail, or has been taken")
+        raise StudyError(f"{seat.label} was not invited by e-mail, or has already joined")
     return _send([_invitation(seat, last.email, by, address)])
 
 
 def remind(study: Study, by: Actor, address: Address) -> Posted:
-    """A letter to everyone with work left, and to everyone invited who has not come."""
+    """Send an e-mail to every rater with unrated items, and to everyone invited who has not joined."""
     if not study.is_open:
         raise StudyError(f"{study.name} is {study.status}; reminders are sent while a study is open")
-    left = people.left_to_rate(study)
+    unrated = people.left_to_rate(study)
     with transaction.atomic():
-        seats = [seat for seat in _waiting_for(study) if left[seat.pk] != 0]
-        written = [(seat.label, _reminder(seat, left[seat.pk], by, address)) for seat in seats]
-        posts = [post for _, post in written if post]
-        log(study, Reminded(raters=len(posts)), by)
-    return _send(posts)._replace(without=[label for label, post in written if post is None])
+        seats = [seat for seat in _waiting_for(study) if unrated[seat.pk] != 0]
+        emails_by_label = [(seat.label, _reminder(seat, unrated[seat.pk], by, address)) for seat in seats]
+        emails = [post for _, post in emails_by_label if post]
+        log(study, Reminded(raters=len(emails)), by)
+    return _send(emails)._replace(without=[label for label, post in emails_by_label if post is None])
 
 
 def _read(study: Study, text: str) -> list[str]:
-    """The addresses, each once; AddressError names every line that is wrong."""
-    found: dict[str, str] = {}
-    line: dict[str, int] = {}
+    """Return the addresses, each once. Raises AddressError with every invalid line."""
+    addresses: dict[str, str] = {}
+    line_of: dict[str, int] = {}
     problems = []
     for number, entry in _entries(text):
-        to = parseaddr(entry)[1] or entry
-        if not _is_address(to):
+        address = parseaddr(entry)[1] or entry
+        if not _is_address(address):
             problems.append(f"Line {number}: {entry[:80]!r} is not an e-mail address")
-        elif to.casefold() in found:
-            problems.append(f"Line {number}: {to} stands there twice")
+        elif address.casefold() in addresses:
+            problems.append(f"Line {number}: {address} is listed twice")
         else:
-            found[to.casefold()], line[to.casefold()] = to, number
-    if not found and not problems:
-        problems.append("There is no address in this list")
-    if len(found) > MOST:
-        problems.append(f"{len(found)} addresses; at most {MOST} at a time")
-    if problems := problems or [f"Line {line[to]}: {said}" for to, said in _known(study, found)]:
+            addresses[address.casefold()], line_of[address.casefold()] = address, number
+    if not addresses and not problems:
+        problems.append("The list contains no address")
+    if len(addresses) > MOST:
+        problems.append(f"{len(addresses)} addresses; the maximum is {MOST} at a time")
+    if problems := problems or [f"Line {line_of[address]}: {said}" for address, said in _known(study, addresses)]:
         raise AddressError(problems)
-    return list(found.values())
+    return list(addresses.values())
 
 
 def _entries(text: str) -> list[tuple[int, str]]:
@@ -123,22 +123,20 @@ def _is_address(text: str) -> bool:
         validate_email(text)
     except ValidationError:
         return False
-    return len(text) <= 254 and text.isprintable()  # a quoted name could hold control characters
+    return len(text) <= 254 and text.isprintable()  # a quoted name could contain control characters
 
 
 def _known(study: Study, found: dict[str, str]) -> list[tuple[str, str]]:
-    """Addresses that are invited already, or whose owner sees where the items come from."""
+    """Return addresses that are already invited, or whose owner can see the sources of items."""
     problems: dict[str, str] = {}
     invited = Invitation.objects.filter(seat__study=study, revoked_at=None).exclude(email="")
     for email, label in invited.values_list("email", "seat__label"):
         if to := found.get(email.casefold()):
-            problems[email.casefold()] = f"{to} is invited already, as {label}"
+            problems[email.casefold()] = f"{to} is already invited, as {label}"
     staff = User.objects.filter(Q(is_staff=True) | Q(is_superuser=True))
     for names in staff.values_list("email", "username"):
         for name in {name.casefold() for name in names} & found.keys():
-            problems[name] = (
-                f"{found[name]} is the address of staff, who can read where items come from and cannot rate"
-            )
+            problems[name] = f"{found[name]} is the address of staff, who can read the sources of items and cannot rate"
     for names in former.insiders(study).values_list("email", "username"):  # a user name may be an address
         for name in {name.casefold() for name in names} & found.keys():
             problems[name] = f"{found[name]} is or was an admin or analyst of this study, who cannot rate in it"
@@ -150,8 +148,8 @@ def _many(number: int, noun: str, ending: str = "s") -> str:
 
 
 def _invitation(seat: Rater, to: str, by: Actor, address: Address) -> Post:
-    url, made = _invite(seat, to, by, address)
-    return Post(seat.label, mailing.invitation(to, seat.study, url, inviting.LIFETIME.days), made)
+    url, invitation = _invite(seat, to, by, address)
+    return Post(seat.label, mailing.invitation(to, seat.study, url, inviting.LIFETIME.days), invitation)
 
 
 def _invite(seat: Rater, to: str, by: Actor, address: Address) -> tuple[str, Invitation]:
@@ -160,7 +158,7 @@ def _invite(seat: Rater, to: str, by: Actor, address: Address) -> tuple[str, Inv
 
 
 def _waiting_for(study: Study) -> list[Rater]:
-    """Seats somebody holds or was invited to, with work left."""
+    """Return raters who have joined or were invited, and have not finished."""
     seats = study.raters.filter(simulated=False, imported_as="", withdrawn_at=None, finished_at=None)
     seats = seats.filter(Q(invited_at__isnull=False) | Q(user__isnull=False))
     return list(seats.select_related("study", "user").order_by("number"))
@@ -171,8 +169,8 @@ def _reminder(seat: Rater, left: int | None, by: Actor, address: Address) -> Pos
         last = seat.invitations.first()
         if last is None or not last.email:
             return None
-        url, made = _invite(seat, last.email, by, address)
-        return Post(seat.label, mailing.reminder(last.email, seat.study, url, None), made)
+        url, invitation = _invite(seat, last.email, by, address)
+        return Post(seat.label, mailing.reminder(last.email, seat.study, url, None), invitation)
     if not seat.user.email or not seat.user.is_active:
         return None
     url = mailing.link(signing_in.make_link(seat.user, "rater", REMINDED), address)
@@ -180,11 +178,11 @@ def _reminder(seat: Rater, left: int | None, by: Actor, address: Address) -> Pos
 
 
 def _send(posts: Sequence[Post]) -> Posted:
-    """Letters go out after their rows are safe; what the mail server said stays with the invitation."""
+    """Send e-mails after their rows are committed, and store the mail server's error with the invitation."""
     failed = []
-    for post, error in zip(posts, mailing.send(post.letter for post in posts), strict=True):
-        if post.invitation is not None:
+    for email, error in zip(posts, mailing.send(email.letter for email in posts), strict=True):
+        if email.invitation is not None:
             sent = None if error else timezone.now()
-            Invitation.objects.filter(pk=post.invitation.pk).update(sent_at=sent, send_error=error)
-        failed += [(post.label, error)] if error else []
+            Invitation.objects.filter(pk=email.invitation.pk).update(sent_at=sent, send_error=error)
+        failed += [(email.label, error)] if error else []
     return Posted(len(posts) - len(failed), failed, [])

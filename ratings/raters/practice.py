@@ -1,7 +1,7 @@
-"""Practice: hand-written items whose answers are explained once the rater has given their own. Nothing of it counts.
+"""Practice: hand-written items whose answers are explained after the rater's own. Nothing of it counts.
 
-The items are data, `fixtures/practice/<kind>.json`: lab steps and records in our own words, blinded by the very functions
-that blind the real ones. Three are asked for at most; a rater who gets fewer than two thirds right is given a fourth.
+The items are data, `fixtures/practice/<kind>.json`: steps and records in our own words, blinded by the same functions
+as real items. A study asks for at most three; a rater with fewer than two thirds right gets a fourth.
 """
 
 import json
@@ -25,8 +25,11 @@ MOST = 3
 
 @dataclass(frozen=True)
 class PracticeItem:
-    """One item with its answer. `lesson` is the answer in a line, `explanation` the paragraphs that teach what to look
-    for, `target` the mark keys of the rows that hold the error; `spare` marks the one for who needs one more."""
+    """One item with its answer.
+
+    `lesson` is the answer in one line, `explanation` the paragraphs that teach what to look for, `target` the mark keys of the error;
+    `spare` marks the additional item after too many wrong answers.
+    """
 
     key: str
     spare: bool
@@ -44,28 +47,28 @@ class Result(NamedTuple):
 
 
 def wanted(seat: Rater) -> int:
-    """How many practice items the study asks for, the spare one not counted."""
-    number = seat.study.protocol.get("practice", protocols.StudyProtocol.practice)
-    return min(int(number), MOST)
+    """Return how many practice items the study asks for, without the spare one."""
+    requested = seat.study.protocol.get("practice", protocols.StudyProtocol.practice)
+    return min(int(requested), MOST)
 
 
 def pending(seat: Rater) -> bool:
-    """Whether this seat has practice before it."""
+    """Return whether the rater still has practice to do."""
     return seat.practised_at is None and wanted(seat) > 0
 
 
 def result(seat: Rater) -> Result:
-    """Of the items answered so far: how many were right."""
-    given = list(seat.practice_answers.values_list("right", flat=True))
-    return Result(sum(given), len(given))
+    """Return how many of the items answered so far were right."""
+    answers_right = list(seat.practice_answers.values_list("right", flat=True))
+    return Result(sum(answers_right), len(answers_right))
 
 
 def asked(seat: Rater, given: Mapping[str, PracticeAnswer] | None = None) -> list[PracticeItem]:
-    """The items of this seat in order: those the study asks for, and the spare one for who failed them."""
+    """Return the rater's items in order: those the study asks for, and the spare one if needed."""
     given = answers(seat) if given is None else given
-    every = items(seat.study.kind)
-    first = [item for item in every if not item.spare][-wanted(seat) :] if wanted(seat) else []
-    return first + [item for item in every if item.spare] if _failed(first, given) else first
+    all_items = items(seat.study.kind)
+    regular = [item for item in all_items if not item.spare][-wanted(seat) :] if wanted(seat) else []
+    return regular + [item for item in all_items if item.spare] if _failed(regular, given) else regular
 
 
 def answers(seat: Rater) -> dict[str, PracticeAnswer]:
@@ -73,21 +76,21 @@ def answers(seat: Rater) -> dict[str, PracticeAnswer]:
 
 
 def answer(seat: Rater, item: PracticeItem, verdict: bool, confidence: int) -> PracticeAnswer:
-    """Keep the first answer to this item; whatever is sent later finds the first."""
+    """Store the first answer to this item and return it; later answers return the first."""
     right = verdict == item.answer
-    given = {"verdict": verdict, "confidence": confidence, "right": right}
-    return PracticeAnswer.objects.get_or_create(rater=seat, key=item.key, defaults=given)[0]
+    values = {"verdict": verdict, "confidence": confidence, "right": right}
+    return PracticeAnswer.objects.get_or_create(rater=seat, key=item.key, defaults=values)[0]
 
 
 def passed(seat: Rater) -> bool:
-    """Two thirds right, of all that were asked."""
+    """Return whether two thirds of all answers were right."""
     right, of = result(seat)
     return 3 * right >= 2 * of
 
 
 @transaction.atomic
 def begin(seat: Rater) -> None:
-    """Reading and practice are over: from now on items can be rated. A second call changes nothing."""
+    """Record that guide and practice are done, so items can be rated. A second call changes nothing."""
     now = timezone.now()
     for field in ("practised_at", "started_at"):
         if Rater.objects.filter(pk=seat.pk, **{f"{field}__isnull": True}).update(**{field: now}):
@@ -96,13 +99,13 @@ def begin(seat: Rater) -> None:
 
 @cache
 def items(kind: str) -> tuple[PracticeItem, ...]:
-    """All practice items for studies of this kind, as the file orders them."""
-    written = json.loads((settings.FIXTURES_DIR / "practice" / FILES[kind]).read_text("utf-8"))
-    return tuple(_item(kind, entry) for entry in written)
+    """Return all practice items for studies of this kind, in the order of the file."""
+    entries = json.loads((settings.FIXTURES_DIR / "practice" / FILES[kind]).read_text("utf-8"))
+    return tuple(_item(kind, entry) for entry in entries)
 
 
 def _failed(first: Sequence[PracticeItem], given: Mapping[str, PracticeAnswer]) -> bool:
-    """Every one of these was answered, and fewer than two thirds of them rightly."""
+    """Return whether all of these were answered, and fewer than two thirds of them rightly."""
     if not first or any(item.key not in given for item in first):
         return False
     return 3 * sum(given[item.key].right for item in first) < 2 * len(first)

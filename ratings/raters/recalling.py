@@ -1,4 +1,4 @@
-"""Letters that call raters back: the washout of a crossover is over, or new items came after they had rated all."""
+"""E-mails that call raters back: the washout of a crossover is over, or items were added after they had finished."""
 
 from datetime import datetime
 
@@ -13,22 +13,22 @@ from ratings.studies import crossover, designs
 
 
 def can_reach(seat: Rater) -> bool:
-    """Return whether a letter can be sent: this site sends mail and the rater has an address."""
+    """Return whether an e-mail can be sent: this site sends mail and the rater has an address."""
     user = seat.user
     return bool(settings.EMAIL_HOST and settings.SITE_URL and user and user.email and user.is_active)
 
 
 def recall_raters(now: datetime | None = None) -> int:
-    """Write to every rater whose washout ended and who has not begun session 2, once. Return how many letters went out.
+    """E-mail every rater whose washout ended and who has not begun session 2, once. Return how many were sent.
 
-    Run once an hour by the workers. Two of them at once send one letter: the first to set `recalled_at` sends it. A
-    letter that the mail server refuses is tried again in the next hour.
+    Workers run this once an hour. If the mail server rejects a message, the next run tries again.
     """
     now, sent = now or timezone.now(), 0
     for seat in _between_sessions():
         opens = crossover.opens_at(seat)
         if opens is None or now < opens or not can_reach(seat):
             continue
+        # Two workers at once send one e-mail: only the first UPDATE sets the time.
         if not Rater.objects.filter(pk=seat.pk, recalled_at__isnull=True).update(recalled_at=now):
             continue
         assert seat.user
@@ -42,10 +42,10 @@ def recall_raters(now: datetime | None = None) -> int:
 
 
 def tell_of_new_items(now: datetime | None = None) -> int:
-    """Write to every rater who had rated all they had and was given more, once each time. Return how many letters went out.
+    """E-mail every rater who had finished and was given more items, once each time. Return how many were sent.
 
-    Run once an hour by the workers, in open studies. Two of them at once send one letter: the first to clear `new_items_at`
-    sends it. A letter that the mail server refuses is tried again in the next hour. Whoever has come by themselves gets none.
+    Workers run this once an hour, for open studies. If the mail server rejects a message, the next run tries again. Raters who have already
+    come back get none.
     """
     sent = 0
     seats = Rater.objects.filter(
@@ -56,6 +56,7 @@ def tell_of_new_items(now: datetime | None = None) -> int:
         has_come = seat.last_seen_at is not None and since is not None and seat.last_seen_at > since
         if not has_come and not can_reach(seat):
             continue
+        # Two workers at once send one e-mail: only the first UPDATE clears the time.
         if not Rater.objects.filter(pk=seat.pk, new_items_at=since).update(new_items_at=None):
             continue
         left = seat.assignments.filter(rating__isnull=True, released_at__isnull=True).count()
@@ -71,11 +72,11 @@ def tell_of_new_items(now: datetime | None = None) -> int:
 
 
 def _between_sessions() -> list[Rater]:
-    """Seats of open crossover studies whose holders finished session 1 and were shown nothing of session 2."""
+    """Return raters of open crossover studies who were shown nothing of session 2 yet."""
     seats = Rater.objects.filter(
         study__status="open", study__protocol__design="crossover", user__isnull=False, simulated=False, imported_as="",
         withdrawn_at__isnull=True, finished_at__isnull=True, recalled_at__isnull=True,
     )  # fmt: skip
-    begun = Assignment.objects.filter(rater=OuterRef("pk"), session=2, opened_at__isnull=False)
-    seats = seats.filter(~Exists(begun))
+    shown_in_session_2 = Assignment.objects.filter(rater=OuterRef("pk"), session=2, opened_at__isnull=False)
+    seats = seats.filter(~Exists(shown_in_session_2))
     return list(seats.select_related("study", "user").order_by("pk"))

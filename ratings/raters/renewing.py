@@ -1,4 +1,4 @@
-"""New links by e-mail, for those whose old one has gone or whose session has ended."""
+"""Send new links by e-mail to raters whose old link expired or whose session ended."""
 
 from datetime import timedelta
 
@@ -11,21 +11,21 @@ from ratings.models import Invitation, SignInLink
 from ratings.raters import inviting, joining, mailing
 from ratings.studies import StudyError
 
-PATIENCE = timedelta(minutes=2)  # between two letters to the same address that nobody but its reader asked for
+PATIENCE = timedelta(minutes=2)  # between two e-mails to one address, so that nobody can flood it
 
 
 def send_again(token: str, request: HttpRequest) -> None:
-    """Somebody holds a link that works no longer: a new one goes to where it was sent, if it was sent anywhere."""
+    """Send a new link to the address that an expired link was sent to, if any."""
     if invitation := joining.find(token):
         _invite_again(invitation, request)
         return
-    gone = signing_in.look_at_link(token, request.user, "rater")
-    if gone.owner is not None:
-        send_way_back(gone.owner, request)
+    result = signing_in.look_at_link(token, request.user, "rater")
+    if result.owner is not None:
+        send_way_back(result.owner, request)
 
 
 def send_way_back(user: User, request: HttpRequest) -> None:
-    """A link that signs a rater in again, by e-mail; nothing for staff, those without an address, or who had one just now."""
+    """E-mail a rater a link that signs them in again. Nothing for staff, without an address, or shortly after the last one."""
     recent = SignInLink.objects.filter(user=user, purpose="rater", created_at__gt=timezone.now() - PATIENCE)
     if not user.email or not user.is_active or user.is_staff or user.is_superuser or recent.exists():
         return
@@ -38,7 +38,7 @@ def _invite_again(invitation: Invitation, request: HttpRequest) -> None:
     if seat.user is not None:
         send_way_back(seat.user, request)
         return
-    last = seat.invitations.first()  # what an admin took back stays taken back
+    last = seat.invitations.first()  # an invitation that an admin revoked stays revoked
     if last is None or not last.email or last.email != invitation.email or last.revoked_at:
         return
     if last.created_at > timezone.now() - PATIENCE:

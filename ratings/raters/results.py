@@ -1,8 +1,8 @@
-"""How one rater did: their own answers against what is known of their items. Told after unblinding, if the study tells.
+"""A rater's own result: their answers compared with the reference labels. Shown after unblinding, if the study allows it.
 
-Raters know their own answers, and may meet an item again in another study. So no number tells whether one answer was
-right: none is of fewer than FEW answers, none says that all or none were right, and what is left out cannot be reckoned
-from the rest.
+Raters know their own answers and may see an item again in another study. So no number may reveal whether one answer was
+right: none is based on fewer than FEW answers, none shows that all or none were right, and omitted numbers cannot be derived from
+the others.
 """
 
 from collections.abc import Sequence
@@ -15,25 +15,25 @@ from ratings.studies import StudyError
 
 WORDS = {
     "transition_plausibility": {
-        "obvious": "obvious errors found",
-        "subtle": "subtle errors found",
-        "wrong": "other errors found",
-        "right": "outcomes without a planted error, called plausible",
+        "obvious": "obvious errors detected",
+        "subtle": "subtle errors detected",
+        "wrong": "other errors detected",
+        "right": "outcomes without a planted error, rated plausible",
     },
     "evidence_sufficiency": {
-        "obvious": "records with an obvious gap, called not sufficient",
-        "subtle": "records with a subtle gap, called not sufficient",
-        "wrong": "records that do not suffice, called not sufficient",
-        "right": "records that suffice, called sufficient",
+        "obvious": "records with an obvious gap, rated not sufficient",
+        "subtle": "records with a subtle gap, rated not sufficient",
+        "wrong": "insufficient records, rated not sufficient",
+        "right": "sufficient records, rated sufficient",
     },
 }
 
 
-FEW = 5  # a share of fewer answers is not told
+FEW = 5  # a share of fewer answers is not shown
 
 
 class Share(NamedTuple):
-    """So many right of so many, under a name."""
+    """A number of right answers out of all, with a label."""
 
     name: str
     right: int
@@ -41,9 +41,10 @@ class Share(NamedTuple):
 
 
 class OwnResult(NamedTuple):
-    """`total`: of all answers; `kinds`: by kind of item; `confidence`: by the confidence that was given; `left_out`: whether
-    any of these is not told; `same_again`: repeated items answered alike; `unknown`: answers to items whose reference is
-    not known; `not_judged`: exits."""
+    """`total`: all answers; `kinds`: by kind of item; `confidence`: by confidence; `left_out`: whether any of these is
+    omitted; `same_again`: repeated items with the same answer; `unknown`: answers to items without a reference label; `not_judged`: answers
+    without a verdict.
+    """
 
     total: Share | None
     left_out: bool
@@ -98,8 +99,8 @@ def own_result(seat: Rater) -> OwnResult:
 
 
 def _ratings(seat: Rater) -> list[Rating]:
-    own = Rating.objects.filter(assignment__rater=seat, assignment__released_at__isnull=True)
-    return list(own.select_related("assignment__item__source"))
+    ratings_of_rater = Rating.objects.filter(assignment__rater=seat, assignment__released_at__isnull=True)
+    return list(ratings_of_rater.select_related("assignment__item__source"))
 
 
 def _answer(rating: Rating) -> _Answer | None:
@@ -121,15 +122,15 @@ def _by_confidence(known: Sequence[_Answer]) -> tuple[Share, ...]:
 
 
 def _choose_told(shares: Sequence[Share]) -> tuple[Share, ...]:
-    """Return the shares that tell of no single answer, and of these so many that the sum of the others does not either."""
-    told = sorted(filter(_tells_of_none, shares), key=lambda share: share.of)
-    while told:
-        others = [share for share in shares if share not in told]
-        rest = Share("", sum(share.right for share in others), sum(share.of for share in others))
-        if not others or _tells_of_none(rest):
+    """Return shares that reveal no single answer, and only so many that the sum of the omitted ones does not either."""
+    safe = sorted(filter(_tells_of_none, shares), key=lambda share: share.of)
+    while safe:
+        omitted = [share for share in shares if share not in safe]
+        omitted_sum = Share("", sum(share.right for share in omitted), sum(share.of for share in omitted))
+        if not omitted or _tells_of_none(omitted_sum):
             break
-        told.pop(0)
-    return tuple(share for share in shares if share in told)
+        safe.pop(0)
+    return tuple(share for share in shares if share in safe)
 
 
 def _tells_of_none(share: Share) -> bool:
@@ -141,10 +142,10 @@ def _share(name: str, answers: Sequence[_Answer]) -> Share:
 
 
 def _same_again(ratings: Sequence[Rating]) -> Share | None:
-    """Of the items met twice and judged both times: how many got the same verdict."""
+    """Return how many of the items judged twice got the same verdict, or None."""
     verdicts: dict[int, list[bool]] = {}
     for rating in ratings:
         if rating.verdict is not None and not rating.assignment.surplus:
             verdicts.setdefault(rating.assignment.item_id, []).append(rating.verdict)
-    twice = [given for given in verdicts.values() if len(given) == 2]
-    return Share("repeated", sum(first == second for first, second in twice), len(twice)) if twice else None
+    pairs = [given for given in verdicts.values() if len(given) == 2]
+    return Share("repeated", sum(first == second for first, second in pairs), len(pairs)) if pairs else None

@@ -1,6 +1,6 @@
-"""The rating loop: which item a rater gets next, and how an answer is saved.
+"""Rating: choose a rater's next item and store the answer.
 
-No answer is lost or counted twice, and every version of it is kept. In pool studies an item is claimed when the rater
+No answer is lost or counted twice, and every revision is stored. In pool studies an item is claimed when the rater
 requests the next item.
 
 May import: ratings.models, ratings.protocol, ratings.studies, wetbench_site.

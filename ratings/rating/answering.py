@@ -1,4 +1,7 @@
-"""Answers: never lost, never doubled, corrected in the open; every version is kept."""
+"""Submit a rater's answer to an assignment.
+
+Every accepted submission creates a new revision and an append-only event. A submission that is sent twice is stored once.
+"""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -17,7 +20,7 @@ from wetbench_site.prepared_queries import PreparedQuery
 
 
 class Answer(NamedTuple):
-    """What a rater says of an item. Who cannot judge it gives neither verdict nor confidence."""
+    """A rater's answer to an item. With `cannot_judge`, verdict and confidence are None."""
 
     verdict: bool | None
     confidence: int | None
@@ -27,7 +30,7 @@ class Answer(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """What the browser measured while the item was shown; None and 0 without scripts."""
+    """Times measured by the browser while the item was shown. Without scripts they are None and 0."""
 
     active_seconds: float | None = None
     first_verdict_seconds: float | None = None
@@ -35,9 +38,12 @@ class Timing(NamedTuple):
 
 
 class RateResult(NamedTuple):
-    """The rating that stands. `created`: this submission made a version of it just now. `same`: what was sent was
-    taken down, now or before. `reused`: the form's id had been used for another answer. Neither created nor same:
-    another answer stands, and the rater has to be asked. `following`: the next item, opened with this answer."""
+    """The rating that now counts, and what the submission led to.
+
+    `created`: the submission created a new revision. `same`: its answer is stored, from this submission or an earlier one.
+    `reused`: the form's id was used for another answer before. Neither created nor same: another answer counts, and the
+    rater must choose. `following`: the next assignment, if it was opened in the same transaction.
+    """
 
     rating: Rating
     created: bool
@@ -47,7 +53,7 @@ class RateResult(NamedTuple):
 
 
 class FirstResult(NamedTuple):
-    """The first answer of the confirm arm, which nothing changes; `same`: it is what was sent."""
+    """The initial rating of the confirm layout, which never changes. `same`: it is the one that was sent."""
 
     look: FirstLook
     created: bool
@@ -61,7 +67,7 @@ class _Shown(NamedTuple):
     interface: str
 
 
-# Whether a place has an answer, or a submission was taken down anywhere.
+# Does this assignment have an answer, or does this submission id exist anywhere? One query decides whether two more are needed.
 _KNOWN = PreparedQuery(
     lambda place, submission: (
         RatingEvent.objects.filter(Q(assignment=place) | Q(submission_id=submission)).order_by().values_list("pk")[:1]
@@ -72,7 +78,7 @@ _KNOWN = PreparedQuery(
 
 
 def said(version: Rating | RatingEvent) -> Answer:
-    """What was said in this version."""
+    """Return the answer stored in a rating or in one of its revisions."""
     return Answer(version.verdict, version.confidence, version.cannot_judge, tuple(version.marks), version.note)
 
 
@@ -95,26 +101,32 @@ def rate(
     interface: str = "",
     go_on: bool = False,
 ) -> RateResult:
-    """Write the answer, or a new version of it if the form showed the one that stands (`revision`). With `go_on` the
-    next item is opened in the same transaction, for who is shown it at once."""
+    """Store the answer as the rating of this assignment, or return why it was not stored.
+
+    `revision` is the one that the form displayed (0 for a first answer). With `go_on`, also open the rater's next assignment in
+    the same transaction, because it is shown with the response.
+
+    Raises StudyClosed if the study no longer accepts ratings, StudyError if the assignment or the form belongs to another item,
+    and ValueError if the answer is incomplete.
+    """
     answer = _whole(Answer(verdict, confidence, cannot_judge, tuple(marks), note))
     place = _locked(assignment)
-    known = bool(_KNOWN.rows(place.pk, submission_id))
-    if standing := Rating.objects.filter(assignment=place).first() if known else None:
-        if result := _settled(place, standing, answer, submission_id, revision):
+    has_event = bool(_KNOWN.rows(place.pk, submission_id))
+    if current := Rating.objects.filter(assignment=place).first() if has_event else None:
+        if result := _settled(place, current, answer, submission_id, revision):
             return result
-    elif known:
+    elif has_event:
         raise _used_elsewhere()
     _refuse_if_closed(place)
     timing, now = timing or Timing(), now or timezone.now()
-    if standing:
-        made = _correct(place, standing, answer, submission_id, now)
+    if current:
+        rating = _correct(place, current, answer, submission_id, now)
     else:
-        made = _answer(place, answer, submission_id, now, timing, _Shown(hand, viewport, layout_shown, interface))
-    _log(made, answer, now, timing)
+        rating = _answer(place, answer, submission_id, now, timing, _Shown(hand, viewport, layout_shown, interface))
+    _log(rating, answer, now, timing)
     _drop_draft(place)
-    may_go_on = go_on and place.rater.guide_seen >= place.rater.study.guide_version
-    return RateResult(made, created=True, same=True, following=serving.open_next(place.rater) if may_go_on else None)
+    opens_next = go_on and place.rater.guide_seen >= place.rater.study.guide_version
+    return RateResult(rating, created=True, same=True, following=serving.open_next(place.rater) if opens_next else None)
 
 
 @transaction.atomic
@@ -129,33 +141,41 @@ def first_look(
     note: str = "",
     active_seconds: float | None = None,
 ) -> FirstResult:
-    """Write the answer given before the balance sheet was shown, once. Marks and note go on into the final one."""
+    """Store the initial rating, which the rater gives before the balance sheet is shown. It is stored once.
+
+    Marks and note are copied to the unsaved answer, so that the form of the final rating shows them. Raises like `submit_rating`.
+    """
     _whole(Answer(verdict, confidence))
     place = _locked(assignment)
     sent = (submission_id, verdict, confidence, list(marks))
-    if look := FirstLook.objects.filter(assignment=place).first():
-        same = sent == (look.submission_id, look.verdict, look.confidence, look.marks)
-        return FirstResult(look, created=False, same=same)
+    if initial_rating := FirstLook.objects.filter(assignment=place).first():
+        same = sent == (
+            initial_rating.submission_id,
+            initial_rating.verdict,
+            initial_rating.confidence,
+            initial_rating.marks,
+        )
+        return FirstResult(initial_rating, created=False, same=same)
     _refuse_if_closed(place)
     if Rating.objects.filter(assignment=place).exists():
         raise StudyError("This item is rated already.")
     if FirstLook.objects.filter(submission_id=submission_id).exists():
         raise _used_elsewhere()
-    look = FirstLook.objects.create(
+    initial_rating = FirstLook.objects.create(
         assignment=place, verdict=verdict, confidence=confidence, marks=list(marks), submission_id=submission_id,
         active_seconds=active_seconds, at=now or timezone.now(),
     )  # fmt: skip
     _keep(place, Answer(None, None, marks=tuple(marks), note=note))
-    return FirstResult(look, created=True, same=True)
+    return FirstResult(initial_rating, created=True, same=True)
 
 
 @transaction.atomic
 def save_draft(assignment: Assignment, answer: Answer) -> bool:
-    """Keep what is chosen and not saved; False where it is too late for that. No draft touches an answer."""
+    """Store what the rater has selected but not saved. Return False if the rater can no longer answer or has answered."""
     place = _locked(assignment)
     seat = place.rater
-    over = seat.study.status not in ("open", "paused") or seat.withdrawn_at or seat.finished_at
-    if over or Rating.objects.filter(assignment=place).exists():
+    is_over = seat.study.status not in ("open", "paused") or seat.withdrawn_at or seat.finished_at
+    if is_over or Rating.objects.filter(assignment=place).exists():
         return False
     _keep(place, answer)
     Rater.objects.filter(pk=seat.pk).update(last_seen_at=timezone.now())
@@ -163,22 +183,24 @@ def save_draft(assignment: Assignment, answer: Answer) -> bool:
 
 
 def may_correct(assignment: Assignment) -> bool:
-    """Whether an answer can still be changed: the last one given, and any once none is left to give, until the rater
-    presses Finish or the study is not open."""
+    """Return whether the rater can still change this answer.
+
+    They can change their last answer, and every answer once they have no item left, until they press Finish or the study is no longer open.
+    """
     rater = assignment.rater
     if not rater.study.is_open or rater.finished_at or rater.withdrawn_at:
         return False
     if designs.is_crossover(rater.study) and assignment.session == 1 and crossover.has_begun(rater):
         return False
-    answered = rater.assignments.filter(rating__isnull=False)
-    last = answered.order_by("-rating__submitted_at", "-rating__pk").values_list("pk", flat=True).first()
-    return last == assignment.pk or not rater.assignments.filter(rating=None, released_at=None).exists()
+    rated = rater.assignments.filter(rating__isnull=False)
+    last_rated = rated.order_by("-rating__submitted_at", "-rating__pk").values_list("pk", flat=True).first()
+    return last_rated == assignment.pk or not rater.assignments.filter(rating=None, released_at=None).exists()
 
 
 def _settled(
     place: Assignment, standing: Rating, answer: Answer, submission_id: UUID, revision: int
 ) -> RateResult | None:
-    """What to tell a submission that writes nothing; None for a correction that may be written."""
+    """Return the result of a submission that stores nothing, or None if it may be stored as a correction."""
     if event := RatingEvent.objects.filter(submission_id=submission_id).first():
         if event.assignment_id != place.pk:
             raise _used_elsewhere()
@@ -190,48 +212,54 @@ def _settled(
 
 
 def _locked(assignment: Assignment) -> Assignment:
-    """The assignment and its seat, locked after their study: closing waits for answers under way, and they for closing.
-
-    Raters do not wait for each other, but where a slot may have to be found: in a pool, and for an item taken back.
-    """
+    """Lock the study, the rater and the assignment, and return the assignment with current values."""
     study = assignment.rater.study
+    # The study is always locked first, so that closing waits for answers in progress and answers wait for
+    # closing.
+    # A shared lock is enough unless a free slot may have to be found (in a pool, or if the assignment was
+    # released): raters then do not wait for each other.
     if designs.is_pool(study) or assignment.released_at:
         study = slots.lock(study.pk)
     else:
         slots.share(study)
         if _lock_rows(assignment.pk) == _state(assignment):
             return assignment
-    rows = Assignment.objects.select_for_update(of=("self", "rater"), no_key=True)
-    found = rows.select_related("rater").get(pk=assignment.pk)
-    found.rater.study = study
-    return found
+    lockable = Assignment.objects.select_for_update(of=("self", "rater"), no_key=True)
+    locked = lockable.select_related("rater").get(pk=assignment.pk)
+    locked.rater.study = study
+    return locked
 
 
 def _lock_rows(assignment: int) -> tuple[bool | int, ...]:
-    """Lock the assignment and its seat, and tell the `_state` they are in now: some twenty times as quick as reading them."""
+    """Lock the rows of the assignment and its rater, and return their current `_row_state`.
+
+    Raises StudyError if the assignment no longer exists.
+    """
+    # About twenty times as fast as reading both rows through the ORM; most answers find the state unchanged.
     place, seat = (connection.ops.quote_name(model._meta.db_table) for model in (Assignment, Rater))
     clause = " FOR NO KEY UPDATE" if connection.features.has_select_for_update else ""
     columns = ["place.opened_at", "place.lease_until", "place.released_at", "seat.withdrawn_at", "seat.finished_at"]
-    told = ", ".join(f"{column} IS NULL" for column in columns)
+    conditions = ", ".join(f"{column} IS NULL" for column in columns)
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT {told}, seat.guide_seen FROM {place} place JOIN {seat} seat ON seat.id = place.rater_id "
+            f"SELECT {conditions}, seat.guide_seen FROM {place} place JOIN {seat} seat ON seat.id = place.rater_id "
             f"WHERE place.id = %s{clause}",
             [assignment],
         )
-        if (found := cursor.fetchone()) is None:  # it was not opened, and dealt to another rater meanwhile
-            raise StudyError("This item is no longer yours to rate. Go on to the next one.")
-        return tuple(found)
+        if (state := cursor.fetchone()) is None:  # it was never opened, and has been reassigned
+            raise StudyError("This item has been reassigned to another rater. Please continue with the next one.")
+        return tuple(state)
 
 
 def _state(place: Assignment) -> tuple[bool | int, ...]:
-    """What an answer depends on, of an assignment and its seat, besides the answers there are."""
+    """Return what decides whether an answer is accepted, as far as it is stored with the assignment and its rater."""
     seat = place.rater
     dates = (place.opened_at, place.lease_until, place.released_at, seat.withdrawn_at, seat.finished_at)
     return (*(date is None for date in dates), seat.guide_seen)
 
 
 def _whole(answer: Answer) -> Answer:
+    """Return the answer, without verdict and confidence if the rater cannot judge. Raises ValueError if it is incomplete."""
     if answer.cannot_judge:
         return answer._replace(verdict=None, confidence=None)
     if answer.verdict is None:
@@ -244,17 +272,17 @@ def _whole(answer: Answer) -> Answer:
 def _refuse_if_closed(place: Assignment) -> None:
     study = place.rater.study
     if not study.is_open:
-        raise StudyClosed(f"{study.name} is {study.status} and takes no more ratings.")
+        raise StudyClosed(f"{study.name} is {study.status} and accepts no more ratings.")
     if crossover.is_too_early(place, timezone.now()):
         raise StudyError("This item belongs to your second session, which is not open yet.")
     if place.rater.withdrawn_at:
         raise StudyClosed(f"You have withdrawn from {study.name}.")
     if place.rater.finished_at:
-        raise StudyClosed(f"You have finished {study.name}: your answers stand.")
+        raise StudyClosed(f"You have finished {study.name}, so your answers can no longer be changed.")
 
 
 def _used_elsewhere() -> StudyError:
-    return StudyError("This form was sent before for another item; choose again and save.")
+    return StudyError("This form was already sent for another item. Please choose your answer again and save it.")
 
 
 def _answer(
@@ -279,11 +307,13 @@ def _answer(
 
 
 def _correct(place: Assignment, standing: Rating, answer: Answer, submission_id: UUID, now: datetime) -> Rating:
-    """The new version takes the place of the old one; how long the first took stays as it was."""
+    """Store a new revision. Times of the first answer do not change. Raises StudyError if it can no longer be corrected."""
     if not may_correct(place):
-        raise StudyError("This answer stands: only the last one can be changed, and on the last page any.")
-    for name, value in _fields(answer).items():
-        setattr(standing, name, value)
+        raise StudyError(
+            "This answer can no longer be changed. You can change your last answer, and every answer on the last page."
+        )
+    for field, value in _fields(answer).items():
+        setattr(standing, field, value)
     standing.submission_id, standing.revision, standing.revised_at = submission_id, standing.revision + 1, now
     standing.save()
     return standing
@@ -306,7 +336,7 @@ def _log(rating: Rating, answer: Answer, now: datetime, timing: Timing) -> None:
 
 
 def _drop_draft(place: Assignment) -> None:
-    """By hand: nothing hangs on a draft, and Django takes ten times as long to find that out as the database to delete."""
+    # Raw SQL: nothing references this row, and Django's delete() takes ten times as long to find that out.
     with connection.cursor() as cursor:
         cursor.execute(
             f"DELETE FROM {connection.ops.quote_name(Draft._meta.db_table)} WHERE assignment_id = %s", [place.pk]
@@ -314,18 +344,21 @@ def _drop_draft(place: Assignment) -> None:
 
 
 def _keep(place: Assignment, answer: Answer) -> None:
-    kept = {name: value for name, value in _fields(answer).items() if name != "cannot_judge"}
-    Draft.objects.update_or_create(assignment=place, defaults={**kept, "updated_at": timezone.now()})
+    values = {field: value for field, value in _fields(answer).items() if field != "cannot_judge"}
+    Draft.objects.update_or_create(assignment=place, defaults={**values, "updated_at": timezone.now()})
 
 
 def _hold(place: Assignment) -> None:
-    """The lease is over with the rating. One that ended before it takes a slot of the item again, if any is free;
-    else the rating is kept beside those that count."""
-    late = place.released_at is not None
-    if not late and place.lease_until is None:
+    """End the reservation of a pool item now that it is rated.
+
+    If the reservation had expired, take a free slot of the item; if none is free, mark the assignment as surplus, so that the rating is stored
+    but not counted.
+    """
+    is_released = place.released_at is not None
+    if not is_released and place.lease_until is None:
         return
     place.released_at = place.lease_until = None
-    if late and place.occasion == FIRST:
+    if is_released and place.occasion == FIRST:
         slots.lock(place.rater.study_id)
         place.slot = slots.free_slot(place.item_id, place.rater.study.ratings_per_item)
         place.surplus = place.slot is None

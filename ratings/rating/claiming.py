@@ -1,7 +1,7 @@
-"""Pool studies: an item is claimed when its rater comes for it, and kept for them until their lease ends.
+"""Claim items in pool studies: an item is reserved for a rater who requests one, until the reservation ends.
 
-Two guards see to it that no item is claimed more often than wanted: the study's row is locked while one claim chooses,
-and of two live assignments with the same slot the database refuses the second.
+Two safeguards keep an item from being claimed more often than planned: the study's row is locked while a claim chooses,
+and a unique constraint rejects a second active assignment with the same slot.
 """
 
 import hashlib
@@ -28,62 +28,64 @@ _TAKEN = Count("assignments", filter=Q(
 
 
 class Open(NamedTuple):
-    """An item with a slot that this rater may take."""
+    """An item with a free slot that this rater may rate."""
 
     item: int
     pair: UUID
     taken: int
-    begun: bool  # this rater has had it before, and their lease ended
+    begun: bool  # by this rater, whose reservation expired
     order: str
 
 
 def claim(seat: Rater, now: datetime) -> Assignment | None:
-    """What this rater holds already, else a slot of the item that has been taken least often."""
-    held = _held(seat).exclude(lease_until__lte=now).first()
-    return held or _claim(seat, now)
+    """Return the assignment this rater already has, or claim the item with the fewest taken slots. None if there is none."""
+    # Without the lock first: a rater who reloads the page must not wait for others who claim.
+    reserved = _held(seat).exclude(lease_until__lte=now).first()
+    return reserved or _claim(seat, now)
 
 
 def release_expired(study: Study, now: datetime, but: Rater | None = None) -> int:
-    """Give back the slots of items that were not rated in time; the rows stay, and what is sent late is still read."""
-    rows = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, lease_until__lte=now)
-    return rows.exclude(rater=but).update(slot=None, released_at=now)
+    """Release the slots of items whose reservation has expired, and return their number. The rows remain, so a late answer is still stored."""
+    expired = Assignment.objects.filter(LIVE, rater__study=study, rating__isnull=True, lease_until__lte=now)
+    return expired.exclude(rater=but).update(slot=None, released_at=now)
 
 
 def still_open(seat: Rater) -> int:
-    """How many more items this rater could have now."""
+    """Return how many more items this rater could rate now."""
     return min(len({place.pair for place in _open_to(seat)}), _room(seat))
 
 
 def next_expiry(seat: Rater) -> datetime | None:
-    """When the first lease ends that keeps this rater from an item."""
+    """Return when the first reservation ends that keeps an item from this rater, or None."""
     if not _room(seat):
         return None
-    own = seat.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
+    assigned = seat.assignments.filter(occasion=FIRST, released_at__isnull=True).values("item")
     blocked = seat.assignments.filter(occasion=FIRST).exclude(_begun()).values("pair")
-    leased = Assignment.objects.filter(LIVE, rater__study=seat.study, rating__isnull=True, lease_until__isnull=False)
-    leased = leased.exclude(rater=seat).exclude(item__in=own).exclude(pair__in=blocked)
-    leased = leased.exclude(item__in=readable_elsewhere.find_readable_by(seat.study, seat))
-    first: datetime | None = leased.aggregate(first=Min("lease_until"))["first"]
-    return first
+    reserved = Assignment.objects.filter(LIVE, rater__study=seat.study, rating__isnull=True, lease_until__isnull=False)
+    reserved = reserved.exclude(rater=seat).exclude(item__in=assigned).exclude(pair__in=blocked)
+    reserved = reserved.exclude(item__in=readable_elsewhere.find_readable_by(seat.study, seat))
+    earliest: datetime | None = reserved.aggregate(first=Min("lease_until"))["first"]
+    return earliest
 
 
 @transaction.atomic
 def _claim(seat: Rater, now: datetime) -> Assignment | None:
     study = seat.study = slots.lock(seat.study_id)
-    held = _held(seat).first()
-    if held or not study.is_open:
-        return _renewed(held, study, now) if held else None
+    # Again under the lock: a second tab of the same rater may have claimed meanwhile.
+    reserved = _held(seat).first()
+    if reserved or not study.is_open:
+        return _renewed(reserved, study, now) if reserved else None
     release_expired(study, now, but=seat)
     return _repeat(seat, study) or _take(seat, study, now)
 
 
 def _held(seat: Rater) -> QuerySet[Assignment]:
-    rows = seat.assignments.filter(rating__isnull=True, released_at__isnull=True)
-    return rows.select_related("item").order_by("position")
+    active = seat.assignments.filter(rating__isnull=True, released_at__isnull=True)
+    return active.select_related("item").order_by("position")
 
 
 def _renewed(held: Assignment, study: Study, now: datetime) -> Assignment:
-    """Its lease ended and nobody else came for it: its rater is here, and goes on."""
+    """Extend a reservation that expired before anybody else claimed the item, and return the assignment."""
     if held.lease_until and held.lease_until <= now:
         held.lease_until = now + designs.lease(study)
         held.save(update_fields=["lease_until"])
@@ -96,43 +98,44 @@ def _take(seat: Rater, study: Study, now: datetime) -> Assignment | None:
     if (best := min(_open_to(seat), key=lambda o: (not o.begun, o.taken, o.order), default=None)) is None:
         return None
     values = {"slot": slots.free_slot(best.item, study.ratings_per_item), "lease_until": now + designs.lease(study)}
+    # The rater had this item before: the old row is used again, because a rater has one assignment per item.
     if best.begun:
         seat.assignments.filter(item=best.item, occasion=FIRST).update(released_at=None, **values)
     else:
-        arm = _arm(seat, designs.protocol_of(study), best.item)
+        display_arm = _arm(seat, designs.protocol_of(study), best.item)
         place = Assignment(rater=seat, item_id=best.item, pair=best.pair, position=_last(seat) + 1, **values)
-        place.layout, place.with_context, place.marks = arm
+        place.layout, place.with_context, place.marks = display_arm
         place.save()
     return seat.assignments.select_related("item").get(item=best.item, occasion=FIRST)
 
 
 def _begun() -> Q:
-    """Shown or claimed before, and given back when the lease ended."""
+    """Match assignments whose reservation expired before they were rated."""
     return Q(rating__isnull=True, released_at__isnull=False)
 
 
 def _open_to(seat: Rater) -> Iterator[Open]:
-    begun = set(seat.assignments.filter(_begun(), occasion=FIRST).values_list("item", flat=True))
-    met = set(seat.assignments.filter(occasion=FIRST).values_list("pair", flat=True))
+    reserved_before = set(seat.assignments.filter(_begun(), occasion=FIRST).values_list("item", flat=True))
+    assigned_pairs = set(seat.assignments.filter(occasion=FIRST).values_list("pair", flat=True))
     readable = readable_elsewhere.find_readable_by(seat.study, seat)
     items = Item.objects.filter(study=seat.study).annotate(taken=_TAKEN)
     items = items.filter(taken__lt=seat.study.ratings_per_item)
     for item, pair, taken, content in items.values_list("pk", "source__pair", "taken", "payload_sha256"):
-        if item not in readable and (item in begun or pair not in met):
-            yield Open(item, pair, taken, item in begun, _order(seat, content))
+        if item not in readable and (item in reserved_before or pair not in assigned_pairs):
+            yield Open(item, pair, taken, item in reserved_before, _order(seat, content))
 
 
 def _order(seat: Rater, content: str) -> str:
-    """A random order of each rater's own, the same whenever it is asked for."""
+    """Return a sort key that is random per rater but constant over time."""
     return hashlib.sha256(f"{seat.study.draw}/{seat.number}/{content}".encode()).hexdigest()
 
 
 def _room(seat: Rater) -> int:
-    """How many items more this rater may have."""
-    most = designs.protocol_of(seat.study).items_per_rater
-    if most is None:
+    """Return how many more items this rater may rate."""
+    limit = designs.protocol_of(seat.study).items_per_rater
+    if limit is None:
         return seat.study.items.count()
-    return max(most - seat.assignments.filter(occasion=FIRST).exclude(_begun()).count(), 0)
+    return max(limit - seat.assignments.filter(occasion=FIRST).exclude(_begun()).count(), 0)
 
 
 def _last(seat: Rater) -> int:
@@ -140,14 +143,15 @@ def _last(seat: Rater) -> int:
 
 
 def _arm(seat: Rater, protocol: StudyProtocol, item: int) -> Arm:
-    """The seat's own; or the one that this rater, then this item, has had least often."""
+    """Return the rater's own arm, or the arm that this rater, then this item, has had least often."""
     if protocol.display.by == "rater":
         return designs.arm(seat)
-    own = Counter(_shown(seat.assignments.filter(occasion=FIRST)))
-    here = Counter(_shown(Assignment.objects.filter(LIVE, item=item)))
-    every = list(designs.arms_of(protocol))
-    random.Random(f"arm/{seat.study.draw}/{seat.number}/{item}").shuffle(every)
-    return min(every, key=lambda arm: (own[arm], here[arm]))
+    arms_of_rater = Counter(_shown(seat.assignments.filter(occasion=FIRST)))
+    arms_of_item = Counter(_shown(Assignment.objects.filter(LIVE, item=item)))
+    arms = list(designs.arms_of(protocol))
+    # Ties are broken at random; the seed makes the choice reproducible.
+    random.Random(f"arm/{seat.study.draw}/{seat.number}/{item}").shuffle(arms)
+    return min(arms, key=lambda arm: (arms_of_rater[arm], arms_of_item[arm]))
 
 
 def _shown(places: QuerySet[Assignment]) -> Iterator[Arm]:
@@ -155,19 +159,26 @@ def _shown(places: QuerySet[Assignment]) -> Iterator[Arm]:
 
 
 def _repeat(seat: Rater, study: Study) -> Assignment | None:
-    """An item of their own once more, when the share is due and one lies far enough back. None that they can read elsewhere."""
+    """Return an assignment of one of the rater's own items for the second time, or None.
+
+    A repeat is due when the share of repeats is below the protocol's, and an item was rated far enough back. Items that the rater can read
+    elsewhere are excluded.
+    """
     protocol = designs.protocol_of(study)
     rated = seat.assignments.filter(occasion=FIRST, rating__isnull=False)
-    again = seat.assignments.filter(occasion=SECOND)
-    if not protocol.repeats or again.count() >= int(protocol.repeats * rated.count() + 1e-9):
+    repeats = seat.assignments.filter(occasion=SECOND)
+    # 1e-9: 0.1 times 30 is slightly less than 3 in floating point.
+    if not protocol.repeats or repeats.count() >= int(protocol.repeats * rated.count() + 1e-9):
         return None
-    last = _last(seat)
-    far = rated.filter(position__lte=last - protocol.repeat_distance).exclude(item__in=again.values("item"))
-    far = far.exclude(item__in=readable_elsewhere.find_readable_by(study, seat))
-    if not (choice := list(far.order_by("position"))):
+    last_position = _last(seat)
+    candidates = rated.filter(position__lte=last_position - protocol.repeat_distance).exclude(
+        item__in=repeats.values("item")
+    )
+    candidates = candidates.exclude(item__in=readable_elsewhere.find_readable_by(study, seat))
+    if not (eligible := list(candidates.order_by("position"))):
         return None
-    first = random.Random(f"repeat/{study.draw}/{seat.number}/{last}").choice(choice)
-    same = {"item": first.item, "pair": first.pair, "layout": first.layout, "marks": first.marks}
+    original = random.Random(f"repeat/{study.draw}/{seat.number}/{last_position}").choice(eligible)
+    copied = {"item": original.item, "pair": original.pair, "layout": original.layout, "marks": original.marks}
     return Assignment.objects.create(
-        rater=seat, occasion=SECOND, position=last + 1, with_context=first.with_context, **same
+        rater=seat, occasion=SECOND, position=last_position + 1, with_context=original.with_context, **copied
     )

@@ -1,5 +1,7 @@
-"""Which item a rater gets next, and how far they are. In planned designs the order stands before the first rating; in
-pool studies items are claimed one by one (see `claiming`)."""
+"""Choose a rater's next item and report progress.
+
+In planned designs the order is fixed before the first rating; in pool studies items are claimed one at a time (`pool_claims`).
+"""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -10,7 +12,7 @@ from django.utils import timezone
 from ratings.models import Assignment, Rater
 from ratings.rating import claiming
 from ratings.studies import crossover, designs
-from ratings.studies.designs import arm as arm  # how a seat is shown things, for pages that serve it
+from ratings.studies.designs import arm as arm  # exported for the pages of raters
 from wetbench_site.prepared_queries import PreparedQuery
 
 _WAITING = Q(rating__isnull=True, released_at__isnull=True)
@@ -40,23 +42,25 @@ class Progress(NamedTuple):
 
 
 def next_assignment(seat: Rater, now: datetime | None = None) -> Assignment | None:
-    """The item this rater is to rate now; None when there is none (see `waiting` for pool studies)."""
+    """Return the assignment this rater should rate now, or None (`find_return_time` gives the reason in pool studies)."""
     if designs.is_pool(seat.study) and not _is_over(seat):
         return claiming.claim(seat, now or timezone.now())
-    following = _first(seat, "item")
-    return None if following and _waits_for_washout(seat, following) else following
+    assignment = _first(seat, "item")
+    return None if assignment and _waits_for_washout(seat, assignment) else assignment
 
 
 def open_next(seat: Rater) -> Assignment | None:
-    """The next item of a planned design, opened in the caller's transaction. In a pool nothing is: a claim has a
-    transaction of its own, whose failure must not undo an answer."""
+    """Open and return the next assignment of a planned design in the caller's transaction, or None.
+
+    Return None for pool studies: claiming runs in its own transaction, so that its failure cannot roll back the answer.
+    """
     if designs.is_pool(seat.study):
         return None
-    if following := _FOLLOWING.first(seat.pk):
-        following.rater = seat
-        if _waits_for_washout(seat, following):
+    if assignment := _FOLLOWING.first(seat.pk):
+        assignment.rater = seat
+        if _waits_for_washout(seat, assignment):
             return None
-    return following if following and mark_opened(following) else None
+    return assignment if assignment and mark_opened(assignment) else None
 
 
 def _first(seat: Rater, *also: str) -> Assignment | None:
@@ -64,38 +68,45 @@ def _first(seat: Rater, *also: str) -> Assignment | None:
 
 
 def open_work(seat: Rater) -> QuerySet[Assignment]:
-    """What this rater has and has not answered yet."""
+    """Return the rater's assignments without an answer."""
     return seat.assignments.filter(_WAITING)
 
 
 def previous_assignment(seat: Rater) -> Assignment | None:
-    """What this rater answered last."""
-    answered = seat.assignments.filter(rating__isnull=False).select_related("rating")
-    few = answered.only("code", "rater", "rating__submitted_at", "rating__revised_at")
-    return few.order_by("-rating__submitted_at", "-position").first()
+    """Return the assignment this rater answered last, or None."""
+    rated = seat.assignments.filter(rating__isnull=False).select_related("rating")
+    # Only the columns that the link to the previous answer needs; payloads are large.
+    columns = rated.only("code", "rater", "rating__submitted_at", "rating__revised_at")
+    return columns.order_by("-rating__submitted_at", "-position").first()
 
 
 def progress(seat: Rater) -> Progress:
-    """Answered, and in all. In a pool study what is still open to this rater counts, up to what one rater may have."""
-    done, waiting = next(iter(_COUNTED.rows(seat.pk)), (0, 0))
+    """Return how many items are answered, and how many there are.
+
+    In a pool study the total includes the items that this rater could still claim, up to the limit per rater.
+    """
+    done, unrated = next(iter(_COUNTED.rows(seat.pk)), (0, 0))
     claimable = claiming.still_open(seat) if designs.is_pool(seat.study) and not _is_over(seat) else 0
-    return Progress(done, done + waiting + claimable)
+    return Progress(done, done + unrated + claimable)
 
 
 def waiting(seat: Rater) -> datetime | None:
-    """When to come back: in a pool, if others hold all that this rater could still have; in a crossover, once the washout
-    is over. Else None."""
+    """Return when the rater can come back, or None.
+
+    In a pool study: when the first reservation ends, if others have reserved every item this rater could rate. In a crossover: when the washout
+    ends.
+    """
     if designs.is_crossover(seat.study):
         return washout_ends(seat)
     return claiming.next_expiry(seat) if designs.is_pool(seat.study) and seat.study.is_open else None
 
 
 def washout_ends(seat: Rater, now: datetime | None = None) -> datetime | None:
-    """When session 2 of a crossover opens for this rater, if session 1 is finished and the washout is not over."""
+    """Return when session 2 of a crossover opens for this rater, or None if the washout is not the reason to wait."""
     if not designs.is_crossover(seat.study) or _is_over(seat):
         return None
-    following = _first(seat)
-    return crossover.opens_at(seat) if following and _waits_for_washout(seat, following, now) else None
+    assignment = _first(seat)
+    return crossover.opens_at(seat) if assignment and _waits_for_washout(seat, assignment, now) else None
 
 
 def _waits_for_washout(seat: Rater, following: Assignment, now: datetime | None = None) -> bool:
@@ -104,24 +115,25 @@ def _waits_for_washout(seat: Rater, following: Assignment, now: datetime | None 
 
 
 def is_shown(assignment: Assignment) -> bool:
-    """Whether it was opened, and is still this rater's, as far as the row read tells."""
+    """Return whether the assignment was opened and is still this rater's, according to the row in memory."""
     return assignment.opened_at is not None and assignment.released_at is None
 
 
 def mark_opened(assignment: Assignment) -> bool:
-    """The item is being shown; only the first time counts. False: it has gone to another rater meanwhile."""
+    """Store when the item was first shown. Return False if it has been reassigned to another rater."""
     now = timezone.now()
     if crossover.is_too_early(assignment, now):
         return False
-    row = Assignment.objects.filter(pk=assignment.pk)
-    if row.filter(opened_at__isnull=True, released_at__isnull=True).update(opened_at=now):
+    stored = Assignment.objects.filter(pk=assignment.pk)
+    # One conditional UPDATE: of two tabs, the first one sets the time.
+    if stored.filter(opened_at__isnull=True, released_at__isnull=True).update(opened_at=now):
         assignment.opened_at = now
         return True
-    return row.filter(Q(released_at__isnull=True) | Q(rating__isnull=False)).exists()
+    return stored.filter(Q(released_at__isnull=True) | Q(rating__isnull=False)).exists()
 
 
 def extend_lease(assignment: Assignment, now: datetime | None = None) -> None:
-    """Its rater is at work on it: others wait for a whole lease more."""
+    """Extend the reservation of an item that its rater is working on by its full length."""
     if assignment.lease_until is None:
         return
     until = (now or timezone.now()) + designs.lease(assignment.rater.study)

@@ -1,4 +1,4 @@
-"""One cast of a data file, checked and completed: who plays each role. No Django."""
+"""Validate and complete one cast of a data file: who runs each role."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -16,15 +16,15 @@ PLAYS = {
 SCAFFOLDS = ("plain", "react", "plan")
 HISTORIES = ("full", "window", "summary")
 EFFORTS = ("", "none", "minimal", "low", "medium", "high", "xhigh", "max")
-LEAST_THINKING = 1024  # tokens; what Anthropic takes at least
+LEAST_THINKING = 1024  # tokens; Anthropic's minimum
 _FIELDS = {"name", "description", "panel", "successor_of", *ROLES}
 _PARAMS = {"max_tokens", "temperature", "thinking_budget", "effort"}
 
-Models = Mapping[str, Mapping[str, Any]]  # every known model by name, as its data file has it
+Models = Mapping[str, Mapping[str, Any]]  # every known model by name, as in its data file
 
 
 def check_cast(data: Mapping[str, Any], models: Models) -> list[str]:
-    """Every problem of one cast as "field: what is wrong and what is allowed"."""
+    """Return every problem of one cast as "field: what is wrong and what is allowed"."""
     problems = entries.unknown(data, _FIELDS) + check_name(data) + text(data, "description", 2000)
     name = data.get("name")
     if isinstance(name, str) and (name == "human" or name.startswith("offline")):
@@ -35,18 +35,18 @@ def check_cast(data: Mapping[str, Any], models: Models) -> list[str]:
 
 
 def complete(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The same cast with everything written out that a checked one may leave unsaid."""
+    """Return the same cast with all defaults written out."""
     agent = _complete(data["agent"])
     if "model" in agent:
         agent = {**agent, "scaffold": agent.get("scaffold", "react"), "history": agent.get("history", {"kind": "full"})}
     others = {role: _complete(data[role]) for role in ROLES[1:]}
     panel = [_complete(player) for player in data.get("panel", ())]
-    made = {"name": data["name"], "description": data["description"], "agent": agent, **others, "panel": panel}
-    return made | ({"successor_of": dict(data["successor_of"])} if data.get("successor_of") else {})
+    completed = {"name": data["name"], "description": data["description"], "agent": agent, **others, "panel": panel}
+    return completed | ({"successor_of": dict(data["successor_of"])} if data.get("successor_of") else {})
 
 
 def players(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Everyone who plays in a checked cast: agent, transition model, classifier, panel."""
+    """Return every role of a valid cast: agent, transition model, classifier, panel."""
     return [*(cast[role] for role in ROLES), *cast.get("panel", ())]
 
 
@@ -61,7 +61,7 @@ def _complete(player: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
-    """Verdicts are kept by classifier: nobody may judge the same episode twice."""
+    """Check the panel. Verdicts are stored by classifier, so nobody may judge the same episode twice."""
     panel = data.get("panel", [])
     if not isinstance(panel, list):
         return [wrong("panel", panel, "a list of players")]
@@ -75,29 +75,29 @@ def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
 
 
 def _check_successors(data: Mapping[str, Any], models: Models) -> list[str]:
-    """`successor_of`: models of the cast, each with the model of the paper that it stands for today."""
-    told = data.get("successor_of", {})
-    if not isinstance(told, Mapping):
-        return [wrong("successor_of", told, 'an object like {"a model of the cast": "the model it succeeds"}')]
-    own = {player.get("model") for player in _listed_players(data)}
+    """Check `successor_of`: models of the cast, each with the model of the paper that it replaces."""
+    successors = data.get("successor_of", {})
+    if not isinstance(successors, Mapping):
+        return [wrong("successor_of", successors, 'an object like {"a model of the cast": "the model it succeeds"}')]
+    own_models = {player.get("model") for player in _listed_players(data)}
     problems = []
-    for name, original in told.items():
-        if name not in own:
-            problems.append(f"successor_of.{name}: no player of the cast is this model")
+    for name, original in successors.items():
+        if name not in own_models:
+            problems.append(f"successor_of.{name}: no role of the cast uses this model")
         if not isinstance(original, str) or original not in models or original == name:
             problems.append(wrong(f"successor_of.{name}", original, "the name of another known model"))
     return problems
 
 
 def _listed_players(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the players of a cast that may be wrong elsewhere."""
+    """Return the roles of a cast that may be invalid elsewhere."""
     panel = data.get("panel")
-    every = [*(data.get(role) for role in ROLES), *(panel if isinstance(panel, list) else ())]
-    return [player for player in every if isinstance(player, Mapping)]
+    entries_ = [*(data.get(role) for role in ROLES), *(panel if isinstance(panel, list) else ())]
+    return [player for player in entries_ if isinstance(player, Mapping)]
 
 
 def _check_player(player: Any, role: str, models: Models) -> list[str]:
-    """Problems of one player, each beginning with what follows its own place: ".field: ..." or ": ..."."""
+    """Return problems of one role, each with the rest of its path: ".field: ..." or ": ..."."""
     if not isinstance(player, Mapping) or ("plays" in player) == ("model" in player):
         return [wrong("", player, 'an object with either "plays" or "model"')]
     if "plays" in player:
@@ -110,8 +110,8 @@ def _check_player(player: Any, role: str, models: Models) -> list[str]:
 
 
 def _check_speaker(player: Mapping[str, Any], role: str, models: Models) -> list[str]:
-    told = {"scaffold", "history"} if role == "agent" else set()
-    problems = entries.unknown(player, {"model", "params", *told})
+    extra_fields = {"scaffold", "history"} if role == "agent" else set()
+    problems = entries.unknown(player, {"model", "params", *extra_fields})
     name = player["model"]
     if not isinstance(name, str) or name not in models:
         return [*problems, wrong("model", name, ", ".join(sorted(models)) or "no model is known")]
@@ -125,10 +125,10 @@ def _check_speaker(player: Mapping[str, Any], role: str, models: Models) -> list
 
 
 def _check_params(params: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
-    """Limits of the model itself; what it does not take at all is dropped and told when it is asked."""
+    """Check the model's own limits. Parameters that it does not accept are dropped later, and recorded."""
     limit = model.get("options", {}).get("output_limit")
-    most = limit if isinstance(limit, int) and limit > 0 else 10**6
-    problems = entries.unknown(params, _PARAMS) + count(params, "max_tokens", 1, most, empty=False)
+    max_output = limit if isinstance(limit, int) and limit > 0 else 10**6
+    problems = entries.unknown(params, _PARAMS) + count(params, "max_tokens", 1, max_output, empty=False)
     if not problems:
         problems += count(params, "thinking_budget", LEAST_THINKING, max(params["max_tokens"] - 1, LEAST_THINKING))
     if params.get("temperature") is not None and not _is_temperature(params["temperature"]):

@@ -1,4 +1,4 @@
-"""Who plays the roles. The only module that knows every part."""
+"""Create the objects that run the roles. The only module that imports every implementation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,14 +29,14 @@ from simulation.providers import Speaker
 
 
 class Judge(NamedTuple):
-    """A classifier and the name its verdict is kept under."""
+    """A classifier and the name under which its verdict is stored."""
 
     name: str
     classifier: EvidenceClassifier
 
 
 class Cast(NamedTuple):
-    """The three roles of one episode. The first judge's verdict ends it; the others are a panel beside."""
+    """The three roles of one episode. The first judge's verdict ends it; the others form the panel."""
 
     agent: Agent
     transition_model: TransitionModel
@@ -44,7 +44,7 @@ class Cast(NamedTuple):
 
 
 class CastInfo(NamedTuple):
-    """A named triple: what each role is called, and who it is for people."""
+    """A named cast: the name of each role's implementation, and a description."""
 
     name: str
     description: str
@@ -53,7 +53,7 @@ class CastInfo(NamedTuple):
     evidence_classifier: str
 
     def setup(self) -> Setup:
-        """Who plays, as a run's setup says it; rules need neither models nor prompts."""
+        """Return the run configuration; rules need neither models nor prompts."""
         roles = (Player(self.agent), Player(self.transition_model), (Player(self.evidence_classifier),))
         return Setup(*roles, models={}, prompt_sha256="")
 
@@ -89,19 +89,19 @@ AGENTS: Mapping[str, Callable[[ExperimentSpec, int], Agent]] = {
 
 
 class UnknownCastError(LabError):
-    """There is no cast of that name; the message names those there are."""
+    """There is no cast of that name; the message lists the existing ones."""
 
 
 def known(name: str) -> CastInfo:
-    """The cast of rules of that name."""
+    """Return the rule-based cast of that name. Raises UnknownCastError."""
     if name not in CASTS:
-        raise UnknownCastError(f"There is no cast {name!r} of rules. Those there are: {', '.join(CASTS)}")
+        raise UnknownCastError(f"There is no rule-based cast {name!r}. Rule-based casts: {', '.join(CASTS)}")
     return CASTS[name]
 
 
 @dataclass(frozen=True)
 class Person:
-    """A person at the bench: what they chose is what is played."""
+    """A person as agent, whose chosen action is returned."""
 
     chosen: Action | None
 
@@ -113,7 +113,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Prompter:
-    """What language models need to play: a telephone for each player, the texts of a prompt set, the agent's own notes."""
+    """What language models need to run: a completion function for each role, the texts of a prompt set, the agent's notes."""
 
     speaker: Callable[[Player], Speaker]
     texts: Callable[[], PromptTexts]
@@ -121,7 +121,7 @@ class Prompter:
 
 
 def cast(setup: Setup, spec: ExperimentSpec, seed: int, prompter: Prompter, chosen: Action | None = None) -> Cast:
-    """The players of one episode. The same seed plays the same episode wherever no language model or person plays."""
+    """Return the roles of one episode. The same seed gives the same episode if no language model or person takes part."""
     return Cast(
         agent=_agent(setup.agent, spec, seed, prompter, chosen),
         transition_model=_transition_model(setup.transition_model, spec, seed, prompter),
@@ -130,7 +130,7 @@ def cast(setup: Setup, spec: ExperimentSpec, seed: int, prompter: Prompter, chos
 
 
 def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Prompter) -> Perturber:
-    """Who makes twins in this cast: its transition model."""
+    """Return the creator of twins in this cast: its transition model."""
     player = setup.transition_model
     if player.model:
         return LLMPerturber(prompter.speaker(player), prompter.texts(), perturbation)
@@ -138,9 +138,9 @@ def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Pro
 
 
 def rater(setup: Setup, kind: Kind, question: str, guide: str, prompter: Prompter) -> LLMRater:
-    """The model that rates a study's items, in a setup that has one."""
+    """Return the model rater of a run configuration. Raises LabError if it has none."""
     if setup.rater is None or not setup.rater.model:
-        raise LabError("this setup has no model that rates")
+        raise LabError("this run configuration has no model rater")
     player, limit = setup.rater, setup.context_limit(setup.rater)
     return LLMRater(prompter.speaker(player), prompter.texts(), kind, question, guide, limit, player.params.max_tokens)
 
@@ -168,14 +168,14 @@ def _classifier(player: Player, setup: Setup, spec: ExperimentSpec, prompter: Pr
 
 
 def check_handlers(catalogue: Catalogue) -> list[tuple[str, str]]:
-    """The actions that name a handler which the offline transition model does not have, each with what is allowed."""
+    """Return the actions with a handler that the offline transition model lacks, each with what is allowed."""
     allowed = ", ".join(sorted(HANDLERS))
     unknown = [kind for kind in catalogue.types.values() if kind.handler not in HANDLERS]
     return [(kind.name, f"is {kind.handler!r}; allowed: {allowed}") for kind in unknown]
 
 
 def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
-    """Every problem of what only the offline transition model reads in an experiment file: hidden truth and phases."""
+    """Return every problem of the parts that only the offline transition model reads: hidden truth and phases."""
     materials = data.get("materials", [])
     return _check_phases(materials) + truths.check(
         data.get("truth", {}), catalogue, material_checks.components(materials), material_checks.keys(materials)
@@ -183,15 +183,15 @@ def check_truth(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
 
 
 def _check_phases(materials: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A phase the rules do not know would make a material that nothing can be done to."""
-    written = [(f"materials[{at}]", entry) for at, entry in enumerate(materials)]
-    written += [
+    """Check phases: nothing could be done to a material with an unknown phase."""
+    entries = [(f"materials[{at}]", entry) for at, entry in enumerate(materials)]
+    entries += [
         (f"{place}.wells[{at}]", well)
-        for place, plate in list(written)
+        for place, plate in list(entries)
         for at, well in enumerate(plate.get("wells", ()))
     ]
     return [
         f"{place}.properties.phase: is {phase!r}; allowed: {', '.join(PHASES)}"
-        for place, entry in written
+        for place, entry in entries
         if (phase := entry.get("properties", {}).get("phase")) not in PHASES
     ]

@@ -1,4 +1,4 @@
-"""Reads the data files of a laboratory and checks everything that anyone will ask of them."""
+"""Load and validate the data files of a laboratory."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from simulation.lab.experiments import ExperimentSpec
 
 
 class DataFiles(NamedTuple):
-    """What a directory holds: each action and experiment built, and as written."""
+    """The content of a directory: each action and experiment, built and as written."""
 
     catalogue: Catalogue
     actions: list[dict[str, Any]]
@@ -19,9 +19,9 @@ class DataFiles(NamedTuple):
 
 
 def read(directory: Path) -> DataFiles:
-    """CatalogueError, with every problem of every file as "path:line: field: what is wrong and what is allowed"."""
+    """Return the content of a directory. Raises CatalogueError with every problem as "path:line: field: what is wrong and what is allowed"."""
     _need_files(directory)
-    actions, written = catalogue.read_directory(directory / "actions")
+    actions, raw_actions = catalogue.read_directory(directory / "actions")
     specs = experiments.read_directory(directory / "experiments", actions)
     problems = []
     for name, problem in casting.check_handlers(actions):
@@ -31,12 +31,13 @@ def read(directory: Path) -> DataFiles:
         problems += positions.located(path, casting.check_truth(data, actions))
     if problems:
         raise CatalogueError("\n".join(problems))
-    return DataFiles(actions, written, specs)
+    return DataFiles(actions, raw_actions, specs)
 
 
 def _need_files(directory: Path) -> None:
-    """A wrong directory must not pass for a laboratory without actions: `load_lab` would forget those it has."""
+    # A wrong directory must not look like a laboratory without actions: `load_lab` would remove the existing
+    # ones.
     empty = [kind for kind in ("actions", "experiments") if not any((directory / kind).glob("*.json"))]
     if empty:
-        missing = [f"{positions.shown(directory / kind)}: holds no data file; needed: *.json" for kind in empty]
+        missing = [f"{positions.shown(directory / kind)}: contains no data file; needed: *.json" for kind in empty]
         raise CatalogueError("\n".join(missing))

@@ -1,7 +1,7 @@
-"""How much a cast would say and cost at worst, before anything is said. No rows.
+"""Estimate the maximum tokens and cost of a cast before any call.
 
-Every step is used, every answer is as long as it may be, and every turn that may be repeated is. The lengths of prompts
-are those of the eighteen experiments played offline with the built-in prompts, rounded up.
+Every step is used, every answer has its maximum length, and every allowed repeat happens. Prompt lengths
+are those of the eighteen experiments run offline with the built-in prompts, rounded up.
 """
 
 from collections import Counter
@@ -13,9 +13,9 @@ from simulation.casts import pricing
 from simulation.casts.pricing import Price
 from simulation.casts.setups import Player, Setup
 
-TURNS: Final = 3  # a cut-off answer is asked for again, a malformed outcome repaired, twice
+TURNS: Final = 3  # a truncated answer is requested again, a malformed outcome repaired, twice
 VERDICT_TURNS: Final = 2  # one repair
-# UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average and a thought beside it; a bench 10,000 at the end.
+# UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average plus a thought; a bench 10,000 at the end.
 AGENT_SYSTEM: Final = 112_000
 BENCH: Final = 12_000
 STEP: Final = 3_200
@@ -25,8 +25,8 @@ TRANSITION: Final = 15_000
 VERDICT: Final = 6_000
 PROBLEMS: Final = 2_000  # the list of errors in a repair turn
 ASSUMES: Final = (
-    "every step used, every answer as long as its limit, every repeat that is allowed, nothing cached, "
-    "a token for every two bytes of prompt; prompts as long as offline play of the eighteen experiments makes them"
+    "every step used, every answer at its length limit, every allowed repeat, nothing cached, "
+    "one token per two bytes of prompt; prompt lengths measured in offline runs of the eighteen experiments"
 )
 
 
@@ -38,18 +38,18 @@ class Calls(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """The most that an order can come to. `cost` is None where a model of `unpriced` takes part."""
+    """The maximum of a run. `cost` is None if a model in `unpriced` takes part."""
 
     calls: int
-    usual_calls: int  # every step used and nothing repeated
+    usual_calls: int  # every step used, nothing repeated
     tokens: int
     cost: Decimal | None
-    unpriced: list[str]  # "model: class, class" of what has no price
+    unpriced: list[str]  # "model: class, class" without a price
     assumes: str = ASSUMES
 
 
 class Asked(NamedTuple):
-    """What one model is asked in one role: some calls, of which `usual` are no repeats."""
+    """The calls of one role; `usual` is their number without repeats."""
 
     player: Player
     calls: list[Calls]
@@ -59,9 +59,9 @@ class Asked(NamedTuple):
 def episodes(
     setup: Mapping[str, Any], steps: Iterable[int], replicates: int, prices: Mapping[str, Price | None]
 ) -> Estimate:
-    """So many attempts at experiments of so many steps each. A setup without models costs nothing."""
+    """Return the estimate for episodes with these numbers of steps. A configuration without models costs nothing."""
     read = Setup.from_json(setup) if setup else None
-    asked = [
+    role_calls = [
         one._replace(
             calls=[Calls(size, times * count * replicates) for size, times in one.calls],
             usual=one.usual * count * replicates,
@@ -69,31 +69,33 @@ def episodes(
         for most, count in Counter(steps).items()
         for one in (_episode(read, most) if read else ())
     ]
-    return _estimate(setup, asked, prices)
+    return _estimate(setup, role_calls, prices)
 
 
 def twins(setup: Mapping[str, Any], count: int, prices: Mapping[str, Price | None]) -> Estimate:
-    """So many twins, each one outcome with its repairs."""
-    maker = Setup.from_json(setup).transition_model if setup else None
-    asked = [Asked(maker, list(transition_calls(maker, count)), count)] if maker and maker.model else []
-    return _estimate(setup, asked, prices)
+    """Return the estimate for twins, each one outcome with its repairs."""
+    role = Setup.from_json(setup).transition_model if setup else None
+    role_calls = [Asked(role, list(transition_calls(role, count)), count)] if role and role.model else []
+    return _estimate(setup, role_calls, prices)
 
 
 def ratings(setup: Mapping[str, Any], sizes: Iterable[int], prices: Mapping[str, Price | None]) -> Estimate:
-    """One item for each size of a prompt in UTF-8 bytes: asked, asked again where cut off, repaired once."""
+    """Return the estimate for one item per prompt size in UTF-8 bytes: sent, repeated if truncated, repaired once."""
     rater = Setup.from_json(setup).rater if setup else None
-    asked = [Asked(rater, [Calls(size + _repair(rater), TURNS) for size in sizes], 0)] if rater and rater.model else []
-    return _estimate(setup, [one._replace(usual=len(one.calls)) for one in asked], prices)
+    role_calls = (
+        [Asked(rater, [Calls(size + _repair(rater), TURNS) for size in sizes], 0)] if rater and rater.model else []
+    )
+    return _estimate(setup, [one._replace(usual=len(one.calls)) for one in role_calls], prices)
 
 
 def unpriced(setup: Mapping[str, Any], prices: Mapping[str, Price | None], names: Iterable[str]) -> list[str]:
-    """Of these models, those that bill a class of tokens without a price, as "model: class, class"."""
+    """Return the models that bill a class of tokens without a price, as "model: class, class"."""
     models = setup.get("models", {})
-    lacking = {
+    missing = {
         name: pricing.missing(prices.get(name), models[name].get("options", {}).get("caching", "none"))
         for name in names
     }
-    return [f"{name}: {', '.join(classes)}" for name, classes in lacking.items() if classes]
+    return [f"{name}: {', '.join(classes)}" for name, classes in missing.items() if classes]
 
 
 def _episode(setup: Setup, steps: int) -> Iterator[Asked]:
@@ -109,18 +111,18 @@ def _episode(setup: Setup, steps: int) -> Iterator[Asked]:
 
 
 def _estimate(setup: Mapping[str, Any], asked: list[Asked], prices: Mapping[str, Price | None]) -> Estimate:
-    lacking = unpriced(setup, prices, dict.fromkeys(one.player.model for one in asked))
+    missing = unpriced(setup, prices, dict.fromkeys(one.player.model for one in asked))
     tokens, cost = 0, Decimal(0)
     for player, calls, _ in asked:
         for size, times in calls:
-            most = pricing.worst_case(size, player.params.max_tokens, prices.get(player.model))
-            tokens, cost = tokens + times * most.tokens, cost + times * (most.cost or 0)
+            worst = pricing.worst_case(size, player.params.max_tokens, prices.get(player.model))
+            tokens, cost = tokens + times * worst.tokens, cost + times * (worst.cost or 0)
     number = sum(call.times for one in asked for call in one.calls)
-    return Estimate(number, sum(one.usual for one in asked), tokens, None if lacking else cost, lacking)
+    return Estimate(number, sum(one.usual for one in asked), tokens, None if missing else cost, missing)
 
 
 def agent_calls(player: Player, steps: int) -> Iterator[Calls]:
-    """What an agent of this scaffold and history asks in so many steps."""
+    """Yield the calls of an agent with this scaffold and history over these steps."""
     if player.scaffold == "plan":
         yield Calls(AGENT_SYSTEM + BENCH, TURNS)
     for done in range(steps):
@@ -131,13 +133,13 @@ def agent_calls(player: Player, steps: int) -> Iterator[Calls]:
 
 
 def transition_calls(player: Player, steps: int) -> Iterator[Calls]:
-    """An outcome for each step, with its repairs: each repeats what was said and answered before it."""
+    """Yield an outcome per step with its repairs; each repair repeats the conversation so far."""
     for repairs in range(TURNS):
         yield Calls(TRANSITION + repairs * _repair(player), steps)
 
 
 def verdict_calls(player: Player, steps: int, context_limit: int | None) -> Iterator[Calls]:
-    """One verdict with its repair, of a summary where the record is longer than the model takes."""
+    """Yield one verdict with its repair, of a summary if the record exceeds the model's context."""
     record = VERDICT + steps * STEP
     if context_limit is not None and record // 2 + player.params.max_tokens > context_limit:
         yield Calls(2 * context_limit, TURNS)
@@ -147,7 +149,7 @@ def verdict_calls(player: Player, steps: int, context_limit: int | None) -> Iter
 
 
 def _history(player: Player, done: int) -> int:
-    """Bytes of the history after so many steps."""
+    """Return the bytes of the history after this many steps."""
     kind, k = _kind(player)
     if kind == "window":
         return min(done, k) * STEP + max(0, done - k) * BRIEF_STEP
@@ -161,4 +163,4 @@ def _kind(player: Player) -> tuple[str, int]:
 
 
 def _repair(player: Player) -> int:
-    return 2 * player.params.max_tokens + PROBLEMS  # two bytes a token, as in the worst case of a call
+    return 2 * player.params.max_tokens + PROBLEMS  # two bytes per token, as in the maximum of a call

@@ -1,4 +1,4 @@
-"""Brings the data files of fixtures/ into the database. Safe to repeat; a wrong file loads nothing."""
+"""Load the data files of fixtures/ into the database. Safe to repeat; an invalid file loads nothing."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from simulation.models import CastDefinition, CatalogueEntry, Experiment, Langua
 
 
 class Loaded(NamedTuple):
-    """How many entries were new, changed and as before."""
+    """How many entries are new, changed and unchanged."""
 
     new: int
     changed: int
@@ -26,7 +26,7 @@ class Loaded(NamedTuple):
 
 
 def load_lab(directory: Path) -> dict[str, Loaded]:
-    """Actions, experiments, models and casts. LabError, with every problem of every file, before anything is written."""
+    """Load actions, experiments, models and casts. Raises LabError with every problem before anything is written."""
     actions, action_files, specs = datafiles.read(directory)
     players = read_models([path for name in ("models", "casts") if (path := directory / f"{name}.json").exists()])
     with transaction.atomic():
@@ -39,14 +39,14 @@ def load_lab(directory: Path) -> dict[str, Loaded]:
 
 
 def read_models(paths: Sequence[Path]) -> ModelFiles:
-    """Files of models, prices and casts, checked against the models that are loaded already."""
-    known = {row.name: {"options": row.options} for row in LanguageModel.objects.all()}
-    return model_files.read(paths, known)
+    """Return files of models, prices and casts, checked against the loaded models."""
+    loaded_models = {row.name: {"options": row.options} for row in LanguageModel.objects.all()}
+    return model_files.read(paths, loaded_models)
 
 
 @transaction.atomic
 def load_models(files: ModelFiles) -> dict[str, Loaded]:
-    """New ones are added, those of the same name replaced; a price is replaced by one of the same day. None is removed."""
+    """Add new entries and replace those of the same name; a price replaces one of the same day. Nothing is removed."""
     models = _store(LanguageModel, ["name"], [_model(data) for data in files.models])
     prices = [(data["name"], price) for data in files.models for price in data.get("prices", ())]
     prices += [(price["model"], price) for price in files.prices]
@@ -63,8 +63,8 @@ def _action(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _experiment(data: dict[str, Any]) -> dict[str, Any]:
-    told = {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
-    return told | {"data": data, "sha256": _digest(data)}
+    columns = {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
+    return columns | {"data": data, "sha256": _digest(data)}
 
 
 def _model(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,15 +84,15 @@ def _model(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _latest(keys: Mapping[str, int], prices: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """One price per model and day: of two, the one written last."""
+    """Return one price per model and day: the last one given."""
     rows = [_price(keys[name], price) for name, price in prices]
     return list({(row["model_id"], row["effective_from"]): row for row in rows}.values())
 
 
 def _price(model: int, data: Mapping[str, Any]) -> dict[str, Any]:
     amounts = {key: None if data.get(key) is None else Decimal(data[key]) for key in TOKEN_CLASSES}
-    told = {"source": data["source"], "read_on": _day(data["read_on"])}
-    return {"model_id": model, "effective_from": _day(data["effective_from"]), **amounts, **told}
+    source = {"source": data["source"], "read_on": _day(data["read_on"])}
+    return {"model_id": model, "effective_from": _day(data["effective_from"]), **amounts, **source}
 
 
 def _cast(data: dict[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def _digest(data: Any) -> str:
 
 
 def _store(model: type[Model], keys: Sequence[str], wanted: Sequence[Mapping[str, Any]]) -> Loaded:
-    """Write what is new or changed, all at once: whoever loads at the same time writes the same."""
+    """Write new and changed rows at once, so that simultaneous loads give the same result."""
     before = {tuple(getattr(row, key) for key in keys): row for row in model._default_manager.all()}
     rows = [(before.get(tuple(fields[key] for key in keys)), fields) for fields in wanted]
     new = [fields for row, fields in rows if row is None]

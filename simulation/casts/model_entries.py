@@ -1,4 +1,4 @@
-"""One model or price of a data file, checked. Problems read "field: what is wrong and what is allowed". No Django."""
+"""Validate one model or price of a data file. Problems read "field: what is wrong and what is allowed"."""
 
 import re
 from collections.abc import Mapping
@@ -30,22 +30,22 @@ _FLAGS = ("temperature", "temperature_with_thinking", "json_mode")
 
 
 def check_model(data: Mapping[str, Any]) -> list[str]:
-    """Every problem of one model with its prices."""
+    """Return every problem of one model with its prices."""
     problems = entries.unknown(data, _MODEL_FIELDS) + check_name(data)
     if data.get("provider") not in tuple(PROVIDERS):
         problems.append(wrong("provider", data.get("provider"), ", ".join(PROVIDERS)))
     problems += text(data, "model_id", 120) + text(data, "note", 10_000, empty=True)
     problems += words(data.get("aliases", []), "aliases")
-    taken = data.get("options", {})
-    if isinstance(taken, Mapping):
-        problems += [f"options.{problem}" for problem in _check_options(taken)]
-        if data.get("provider") == "anthropic" and not taken.get("api_version"):
+    options = data.get("options", {})
+    if isinstance(options, Mapping):
+        problems += [f"options.{problem}" for problem in _check_options(options)]
+        if data.get("provider") == "anthropic" and not options.get("api_version"):
             version = wrong(
-                "api_version", taken.get("api_version"), "a day like 2023-06-01: Anthropic's wire has versions"
+                "api_version", options.get("api_version"), "a day like 2023-06-01, because Anthropic's API has versions"
             )
             problems.append(f"options.{version}")
     else:
-        problems.append(wrong("options", taken, "an object"))
+        problems.append(wrong("options", options, "an object"))
     problems += count(data, "context_limit")
     prices = data.get("prices", [])
     if not isinstance(prices, list):
@@ -55,7 +55,7 @@ def check_model(data: Mapping[str, Any]) -> list[str]:
 
 
 def check_price(data: Mapping[str, Any]) -> list[str]:
-    """Every problem of one price: dollars per million tokens of each class, as text; null where it could not be read."""
+    """Return every problem of one price: dollars per million tokens of each class, as text; null if unknown."""
     problems = entries.unknown(data, _PRICE_FIELDS) + text(data, "source", 300)
     problems += day(data, "effective_from") + day(data, "read_on")
     problems += [
@@ -64,30 +64,38 @@ def check_price(data: Mapping[str, Any]) -> list[str]:
         if data.get(key) is not None and not _is_price(data[key])
     ]
     if all(data.get(key) is None for key in TOKEN_CLASSES):
-        problems.append(f"input: no price at all is given; allowed: at least one of {', '.join(TOKEN_CLASSES)}")
+        problems.append(f"input: no price is given; allowed: at least one of {', '.join(TOKEN_CLASSES)}")
     return problems
 
 
 def check_name(data: Mapping[str, Any]) -> list[str]:
     name = data.get("name")
-    fits = isinstance(name, str) and NAME.fullmatch(name)
-    return [] if fits else [wrong("name", name, "a to z, 0 to 9, dot, hyphen, underscore; at most 80, no mark first")]
+    is_valid = isinstance(name, str) and NAME.fullmatch(name)
+    return (
+        []
+        if is_valid
+        else [
+            wrong("name", name, "a to z, 0 to 9, dot, hyphen, underscore; at most 80, starting with a letter or digit")
+        ]
+    )
 
 
 def wrong(field: str, value: Any, allowed: str) -> str:
-    shown = repr(value)
-    return f"{field}: is {shown if len(shown) <= 80 else shown[:77] + '...'}; allowed: {allowed}"
+    value_text = repr(value)
+    return f"{field}: is {value_text if len(value_text) <= 80 else value_text[:77] + '...'}; allowed: {allowed}"
 
 
 def text(data: Mapping[str, Any], key: str, longest: int, empty: bool = False) -> list[str]:
     value = data.get(key, "" if empty else None)
-    fits = isinstance(value, str) and len(value) <= longest and (empty or bool(value.strip()))
-    return [] if fits else [wrong(key, value, f"text of at most {longest} characters{'' if empty else ', not empty'}")]
+    is_valid = isinstance(value, str) and len(value) <= longest and (empty or bool(value.strip()))
+    return (
+        [] if is_valid else [wrong(key, value, f"text of at most {longest} characters{'' if empty else ', not empty'}")]
+    )
 
 
 def words(value: Any, key: str) -> list[str]:
-    fits = isinstance(value, list) and all(isinstance(word, str) and 0 < len(word) <= 120 for word in value)
-    return [] if fits else [wrong(key, value, "a list of texts")]
+    is_valid = isinstance(value, list) and all(isinstance(word, str) and 0 < len(word) <= 120 for word in value)
+    return [] if is_valid else [wrong(key, value, "a list of texts")]
 
 
 def day(data: Mapping[str, Any], key: str, empty: bool = False) -> list[str]:
@@ -101,8 +109,8 @@ def count(
     data: Mapping[str, Any], key: str, least: int = 1, most: int = LARGEST_COUNT, empty: bool = True
 ) -> list[str]:
     value = data.get(key)
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if (empty and value is None) or (whole and least <= value <= most):  # type: ignore[operator]  # whole says int
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if (empty and value is None) or (is_integer and least <= value <= most):  # type: ignore[operator]  # is_integer implies int
         return []
     return [wrong(key, value, f"a whole number from {least} to {most}{', or null' if empty else ''}")]
 
@@ -121,17 +129,17 @@ def _check_options(data: Mapping[str, Any]) -> list[str]:
     if not isinstance(extra, Mapping):
         return [*problems, wrong("extra_body", extra, "an object")]
     ours = sorted(options.OURS & set(extra))
-    return problems + ([f"extra_body: must not hold {', '.join(ours)}: a cast sets these"] if ours else [])
+    return problems + ([f"extra_body: must not contain {', '.join(ours)}: a cast sets these"] if ours else [])
 
 
 def _check_lifecycle(data: Mapping[str, Any]) -> list[str]:
-    """What is said of a model's life names its source and the day it was read."""
+    """Check that a lifecycle names its source and the day it was read."""
     lifecycle = data.get("lifecycle", "unknown")
     if lifecycle not in LIFECYCLES:
         return [wrong("lifecycle", lifecycle, ", ".join(LIFECYCLES))]
-    told = lifecycle != "unknown"
-    problems = text(data, "lifecycle_source", 300, empty=not told)
-    problems += day(data, "lifecycle_read_on", empty=not told)
+    is_known = lifecycle != "unknown"
+    problems = text(data, "lifecycle_source", 300, empty=not is_known)
+    problems += day(data, "lifecycle_read_on", empty=not is_known)
     return problems + day(data, "retires_on", empty=lifecycle != "retiring")
 
 
@@ -147,6 +155,6 @@ def _is_price(written: Any) -> bool:
         value = Decimal(written) if isinstance(written, str) else Decimal("NaN")
     except InvalidOperation:
         return False
-    # Six places are what the database keeps; an exponent is a NaN's or an infinity's letter otherwise.
+    # The database stores six places; the exponent of NaN and infinity is a letter.
     exponent = value.as_tuple().exponent
     return isinstance(exponent, int) and -6 <= exponent <= 0 and 0 <= value <= _LARGEST_PRICE

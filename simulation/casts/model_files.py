@@ -1,4 +1,4 @@
-"""Reads data files of models, prices and casts, and checks everything in them before anyone uses it. No Django."""
+"""Load and validate data files of models, prices and casts."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ KINDS = ("models", "prices", "casts")
 
 
 class ModelFileError(LabError):
-    """Files with problems: all of them, each as "path:line: entry.field: what is wrong and what is allowed"."""
+    """Invalid files: all problems, each as "path:line: entry.field: what is wrong and what is allowed"."""
 
 
 class ModelFiles(NamedTuple):
-    """What some files hold together. `prices` are those given apart from their model; each names it."""
+    """The combined content of some files. `prices` are those listed separately from their model, which each names."""
 
     models: list[dict[str, Any]]
     prices: list[dict[str, Any]]
@@ -26,9 +26,9 @@ class ModelFiles(NamedTuple):
 
 
 def read(paths: Sequence[Path], known: Mapping[str, Mapping[str, Any]]) -> ModelFiles:
-    """All files together, casts written out in full. `known` are the models there are already, by name.
+    """Return all files combined, with casts completed. `known` are the existing models by name.
 
-    ModelFileError lists every problem of every file. A cast may use a model of another of the files.
+    Raises ModelFileError with every problem of every file. A cast may use a model of another of the files.
     """
     documents, problems = [], []
     for path in paths:
@@ -46,7 +46,7 @@ def read(paths: Sequence[Path], known: Mapping[str, Mapping[str, Any]]) -> Model
 
 
 def check(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Every problem of one document, given all models that its casts and prices may name."""
+    """Return every problem of one document, given all models that its casts and prices may name."""
     problems = entries.unknown(data, set(KINDS))
     lists = {kind: data.get(kind, []) for kind in KINDS}
     problems += [wrong(kind, value, "a list") for kind, value in lists.items() if not isinstance(value, list)]
@@ -59,39 +59,41 @@ def check(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> l
 
 
 def _check_apart(data: Mapping[str, Any], models: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A price given apart from its model names it."""
+    """Check a price that is listed separately from its model."""
     name = data.get("model")
-    known = isinstance(name, str) and name in models
-    problems = [] if known else [wrong("model", name, ", ".join(sorted(models)) or "no model is known")]
+    is_known = isinstance(name, str) and name in models
+    problems = [] if is_known else [wrong("model", name, ", ".join(sorted(models)) or "no model is known")]
     return problems + check_price({key: value for key, value in data.items() if key != "model"})
 
 
 def _models(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Mapping[str, Any]]:
-    """The models of all files by name, as far as they can be read: casts are checked against them."""
+    """Return the models of all files by name, as far as they can be parsed, to check casts against them."""
     lists = [data.get("models") for _, data in documents]
-    found = [entry for entries_ in lists if isinstance(entries_, list) for entry in entries_]
+    entries_found = [entry for entries_ in lists if isinstance(entries_, list) for entry in entries_]
     return {
         entry["name"]: entry if isinstance(entry.get("options", {}), Mapping) else {}
-        for entry in found
+        for entry in entries_found
         if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
     }
 
 
 def _twice(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
-    """Names that two files give: which of them is meant would hang on their order."""
+    """Return names in two files, because their order would decide which one counts."""
     problems: list[str] = []
     first: dict[tuple[str, str], Path] = {}
     for path, data in documents:
         for kind in ("models", "casts"):
-            listed = data.get(kind)
-            for name in sorted(set(entries.named(listed, "name") if isinstance(listed, list) else ())):
+            entries_of_kind = data.get(kind)
+            for name in sorted(
+                set(entries.named(entries_of_kind, "name") if isinstance(entries_of_kind, list) else ())
+            ):
                 if (other := first.setdefault((kind, name), path)) is not path:
-                    problems.append(f"{positions.shown(path)}: {kind}: {name!r} stands in {positions.shown(other)} too")
+                    problems.append(f"{positions.shown(path)}: {kind}: {name!r} is also in {positions.shown(other)}")
     return problems
 
 
 def _document(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """The object that a file holds, or an empty one and why it cannot be read."""
+    """Return the object in a file, or an empty one and why it cannot be parsed."""
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
@@ -102,12 +104,12 @@ def _document(path: Path) -> tuple[dict[str, Any], list[str]]:
     except (ValueError, RecursionError) as error:
         return {}, [positions.unreadable(path, text, error)]
     if not isinstance(data, dict) or not data:
-        return {}, [f"{positions.shown(path)}:1: must hold one object with {', '.join(KINDS)} or some of them"]
+        return {}, [f"{positions.shown(path)}:1: must contain one object with {', '.join(KINDS)} or some of them"]
     return data, []
 
 
 def _need_plain(text: str) -> None:
-    """Neither half a surrogate pair nor a NUL: no database stores them."""
+    """Raise ValueError for unpaired surrogates and NUL, which no database stores."""
     text.encode()
     if "\\u0000" in text:
-        raise ValueError("holds the character NUL")
+        raise ValueError("contains the character NUL")

@@ -1,4 +1,4 @@
-"""What tokens cost, in US dollars: after a call from its usage, and before it at worst. No Django."""
+"""Prices of tokens in US dollars: the cost of a call from its usage, and its maximum beforehand."""
 
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_HALF_EVEN, Decimal
@@ -8,14 +8,14 @@ from simulation.providers import Prompt
 from simulation.providers.base import Usage
 
 MILLION: Final = Decimal(1_000_000)
-MICRO: Final = Decimal("0.000001")  # the ledger's last place
-# English is some four bytes a token; barcodes, numbers, JSON and other scripts come down towards two. Half the bytes
-# is above what any tokenizer in use makes of such prompts, with the few tokens that frame each message.
+MICRO: Final = Decimal("0.000001")  # precision of the call log
+# English has about four bytes per token; barcodes, numbers, JSON and other scripts approach two. Half the bytes
+# exceeds the count of any tokenizer in use for such prompts, including the few tokens around each message.
 BYTES_PER_TOKEN_AT_WORST: Final = 2
 
 
 class Price(NamedTuple):
-    """US dollars per million tokens of each class. None: not known, which is not free."""
+    """US dollars per million tokens of each class. None: unknown, which does not mean free."""
 
     input: Decimal | None = None
     cache_read: Decimal | None = None
@@ -25,14 +25,14 @@ class Price(NamedTuple):
 
 
 class WorstCase(NamedTuple):
-    """The most that one call can take. `cost` is None where the model has no price."""
+    """The maximum of one call. `cost` is None if the model has no price."""
 
     tokens: int
     cost: Decimal | None
 
 
 def cost(usage: Usage | None, price: Price | None) -> Decimal | None:
-    """What the tokens cost, to the millionth of a dollar; None if any class that was used has no price."""
+    """Return the cost of the tokens to the millionth of a dollar; None if any used class has no price."""
     if usage is None or price is None:
         return None
     used = [
@@ -40,52 +40,52 @@ def cost(usage: Usage | None, price: Price | None) -> Decimal | None:
         (usage.cache_read, price.cache_read),
         (usage.cache_write_5m, price.cache_write_5m),
         (usage.cache_write_1h, price.cache_write_1h),
-        (usage.output, price.output),  # reasoning is in it, and billed as output
+        (usage.output, price.output),  # includes reasoning, which is billed as output
     ]
     parts = [None if each is None else tokens * each for tokens, each in used if tokens]
-    known = [part for part in parts if part is not None]
-    return money(sum(known, Decimal(0)) / MILLION) if len(known) == len(parts) else None
+    priced = [part for part in parts if part is not None]
+    return money(sum(priced, Decimal(0)) / MILLION) if len(priced) == len(parts) else None
 
 
 def snapshot(price: Price) -> dict[str, str]:
-    """The classes that have a price, as JSON that keeps every digit."""
+    """Return the classes that have a price, as JSON with every digit."""
     return {name: str(each) for name, each in price._asdict().items() if each is not None}
 
 
 def from_snapshot(told: Mapping[str, Any]) -> Price | None:
-    """The price as it was told with a call; None if none was."""
+    """Return the price stored with a call; None if there was none."""
     classes = {name: Decimal(told[name]) for name in Price._fields if name in told}
     return Price(**classes) if classes else None
 
 
 def worst_case(prompt: Prompt | int, max_tokens: int, price: Price | None) -> WorstCase:
-    """What one call takes at most: a prompt (or its UTF-8 bytes) with nothing cached, and a reply to its limit."""
+    """Return the maximum of one call: a prompt (or its UTF-8 bytes) without caching, and a reply at its limit."""
     size = prompt if isinstance(prompt, int) else prompt_bytes(prompt)
     inputs = -(-size // BYTES_PER_TOKEN_AT_WORST)
     return WorstCase(inputs + max_tokens, None if price is None else _most(inputs, max_tokens, price))
 
 
 def prompt_bytes(prompt: Prompt) -> int:
-    """The length of all that is said, in UTF-8 bytes. A lone surrogate counts as the character put in its place."""
+    """Return the length of all texts in UTF-8 bytes. An unpaired surrogate counts as its replacement."""
     texts = (prompt.system, *(message.text for message in prompt.messages))
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def missing(price: Price | None, caching: str) -> list[str]:
-    """The classes that a model with such caching (WireOptions.caching) bills and that have no price."""
+    """Return the classes that a model with such caching (WireOptions.caching) bills and that have no price."""
     billed = {"breakpoint": ("cache_read", "cache_write_5m"), "automatic": ("cache_read",)}.get(caching, ())
     return [name for name in ("input", *billed, "output") if getattr(price, name, None) is None]
 
 
 def money(amount: Decimal, rounding: str = ROUND_HALF_EVEN) -> Decimal:
-    """Rounded to the ledger's last place."""
+    """Return the amount rounded to the precision of the call log."""
     return amount.quantize(MICRO, rounding)
 
 
 def _most(inputs: int, outputs: int, price: Price) -> Decimal | None:
-    """Rounded up, so that no call costs more than was reserved for it."""
+    """Return the maximum, rounded up, so that no call costs more than was reserved for it."""
     if price.input is None or price.output is None:
         return None
     classes = (price.input, price.cache_read, price.cache_write_5m, price.cache_write_1h)
-    dearest = max(each for each in classes if each is not None)
-    return money((inputs * dearest + outputs * price.output) / MILLION, ROUND_CEILING)
+    highest = max(each for each in classes if each is not None)
+    return money((inputs * highest + outputs * price.output) / MILLION, ROUND_CEILING)

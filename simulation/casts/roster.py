@@ -1,4 +1,4 @@
-"""Which casts there are, whether they can play here and now, and what an order of one is made of."""
+"""The existing casts, whether they can run here now, and their frozen configuration for a run."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -16,17 +16,17 @@ from simulation.providers import connections
 from simulation.providers.base import PROVIDERS, WireOptions
 
 _REACHED = ("provider", "model_id", "aliases", "options", "context_limit")
-RATER_TOKENS = 16_000  # thinking included, of a model that rates by itself and not as part of a cast
+RATER_TOKENS = 16_000  # including thinking, for a model that rates by itself instead of as part of a cast
 
 Environment = Mapping[str, str]
 
 
 class NotReadyError(LabError):
-    """The cast cannot play as things stand; the message says what is missing."""
+    """The cast cannot run here; the message states what is missing."""
 
 
 class CastLine(NamedTuple):
-    """A cast as people choose it. `warnings` do not hinder an order; `why_not` does."""
+    """A cast as an option for people. `warnings` do not prevent a run; `why_not` does."""
 
     name: str
     description: str
@@ -34,8 +34,8 @@ class CastLine(NamedTuple):
     transition_model: str
     evidence_classifier: str
     panel: tuple[str, ...] = ()
-    speaks: bool = False  # a language model is in it
-    answers_by_model: bool = False  # one is its transition model
+    speaks: bool = False  # contains a language model
+    answers_by_model: bool = False  # its transition model is a language model
     why_not: str = ""
     warnings: tuple[str, ...] = ()
 
@@ -45,9 +45,9 @@ class CastLine(NamedTuple):
 
 
 class RaterLine(NamedTuple):
-    """Who could rate a study by a model, as people choose it: a cast's first classifier, or a model by itself."""
+    """A possible model rater as an option for people: a cast's first classifier, or a model by itself."""
 
-    name: str  # what `rater` takes
+    name: str  # the argument of `freeze_rater`
     description: str
     of_cast: bool = False
     why_not: str = ""
@@ -59,14 +59,14 @@ class RaterLine(NamedTuple):
 
 
 def casts(environ: Environment = os.environ) -> list[CastLine]:
-    """Every cast: those of rules, then those with language models by name. Two queries."""
+    """Return every cast with two queries: rule-based ones, then those with language models by name."""
     models = {row.name: row for row in LanguageModel.objects.all()}
-    spoken = [_spoken(row, models, environ) for row in CastDefinition.objects.all()]
-    return [*map(_offline, casting.CASTS.values()), *spoken]
+    with_models = [_spoken(row, models, environ) for row in CastDefinition.objects.all()]
+    return [*map(_offline, casting.CASTS.values()), *with_models]
 
 
 def raters(environ: Environment = os.environ) -> list[RaterLine]:
-    """Everybody whom `rater` knows, whether or not they can be reached: casts first. Two queries."""
+    """Return every possible model rater, available or not, with two queries: casts first."""
     models = {row.name: row for row in LanguageModel.objects.all()}
     casts_ = {row.name: row.data for row in CastDefinition.objects.all()}
     judges = {name: data["evidence_classifier"].get("model") for name, data in casts_.items()}
@@ -90,23 +90,23 @@ def names() -> list[str]:
 
 
 def resolve(name: str, environ: Environment = os.environ) -> dict[str, Any]:
-    """What an order of this cast is frozen with, without the prompt set; empty for a cast of rules alone.
+    """Return the frozen configuration of this cast without the prompt set; empty for a rule-based cast.
 
-    UnknownCastError, or NotReadyError with the name of the variable that holds no key.
+    Raises UnknownCastError, or NotReadyError with the name of the variable that has no key.
     """
     return _with_keys(setup(name), environ)
 
 
 def with_person(answering: str, environ: Environment = os.environ) -> dict[str, Any]:
-    """The same with a person as agent: that cast's transition model answers, its classifiers judge."""
+    """Return the same with a person as agent: that cast's transition model answers, its classifiers judge."""
     cast = {**_cast(answering), "agent": {"plays": PERSON}}
     return _with_keys({"cast": cast, "models": _models(cast)}, environ)
 
 
 def rater(name: str, environ: Environment = os.environ) -> dict[str, Any]:
-    """What a machine rater is frozen with, without its prompts: the first classifier of a cast, or a model by itself.
+    """Return the frozen configuration of a model rater without its prompts: a cast's first classifier, or a model by itself.
 
-    A cast goes before a model of the same name. UnknownCastError, or NotReadyError with what is missing.
+    A cast precedes a model of the same name. Raises UnknownCastError, or NotReadyError with what is missing.
     """
     player, row = _rater(name), CastDefinition.objects.filter(name=name).first()
     scripted = {"scripted": True} if row and row.data.get("scripted") else {}
@@ -119,7 +119,7 @@ def rater(name: str, environ: Environment = os.environ) -> dict[str, Any]:
 
 
 def setup(name: str) -> dict[str, Any]:
-    """What `resolve` gives, whether or not the keys are there."""
+    """Return the configuration like `freeze_cast`, whether or not the keys exist."""
     if name in casting.CASTS:
         return {}
     cast = _cast(name)
@@ -131,14 +131,14 @@ def key_is_set(provider: str, environ: Environment = os.environ) -> bool:
 
 
 def ended(model: LanguageModel, today: date) -> bool:
-    """Whether its provider has switched it off, or has said that it would by now."""
+    """Return whether its provider has switched it off, or announced to do so by today."""
     return model.lifecycle == "retired" or bool(
         model.lifecycle == "retiring" and model.retires_on and model.retires_on <= today
     )
 
 
 class Retired(NamedTuple):
-    """A model that its provider has switched off, and the casts that ask it. `variable`: its base URL may lead elsewhere."""
+    """A model that its provider has switched off, and the casts that use it. `variable`: its base URL may point elsewhere."""
 
     model: str
     model_id: str
@@ -148,23 +148,27 @@ class Retired(NamedTuple):
 
     @property
     def said(self) -> str:
-        when = f" on {self.retires_on}" if self.retires_on else ""
+        date_text = f" on {self.retires_on}" if self.retires_on else ""
         return (
-            f"{self.model_id} was switched off{when}: it answers only where {self.variable} leads elsewhere "
-            f"(asked by {', '.join(self.casts)})."
+            f"{self.model_id} was switched off{date_text}: it answers only if {self.variable} points elsewhere "
+            f"(used by {', '.join(self.casts)})."
         )
 
 
 def find_retired(casts: Iterable[str], today: date | None = None) -> list[Retired]:
-    """Return the models of these casts that are switched off by now, by name. UnknownCastError for a cast that is none."""
-    asked: dict[str, list[str]] = {}
+    """Return the models of these casts that are switched off, by name. Raises UnknownCastError."""
+    casts_of_model: dict[str, list[str]] = {}
     for cast in dict.fromkeys(casts):
         for name in {player["model"] for player in players(_cast(cast)) if "model" in player}:
-            asked.setdefault(name, []).append(cast)
-    rows = LanguageModel.objects.filter(name__in=asked).order_by("name")
+            casts_of_model.setdefault(name, []).append(cast)
+    rows = LanguageModel.objects.filter(name__in=casts_of_model).order_by("name")
     return [
         Retired(
-            row.name, row.model_id, row.retires_on, tuple(asked[row.name]), PROVIDERS[row.provider].base_url_variable
+            row.name,
+            row.model_id,
+            row.retires_on,
+            tuple(casts_of_model[row.name]),
+            PROVIDERS[row.provider].base_url_variable,
         )
         for row in rows
         if ended(row, today or timezone.localdate())
@@ -172,7 +176,7 @@ def find_retired(casts: Iterable[str], today: date | None = None) -> list[Retire
 
 
 def _cast(name: str) -> dict[str, Any]:
-    """The players of a cast as its data file has them."""
+    """Return the roles of a cast as in its data file."""
     if info := casting.CASTS.get(name):
         rules = {role: {"plays": getattr(info, role)} for role in ROLES}
         return {"name": info.name, "description": info.description, **rules, "panel": []}
@@ -183,22 +187,22 @@ def _cast(name: str) -> dict[str, Any]:
 
 
 def _rater(name: str) -> dict[str, Any]:
-    """The player that rates: a cast's classifier judges there too; a model alone writes as much as it needs."""
+    """Return the role that rates: a cast's classifier, or a model with its full output length."""
     if row := CastDefinition.objects.filter(name=name).first():
         player = dict(row.data["evidence_classifier"])
         if "model" not in player:
             raise NotReadyError(
-                f"The cast {name!r} judges by rules ({player['plays']}); name one of its models instead"
+                f"The cast {name!r} judges by rules ({player['plays']}); choose one of its models instead"
             )
         return player
     if model := LanguageModel.objects.filter(name=name).first():
-        most = min(RATER_TOKENS, model.options.get("output_limit") or RATER_TOKENS)
+        max_tokens = min(RATER_TOKENS, model.options.get("output_limit") or RATER_TOKENS)
         return {
             "model": name,
-            "params": {"max_tokens": most, "temperature": None, "thinking_budget": None, "effort": ""},
+            "params": {"max_tokens": max_tokens, "temperature": None, "thinking_budget": None, "effort": ""},
         }
     if name in casting.CASTS:
-        raise NotReadyError(f"The cast {name!r} plays by rules; the rules that rate are called checker")
+        raise NotReadyError(f"The cast {name!r} is rule-based; the rules that rate are called checker")
     models = ", ".join(LanguageModel.objects.order_by("name").values_list("name", flat=True))
     raise casting.UnknownCastError(
         f"There is no model and no cast {name[:80]!r} that could rate. Models: {models or 'none are loaded'}. "
@@ -207,24 +211,24 @@ def _rater(name: str) -> dict[str, Any]:
 
 
 def reached(names: Collection[str]) -> dict[str, Any]:
-    """How these models are reached now; those that are not known are left out."""
+    """Return the connection data of these models; unknown ones are omitted."""
     rows = LanguageModel.objects.filter(name__in=names).order_by("name")
     return {row.name: {key: getattr(row, key) for key in _REACHED} for row in rows}
 
 
 def _models(cast: Mapping[str, Any]) -> dict[str, Any]:
-    """Every model that a player of the cast is, as it is reached now."""
-    wanted = {player["model"] for player in players(cast) if "model" in player}
-    found = reached(wanted)
-    if lost := sorted(wanted - set(found)):
-        raise NotReadyError(f"The cast {cast['name']!r} cannot play: {_lost(lost)}")
-    return found
+    """Return the connection data of every model in the cast. Raises NotReadyError."""
+    requested = {player["model"] for player in players(cast) if "model" in player}
+    described = reached(requested)
+    if missing := sorted(requested - set(described)):
+        raise NotReadyError(f"The cast {cast['name']!r} cannot run: {_lost(missing)}")
+    return described
 
 
 def _with_keys(made: dict[str, Any], environ: Environment) -> dict[str, Any]:
     providers = [model["provider"] for model in made.get("models", {}).values()]
     if missing := _unreached(providers, environ, bool(made.get("cast", {}).get("scripted"))):
-        raise NotReadyError(f"The cast {made['cast']['name']!r} cannot play: {missing}")
+        raise NotReadyError(f"The cast {made['cast']['name']!r} cannot run: {missing}")
     return made
 
 
@@ -235,9 +239,11 @@ def _offline(info: casting.CastInfo) -> CastLine:
 def _spoken(row: CastDefinition, models: Mapping[str, LanguageModel], environ: Environment) -> CastLine:
     speakers = dict.fromkeys(player["model"] for player in players(row.data) if "model" in player)
     lost = sorted(set(speakers) - set(models))
-    known = [models[name] for name in speakers if name in models]
+    models_of_cast = [models[name] for name in speakers if name in models]
     reasons, scripted = [_lost(lost)] if lost else [], bool(row.data.get("scripted"))
-    reasons += [missing] if (missing := _unreached((model.provider for model in known), environ, scripted)) else []
+    reasons += (
+        [missing] if (missing := _unreached((model.provider for model in models_of_cast), environ, scripted)) else []
+    )
     agent, transition_model, classifier = (player_name(row.data[role]) for role in ROLES)
     return CastLine(
         row.name,
@@ -249,7 +255,7 @@ def _spoken(row: CastDefinition, models: Mapping[str, LanguageModel], environ: E
         speaks=bool(speakers),
         answers_by_model="model" in row.data["transition_model"],
         why_not="; ".join(reasons),
-        warnings=tuple(_warnings(known, timezone.localdate())),
+        warnings=tuple(_warnings(models_of_cast, timezone.localdate())),
     )
 
 
@@ -278,12 +284,12 @@ def _lost(models: list[str]) -> str:
 
 
 def _unreached(providers: Iterable[str], environ: Environment, scripted: bool = False) -> str:
-    """What the environment lacks, naming each variable; "" where every provider can be reached. A scripted cast asks none."""
-    wanted, reasons = set(providers), []
-    if scripted and not all(setups.leads_to_scripted_server(name, environ) for name in wanted):
+    """Return what the environment lacks, with each variable; "" if every provider can be reached. A scripted cast needs none."""
+    needed, reasons = set(providers), []
+    if scripted and not all(setups.leads_to_scripted_server(name, environ) for name in needed):
         return SCRIPTED_ALONE
     for name in PROVIDERS:
-        if name in wanted:
+        if name in needed:
             try:
                 connections.endpoint(name, "", WireOptions(), environ)
             except connections.MissingKey as missing:
@@ -295,7 +301,7 @@ def _warnings(models: Iterable[LanguageModel], today: date) -> Iterable[str]:
     for model in models:
         variable = PROVIDERS[model.provider].base_url_variable
         if ended(model, today):
-            when = f" on {model.retires_on}" if model.retires_on else ""
-            yield f"{model.model_id} was switched off{when}: it answers only where {variable} leads elsewhere."
+            date_text = f" on {model.retires_on}" if model.retires_on else ""
+            yield f"{model.model_id} was switched off{date_text}: it answers only if {variable} points elsewhere."
         elif model.lifecycle == "retiring":
             yield f"{model.model_id} will be switched off on {model.retires_on}."

@@ -1,4 +1,4 @@
-"""What a run was ordered with, frozen as JSON: who plays each role, through which models, with which prompts."""
+"""The run configuration, frozen as JSON when a run is created: who runs each role, with which models and prompts."""
 
 import hashlib
 import json
@@ -12,13 +12,13 @@ from simulation.providers import Endpoint, connections
 from simulation.providers.base import PROVIDERS, Params, WireOptions
 
 PERSON = "person"
-SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # where the scripted server of this process answers; `make paper` sets it
-SCRIPTED_ALONE = "this run is answered by the scripted server of `make paper` alone"
+SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # address of this process's scripted server; set by `make paper`
+SCRIPTED_ALONE = "only the scripted server of `make paper` answers this run"
 
 
 @dataclass(frozen=True)
 class Player:
-    """Who plays a role: rules or a person (`plays`), or a language model with its parameters."""
+    """Who runs a role: rules or a person (`plays`), or a language model with its parameters."""
 
     plays: str = ""
     model: str = ""
@@ -47,15 +47,15 @@ class Player:
 
 @dataclass(frozen=True)
 class Setup:
-    """A run's setup, read."""
+    """A parsed run configuration."""
 
     agent: Player
     transition_model: Player
-    classifiers: tuple[Player, ...]  # the first one's verdict ends the episode, the others are the panel
+    classifiers: tuple[Player, ...]  # the first one's verdict ends the episode; the others are the panel
     models: Mapping[str, Mapping[str, Any]]
     prompt_sha256: str
-    rater: Player | None = None  # who rates a study's items; nobody else is in such a setup
-    scripted: bool = False  # a scripted server answers in place of the models: no provider is ever asked
+    rater: Player | None = None  # model rater of a study; such a configuration has no other roles
+    scripted: bool = False  # a scripted server answers instead of the models; no provider is called
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setup":
@@ -76,7 +76,7 @@ class Setup:
         )
 
     def endpoint(self, player: Player, environ: Mapping[str, str] = os.environ) -> Endpoint:
-        """Where the player's model is reached, with the key of this environment. MissingKey without one."""
+        """Return the model's address with the key of this environment. Raises MissingKey without one."""
         model = self.models[player.model]
         options = {**model["options"]}
         if "effort_levels" in options:
@@ -89,22 +89,26 @@ class Setup:
 
 
 def leads_to_scripted_server(provider: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether this environment sends what is asked of the provider to the scripted server of its own process."""
+    """Return whether this environment sends calls for the provider to the scripted server of its own process."""
     url = environ.get(SCRIPTED_VARIABLE, "")
     return bool(url) and environ.get(PROVIDERS[provider].base_url_variable, "").startswith(url)
 
 
 def players(setup: Mapping[str, Any]) -> list[tuple[str, Player]]:
-    """Every language model of a setup with the role it plays."""
+    """Return every language model of a configuration with its role."""
     if not setup:
         return []
-    read = Setup.from_json(setup)
-    if read.rater:
-        return [("rating", read.rater)]
-    roles = [("agent", read.agent), ("transition", read.transition_model), *(("verdict", p) for p in read.classifiers)]
+    config = Setup.from_json(setup)
+    if config.rater:
+        return [("rating", config.rater)]
+    roles = [
+        ("agent", config.agent),
+        ("transition", config.transition_model),
+        *(("verdict", p) for p in config.classifiers),
+    ]
     return [(role, player) for role, player in roles if player.model]
 
 
 def digest(setup: Mapping[str, Any]) -> str:
-    """Two runs with the same digest were played by the same players with the same words."""
+    """Return the digest of a configuration. Equal digests mean the same models with the same prompts."""
     return hashlib.sha256(json.dumps(setup, sort_keys=True).encode()).hexdigest() if setup else ""

@@ -1,9 +1,9 @@
 """The pure core of the laboratory: materials, actions, quantities, the bench, and the rules they follow.
 
-An experiment, its action catalogue, its rubric and one attempt at it are plain values here. The roles that play an
-attempt are protocols (`roles`): an agent, a transition model, an evidence classifier. Nothing here uses a database, a
-clock or a network; files are read only from a path that the caller gives. `environment` holds the interface that
-learning agents use.
+An experiment, its action catalogue, its rubric and one episode are plain values here. The roles of an
+episode are protocols (`roles`): an agent, a transition model, an evidence classifier. Nothing here uses a database, a
+clock or a network; files are read only from a path that the caller gives. `environment` has the Gymnasium interface for
+learning agents.
 
 May import: nothing else of ours.
 

@@ -1,4 +1,4 @@
-"""What can be done: action types with their parameters and durations, and one choice among them."""
+"""Action types with their parameters and durations, the catalogue of all of them, and single actions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ SUBMIT, QUIT = "SubmitMaterialsObservationsForReview", "Quit"
 
 @dataclass(frozen=True)
 class Action:
-    """One choice of an action: its name, the barcodes it is done to, its parameters as written."""
+    """One use of an action type: its name, the barcodes it applies to, its parameters as written."""
 
     name: str
     materials: tuple[str, ...] = ()
@@ -31,11 +31,11 @@ class Action:
 
 
 class Duration(NamedTuple):
-    """How long an action takes: a fixed time or what `parameter` says, and what `total` adds to it.
+    """The duration of an action: fixed seconds or the value of `parameter`, plus `total`.
 
-    Each term of `total` is the product of the parameters it names, so that a run time times its injections counts; one
-    with a parameter left out counts nothing. Done one by one, all that times the number of materials worked on, of which
-    there is always one: a run of nothing but blanks and controls takes its time as well.
+    Each term of `total` is the product of the parameters it names, for example run time times number of injections; a term
+    with an omitted parameter is zero. With `per_material`, the sum is multiplied by the number of processed materials, but at
+    least by one, because a run of blanks and controls alone takes time as well.
     """
 
     seconds: int = 0
@@ -44,9 +44,9 @@ class Duration(NamedTuple):
     total: tuple[tuple[str, ...], ...] = ()
 
     def of(self, values: Mapping[str, Any], materials: int) -> int:
-        """Whole seconds, with the typed values of the parameters."""
-        chosen = values[self.parameter] if self.parameter else None
-        seconds = Decimal(self.seconds) if chosen is None else Decimal(chosen)
+        """Return full seconds, given the typed values of the parameters."""
+        parameter_seconds = values[self.parameter] if self.parameter else None
+        seconds = Decimal(self.seconds) if parameter_seconds is None else Decimal(parameter_seconds)
         for term in self.total:
             factors = [values[name] for name in term]
             if None not in factors:
@@ -59,7 +59,7 @@ NO_TIME = Duration()
 
 @dataclass(frozen=True)
 class ActionType:
-    """An entry of the catalogue. `inputs` and `outputs` say in words what goes in and what must come out."""
+    """An entry of the catalogue. `inputs` and `outputs` describe in words what goes in and what must result."""
 
     name: str
     kind: str
@@ -73,38 +73,38 @@ class ActionType:
     duration: Duration = NO_TIME
     fidelity: str = "bookkeeping only"
     handler: str = ""
-    echo: tuple[str, ...] = ()  # parameters that the instrument writes into its record
+    echo: tuple[str, ...] = ()  # parameters that the instrument repeats in its record
 
     def values(self, action: Action) -> dict[str, Any]:
-        """Typed values of all parameters, defaults filled in (None where there is none). ParameterError if any is wrong."""
-        known = {parameter.name for parameter in self.parameters}
-        if unknown := sorted(set(action.parameters) - known):
-            names = ", ".join(sorted(known)) or "no parameters at all"
+        """Return typed values of all parameters, with defaults (None where there is none). Raises ParameterError if any is invalid."""
+        allowed = {parameter.name for parameter in self.parameters}
+        if unknown := sorted(set(action.parameters) - allowed):
+            names = ", ".join(sorted(allowed)) or "no parameters at all"
             raise ParameterError(f"{self.name} has no parameter {unknown[0]!r}; it takes {names}")
         values: dict[str, Any] = {}
         for parameter in self.parameters:
-            written = action.parameters.get(parameter.name, parameter.default)
-            if written is None:
+            text = action.parameters.get(parameter.name, parameter.default)
+            if text is None:
                 if parameter.required:
                     raise ParameterError(f"{self.name} needs {parameter.name}: {parameter.allowed()}")
                 values[parameter.name] = None
             else:
-                values[parameter.name] = parameter.read(written)
+                values[parameter.name] = parameter.read(text)
         return values
 
     def seconds(self, action: Action) -> int:
-        """How long this action takes. Call it only after `values` accepted the action."""
+        """Return the duration of a valid action in seconds. Raises ParameterError like `parse_parameters`."""
         values = self.values(action)
         return self.duration.of(values, len(set(action.materials) - self.named(values)))
 
     def named(self, values: Mapping[str, Any]) -> set[str]:
-        """The barcodes that selectors name: what an action is done with, rather than to."""
-        chosen = [values[p.name] for p in self.parameters if p.type.endswith("material_selector")]
-        return {code for value in chosen if value for code in ((value,) if isinstance(value, str) else value)}
+        """Return the barcodes in selectors: materials that the action uses, as opposed to those it processes."""
+        selected = [values[p.name] for p in self.parameters if p.type.endswith("material_selector")]
+        return {code for value in selected if value for code in ((value,) if isinstance(value, str) else value)}
 
 
 class Catalogue:
-    """All action types, and the rules that hold for any action before anyone simulates it."""
+    """All action types, and the rules that apply to any action before it is simulated."""
 
     def __init__(self, types: Mapping[str, ActionType]) -> None:
         self.types = dict(types)
@@ -113,37 +113,37 @@ class Catalogue:
         return len(self.types)
 
     def without(self, name: str) -> "Catalogue":
-        """The same catalogue less one action."""
+        """Return the same catalogue without one action."""
         if name not in self.types:
             return self
         return Catalogue({key: kind for key, kind in self.types.items() if key != name})
 
     def find(self, name: str) -> ActionType | None:
-        """The type of that name, with or without the prefix `Experiment`; `Submit` is short for the long one."""
+        """Return the type of that name, with or without the prefix `Experiment`, or None; `Submit` is short for the long name."""
         short = name.removeprefix("Experiment")
         return self.types.get(name) or self.types.get(SUBMIT if short == "Submit" else short)
 
     def read(self, action: Action) -> Action:
-        """The action under its catalogue name; unchanged if the catalogue does not know it."""
-        known = self.find(action.name)
-        return Action(known.name, action.materials, action.parameters) if known else action
+        """Return the action under its catalogue name; unchanged if the catalogue does not have it."""
+        action_type = self.find(action.name)
+        return Action(action_type.name, action.materials, action.parameters) if action_type else action
 
     def refuse(self, action: Action, inventory: Inventory) -> str:
-        """Why the action cannot even be tried; "" if it can. Costs no call of any model."""
-        known = self.find(action.name)
-        if known is None:
+        """Return why the action cannot be tried, or "" if it can. This needs no model call."""
+        action_type = self.find(action.name)
+        if action_type is None:
             return f"There is no action {action.name[:60]!r}. Known actions: {', '.join(sorted(self.types))}"
         try:
-            values = known.values(action)
+            values = action_type.values(action)
         except ParameterError as error:
             return str(error)
-        return _refuse_materials(known, action, values, inventory)
+        return _refuse_materials(action_type, action, values, inventory)
 
 
 def _refuse_materials(known: ActionType, action: Action, values: Mapping[str, Any], inventory: Inventory) -> str:
     if not known.min_materials <= len(action.materials) <= known.max_materials:
-        wanted = f"{known.min_materials} to {known.max_materials}"
-        return f"{known.name} takes {wanted} materials ({known.inputs}); {len(action.materials)} were given"
+        allowed = f"{known.min_materials} to {known.max_materials}"
+        return f"{known.name} takes {allowed} materials ({known.inputs}); {len(action.materials)} were given"
     if len(set(action.materials)) != len(action.materials):
         return f"{known.name} names a material twice"
     for code in action.materials:
@@ -153,10 +153,10 @@ def _refuse_materials(known: ActionType, action: Action, values: Mapping[str, An
         if not material.usable:
             return f"{material.name} ({code}) is not available any more"
     for parameter in known.parameters:
-        chosen = values[parameter.name]
-        if chosen is None or not parameter.type.endswith("material_selector"):
+        selected = values[parameter.name]
+        if selected is None or not parameter.type.endswith("material_selector"):
             continue
-        for code in (chosen,) if isinstance(chosen, str) else chosen:
+        for code in (selected,) if isinstance(selected, str) else selected:
             if code not in action.materials:
                 return f"{parameter.name} names {code[:20]!r}, which is not among the materials of the action"
     return ""

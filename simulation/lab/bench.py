@@ -1,4 +1,4 @@
-"""One attempt at an experiment: its steps, its clock, and how it can end (paper, section 3.4)."""
+"""One attempt at an experiment: its steps, its clock, and its endings (paper, section 3.4)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ REJECTIONS_ALLOWED = 3
 
 
 class Ending(StrEnum):
-    """How an attempt ends by the rules; `truncated` is Gymnasium's truncation, the others its termination."""
+    """How an episode ends by the rules; `truncated` is Gymnasium's truncation, the others its termination."""
 
     SUBMITTED = "submitted"
     QUIT = "quit"
@@ -26,7 +26,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One attempted action and what came of it. `barcodes[i]` is that of `outcome.new_materials[i]`."""
+    """One attempted action and its outcome. `barcodes[i]` belongs to `outcome.new_materials[i]`."""
 
     number: int
     started_at: int
@@ -39,9 +39,9 @@ class Step:
     def transcript(self) -> TranscriptStep:
         outputs = []
         for code, draft in zip(self.barcodes, self.outcome.new_materials, strict=True):
-            shown = draft.to_json()
-            del shown["ledger"]
-            outputs.append({"barcode": code, **shown})
+            output = draft.to_json()
+            del output["ledger"]
+            outputs.append({"barcode": code, **output})
         return TranscriptStep(
             number=self.number,
             started_at=self.started_at,
@@ -57,14 +57,14 @@ class Step:
 
 @dataclass
 class Bench:
-    """What is on the bench and what has been done so far. Barcodes and times are given here and nowhere else."""
+    """The inventory and history of one episode. Barcodes and times are assigned here and nowhere else."""
 
     goal: str
     catalogue: Catalogue
     inventory: Inventory
     seed: int
     max_steps: int = 100
-    manifest: tuple[Draft, ...] | None = None  # what ManifestMaterials may give; None: it is off, as in a benchmark
+    manifest: tuple[Draft, ...] | None = None  # what ManifestMaterials may provide; None: off, as in a benchmark
     history: list[Step] = field(default_factory=list)
     elapsed: int = 0
     ending: Ending | None = None
@@ -74,23 +74,23 @@ class Bench:
             self.catalogue = self.catalogue.without(MANIFEST)
 
     def replay(self, steps: Iterable[Step]) -> None:
-        """Take steps that were recorded before; nothing about them is asked again."""
+        """Append recorded steps without asking any role again."""
         for step in steps:
             self._append(step)
 
     @property
     def steps(self) -> int:
-        """Attempted actions that count against `max_steps`; a rejected one counts too."""
+        """The number of attempted actions that count against `max_steps`, rejected ones included."""
         return sum(1 for step in self.history if self._costs_step(step))
 
     @property
     def rejections_running(self) -> int:
-        running = 0
+        count = 0
         for step in reversed(self.history):
             if step.outcome.success:
                 break
-            running += 1
-        return running
+            count += 1
+        return count
 
     def situation(self) -> Situation:
         return Situation(
@@ -98,7 +98,7 @@ class Bench:
         )
 
     def attempt(self, action: Action) -> tuple[Action, Outcome | None]:
-        """The action under its catalogue name, and its outcome if no transition model is needed to know it."""
+        """Return the action under its catalogue name, and its outcome if no transition model is needed for it."""
         action = self.catalogue.read(action)
         if reason := self.catalogue.refuse(action, self.inventory):
             return action, Outcome.rejected(reason, RejectedBy.CATALOGUE)
@@ -109,20 +109,20 @@ class Bench:
         return action, None
 
     def record(self, action: Action, outcome: Outcome) -> Step:
-        """Take an outcome into the history: materials get their barcodes, the clock moves, the attempt may end.
+        """Append an outcome to the history: assign barcodes, advance the clock, and end the episode if a rule says so.
 
-        LabError if no bench could be left so; then nothing has changed.
+        Raises LabError, without changing anything, if no bench could have this outcome.
         """
         inputs = tuple(m for code in action.materials if (m := self.inventory.get(code)))
         if problem := _problem(outcome, inputs):
-            raise LabError(f"{action.name} was answered with an outcome that cannot be: {problem}")
+            raise LabError(f"{action.name} was answered with an impossible outcome: {problem}")
         number = len(self.history) + 1
-        known = self.catalogue.find(action.name)
-        accepted = outcome.success and known is not None
+        action_type = self.catalogue.find(action.name)
+        accepted = outcome.success and action_type is not None
         step = Step(
             number=number,
             started_at=self.elapsed,
-            ended_at=self.elapsed + (known.seconds(action) if accepted and known else 0),
+            ended_at=self.elapsed + (action_type.seconds(action) if accepted and action_type else 0),
             action=action,
             inputs=inputs,
             outcome=outcome,
@@ -132,28 +132,30 @@ class Bench:
         return step
 
     def step(self, action: Action, model: TransitionModel) -> Step:
-        """Try one action. One the catalogue refuses costs a step but no call of the model."""
+        """Try one action. An action that the catalogue rejects costs a step but no model call."""
         action, outcome = self.attempt(action)
         return self.record(action, outcome or model.predict(action, self.situation()))
 
     def transcript(self) -> tuple[TranscriptStep, ...]:
-        """What any classifier gets: every action with all its settings, its materials, timing and observations, in order."""
+        """Return what every classifier receives: all actions in order with their settings, materials, timing and observations."""
         return tuple(self._full(step) for step in self.history if step.action.name not in (SUBMIT, QUIT))
 
     def _full(self, step: Step) -> TranscriptStep:
-        """A step with the defaults that held where the agent left a parameter out."""
-        shown, known = step.transcript(), self.catalogue.find(step.action.name)
-        if known is None or not step.outcome.success:
-            return shown
-        defaults = {p.name: p.default for p in known.parameters if p.default is not None}
-        return shown._replace(parameters={**defaults, **shown.parameters})
+        """Return the step with the defaults of parameters that the agent omitted."""
+        transcript_step, action_type = step.transcript(), self.catalogue.find(step.action.name)
+        if action_type is None or not step.outcome.success:
+            return transcript_step
+        defaults = {p.name: p.default for p in action_type.parameters if p.default is not None}
+        return transcript_step._replace(parameters={**defaults, **transcript_step.parameters})
 
     def _append(self, step: Step) -> None:
         self.history.append(step)
         self.elapsed = step.ended_at
         if step.outcome.success:
-            touched = [material.barcode for material in step.inputs]
-            self.inventory = self.inventory.changed(step.outcome.new_materials, step.barcodes, touched, step.ended_at)
+            input_barcodes = [material.barcode for material in step.inputs]
+            self.inventory = self.inventory.changed(
+                step.outcome.new_materials, step.barcodes, input_barcodes, step.ended_at
+            )
         self.ending = self._ending(step)
 
     def _ending(self, step: Step) -> Ending | None:
@@ -177,33 +179,31 @@ class Bench:
         return tuple(codes)
 
     def _costs_step(self, step: Step) -> bool:
-        known = self.catalogue.find(step.action.name)
-        return known is None or known.costs_step
+        action_type = self.catalogue.find(step.action.name)
+        return action_type is None or action_type.costs_step
 
 
 def _problem(outcome: Outcome, inputs: Sequence[Material]) -> str:
-    """Why the environment cannot take this outcome of an action on these materials; "" if it can."""
+    """Return why the environment rejects this outcome of an action on these materials, or ""."""
     if outcome.success == bool(outcome.failure_reason):
-        return "it is accepted with a reason of rejection, or rejected without one"
+        return "it is accepted with a reason for rejection, or rejected without one"
     if outcome.new_materials and not outcome.success:
-        return "it is rejected and hands over materials"
+        return "it is rejected and returns materials"
     limited = {material.barcode for material in inputs if material.available_for_use != UNLIMITED}
-    known = {material.barcode for material in inputs}
+    input_barcodes = {material.barcode for material in inputs}
     for draft in outcome.new_materials:
         if problem := draft.problem():
             return problem
-        if foreign := set(draft.derived_from) - known:
+        if foreign := set(draft.derived_from) - input_barcodes:
             return f"{draft.name} comes from {min(foreign)!r}, which is not among the materials of the action"
         if draft.replaces and draft.replaces not in limited:
-            return (
-                f"{draft.name} hands back {draft.replaces!r}: not among the materials, unlimited, or handed back twice"
-            )
+            return f"{draft.name} returns {draft.replaces!r}: not among the materials, unlimited, or returned twice"
         limited.discard(draft.replaces)
     return ""
 
 
 def step_to_json(step: Step) -> Mapping[str, Any]:
-    """A step as JSON, the inverse of `step_from_json`."""
+    """Return a step as JSON, the inverse of `step_from_json`."""
     return {
         "number": step.number,
         "started_at": step.started_at,

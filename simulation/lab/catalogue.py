@@ -1,4 +1,4 @@
-"""Reads and checks the action catalogue: one JSON file per action type."""
+"""Load and validate the action catalogue: one JSON file per action type."""
 
 import json
 import re
@@ -22,25 +22,25 @@ _PARAMETER_FIELDS = {
 }  # fmt: skip
 
 _LARGEST = 10**12
-_VALUE_TYPES = ("select", "range", "range_with_units", "boolean")  # of what stands under the keys of an object
+_VALUE_TYPES = ("select", "range", "range_with_units", "boolean")  # of values inside an object
 
 
 def read_directory(directory: Path) -> tuple[Catalogue, list[dict[str, Any]]]:
-    """Every action file of a directory, checked. CatalogueError lists all problems of all files at once."""
+    """Return the catalogue of a directory and its raw entries. Raises CatalogueError with all problems of all files."""
     entries, problems = read_files(directory)
     for name, data in entries:
-        found = check(data)
+        messages = check(data)
         if isinstance(data, Mapping) and data.get("name") != name.removesuffix(".json"):
-            found.append(f"name: must be the file's name, {name.removesuffix('.json')!r}")
-        problems += positions.located(directory / name, found)
+            messages.append(f"name: must be the file's name, {name.removesuffix('.json')!r}")
+        problems += positions.located(directory / name, messages)
     if problems:
         raise CatalogueError("\n".join(problems))
-    raw = [data for _, data in entries]
-    return build(raw), raw
+    raw_entries = [data for _, data in entries]
+    return build(raw_entries), raw_entries
 
 
 def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
-    """(name, content) of every JSON file of a directory, and "path:line: what is wrong" of those that cannot be read."""
+    """Return (name, content) of every JSON file of a directory, and "path:line: what is wrong" for invalid ones."""
     entries, problems = [], []
     for path in sorted(directory.glob("*.json")):
         text = ""
@@ -57,21 +57,21 @@ def read_files(directory: Path) -> tuple[list[tuple[str, Any]], list[str]]:
 
 
 def _need_plain_text(text: str) -> None:
-    """Neither half a surrogate pair nor a NUL: no database stores them."""
+    """Raise ValueError for unpaired surrogates and NUL, which no database stores."""
     text.encode()
     if "\\u0000" in text:
-        raise ValueError("holds the character NUL")
+        raise ValueError("contains the character NUL")
 
 
 def build(entries: Iterable[Mapping[str, Any]]) -> Catalogue:
-    """The catalogue from checked entries (files, or the rows they became)."""
+    """Return the catalogue of validated entries (from files or rows)."""
     return Catalogue({entry["name"]: _action_type(entry) for entry in entries})
 
 
 def check(data: Any) -> list[str]:
-    """Every problem of one entry as "field: what is wrong and what is allowed"."""
+    """Return every problem of one entry as "field: what is wrong and what is allowed"."""
     if not isinstance(data, Mapping):
-        return ["the file must hold one JSON object"]
+        return ["the file must contain one JSON object"]
     problems = [f"{key}: unknown field; allowed: {', '.join(sorted(_FIELDS))}" for key in sorted(set(data) - _FIELDS)]
     for key in ("name", "kind", "description", "inputs", "outputs", "fidelity", "handler"):
         if not isinstance(data.get(key), str) or not data[key]:
@@ -83,7 +83,7 @@ def check(data: Any) -> list[str]:
     if not isinstance(parameters, list):
         return [*problems, "parameters: must be a list"]
     names = [p.get("name") for p in parameters if isinstance(p, Mapping)]
-    problems += [f"parameters: {name!r} stands twice" for name in sorted({str(n) for n in names if names.count(n) > 1})]
+    problems += [f"parameters: {name!r} occurs twice" for name in sorted({str(n) for n in names if names.count(n) > 1})]
     for index, parameter in enumerate(parameters):
         problems += [f"parameters[{index}].{problem}" for problem in _check_parameter(parameter)]
     problems += _check_echo(data.get("echo", []), names)
@@ -92,19 +92,19 @@ def check(data: Any) -> list[str]:
 
 
 def _check_echo(echo: Any, names: list[Any]) -> list[str]:
-    fits = isinstance(echo, list) and all(name in names for name in echo)
-    return [] if fits else [f"echo: must be a list of parameters; allowed: {', '.join(map(str, names))}"]
+    is_valid = isinstance(echo, list) and all(name in names for name in echo)
+    return [] if is_valid else [f"echo: must be a list of parameters; allowed: {', '.join(map(str, names))}"]
 
 
 def _check_counts(data: Mapping[str, Any]) -> list[str]:
     counts = data.get("materials", {"min": 1, "max": 96})
-    fits = (
+    is_valid = (
         isinstance(counts, Mapping)
         and set(counts) == {"min", "max"}
         and all(isinstance(n, int) and not isinstance(n, bool) for n in counts.values())
         and 0 <= counts["min"] <= counts["max"] <= 384
     )
-    problems = [] if fits else ['materials: must be {"min": n, "max": m} with 0 <= n <= m <= 384']
+    problems = [] if is_valid else ['materials: must be {"min": n, "max": m} with 0 <= n <= m <= 384']
     if not isinstance(data.get("costs_step", True), bool):
         problems.append("costs_step: must be true or false")
     return problems
@@ -112,7 +112,7 @@ def _check_counts(data: Mapping[str, Any]) -> list[str]:
 
 def _check_duration(duration: Any, parameters: Mapping[str, Any]) -> list[str]:
     if not isinstance(duration, Mapping) or set(duration) - {"default", "parameter", "per_material", "sum"}:
-        return ['duration: must be {"default": "10 min"}, with "parameter", "sum" or "per_material" if need be']
+        return ['duration: must be {"default": "10 min"}, optionally with "parameter", "sum" or "per_material"']
     problems = []
     try:
         if quantities.parse(duration.get("default"), "duration").value < 0:
@@ -135,13 +135,13 @@ def _check_duration(duration: Any, parameters: Mapping[str, Any]) -> list[str]:
 
 
 def _is_time(term: list[str], times: list[str], numbers: list[str]) -> bool:
-    """One duration, times how often."""
+    """Return whether a term is one duration, optionally times numbers."""
     return sum(name in times for name in term) == 1 and all(name in times or name in numbers for name in term)
 
 
 def _a_product(term: list[str], times: list[str], numbers: list[str]) -> str:
     allowed = f"one of {', '.join(times)}" + (f", times any of {', '.join(numbers)}" if numbers else "")
-    return f"duration.sum: holds {term}; allowed: {allowed}"
+    return f"duration.sum: contains {term}; allowed: {allowed}"
 
 
 def _check_parameter(data: Any) -> list[str]:
@@ -178,10 +178,10 @@ def _check_parameter(data: Any) -> list[str]:
 
 
 def _check_keys(keys: Any) -> list[str]:
-    """An object declares its keys: names, or names with what may stand there (a parameter without a name)."""
+    """Check the declared keys of an object: names, or names with a type (a parameter without a name)."""
     if not isinstance(keys, Mapping):
-        return [] if _texts(keys) else ["keys: an object declares its keys, as a list of texts or by name"]
-    problems = [] if keys else ["keys: an object declares at least one key"]
+        return [] if _texts(keys) else ["keys: an object must declare its keys, as a list of texts or by name"]
+    problems = [] if keys else ["keys: an object must declare at least one key"]
     for key, kind in keys.items():
         if not isinstance(kind, Mapping) or kind.get("type") not in _VALUE_TYPES:
             problems.append(f"keys.{key}: must be an object with a type; allowed: {', '.join(_VALUE_TYPES)}")

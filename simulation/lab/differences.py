@@ -1,4 +1,4 @@
-"""Where two outcomes of the same action differ, as far as anyone can see."""
+"""Find the visible differences between two outcomes of the same action."""
 
 import json
 import re
@@ -11,19 +11,19 @@ from simulation.lab.outcomes import Observation, Outcome
 
 _DRAFT = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
 
-_NOUGHTS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)")  # those behind the last other digit
+_NOUGHTS = re.compile(r"(?<![\d.])(\d+)(?:\.0+|(\.\d*?[1-9])0+)(?!\d|\.\d)")  # trailing zeros after the decimal point
 _GAP = re.compile(r"(?<=\d)[\s-](?=[^\W\d_]|[°%])")  # between a number and its unit
 _LITRES = re.compile(r"(?<=\d)([uμmn]?)l\b")
 _MICRO = re.compile(r"(?<=\d)u(?=[LgMm])")
 
 Entry = Mapping[str, Any]
-Key = Callable[[Entry], str]  # "" where the entry has none
+Key = Callable[[Entry], str]  # "" if the entry has none
 
 
 class Difference(NamedTuple):
-    """A place, and what stands there in either outcome; None where there is nothing.
+    """A path, and the values there in either outcome; None where there is nothing.
 
-    The path counts materials and observations as `after` does; one that stands only in `before`, as that does.
+    The path counts materials and observations as in `after`, or as in `before` for those only there.
     """
 
     path: str
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """Two entries that stand for the same thing and the place they are told at; None where one list has no such thing."""
+    """Two corresponding entries and their index; None where one list has no counterpart."""
 
     at: int
     old: Entry | None
@@ -40,10 +40,10 @@ class _Pair(NamedTuple):
 
 
 def differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
-    """Every difference in success, reason, materials and observations, in that order.
+    """Return every difference in success, reason, materials and observations, in that order.
 
-    Reasoning, lineage and a simulator's own account are not seen. The order of a list, spaces, two codes of one letter,
-    ways to write a number with its unit (10.0 mL, 10mL) and capitals in the name of a property are no difference.
+    Reasoning, lineage and hidden ledgers are ignored. So are the order of a list, spaces, two codes of one character,
+    the notation of a number with its unit (10.0 mL, 10mL) and capitals in the name of a property.
     """
     return (
         *_values("success", before.success, after.success),
@@ -64,8 +64,8 @@ def differences(before: Outcome, after: Outcome) -> tuple[Difference, ...]:
 
 
 def _material(draft: Draft) -> Entry:
-    told = draft.to_json()
-    return {"replaces": draft.replaces, "shown": {name: told[name] for name in _DRAFT}, "name": draft.name}
+    fields = draft.to_json()
+    return {"replaces": draft.replaces, "shown": {name: fields[name] for name in _DRAFT}, "name": draft.name}
 
 
 def _observation(seen: Observation) -> Entry:
@@ -86,18 +86,18 @@ def _lists(name: str, old: Sequence[Entry], new: Sequence[Entry], keys: Sequence
 
 
 def _paired(old: Sequence[Entry], new: Sequence[Entry], keys: Sequence[Key]) -> list[_Pair]:
-    """Entries with the same first key go together, of the rest those with the same second, in the end by order."""
-    meant: dict[int, int] = {}
+    """Pair entries with the same first key, then those with the same second, and finally by order."""
+    matches: dict[int, int] = {}
     free = list(range(len(old)))
     for key in (*keys, _any):
-        named: dict[str, list[int]] = {}
+        by_key: dict[str, list[int]] = {}
         for at in free:
-            named.setdefault(key(old[at]), []).append(at)
+            by_key.setdefault(key(old[at]), []).append(at)
         for at, entry in enumerate(new):
-            if at not in meant and (word := key(entry)) and named.get(word):
-                meant[at] = named[word].pop(0)
-        free = [at for at in free if at not in meant.values()]
-    pairs = [_Pair(at, old[meant[at]] if at in meant else None, entry) for at, entry in enumerate(new)]
+            if at not in matches and (word := key(entry)) and by_key.get(word):
+                matches[at] = by_key[word].pop(0)
+        free = [at for at in free if at not in matches.values()]
+    pairs = [_Pair(at, old[matches[at]] if at in matches else None, entry) for at, entry in enumerate(new)]
     return pairs + [_Pair(at, old[at], None) for at in free]
 
 
@@ -106,23 +106,23 @@ def _any(entry: Entry) -> str:
 
 
 def _values(path: str, old: Any, new: Any) -> Iterator[Difference]:
-    """Differences of two JSON values, as deep as both have the same shape."""
+    """Yield differences of two JSON values, as deep as both have the same shape."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         spelt = _spelt_as(old, new)
-        there = {spelt[key]: value for key, value in old.items()}
-        for key in sorted({*there, *new}):
-            yield from _values(f"{path}.{key}", there.get(key), new.get(key))
+        renamed_old = {spelt[key]: value for key, value in old.items()}
+        for key in sorted({*renamed_old, *new}):
+            yield from _values(f"{path}.{key}", renamed_old.get(key), new.get(key))
     elif _is_list(old) and _is_list(new) and len(old) == len(new):
-        for at, (one, other) in enumerate(zip(old, new, strict=True)):
-            yield from _values(f"{path}[{at}]", one, other)
+        for at, (old_item, new_item) in enumerate(zip(old, new, strict=True)):
+            yield from _values(f"{path}[{at}]", old_item, new_item)
     elif not _same(old, new):
         yield Difference(path, old, new)
 
 
 def _spelt_as(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, str]:
-    """Each name of `old` as `new` spells it: the same, or with other capitals and dashes where it is clear which is meant."""
-    strange = [_folded(key) for key in new if key not in old]
-    free = {_folded(key): key for key in new if key not in old and strange.count(_folded(key)) == 1}
+    """Return each name of `old` as spelt in `new`: the same, or with other capitals and dashes if unambiguous."""
+    new_names = [_folded(key) for key in new if key not in old]
+    free = {_folded(key): key for key in new if key not in old and new_names.count(_folded(key)) == 1}
     return {key: key if key in new else free.pop(_folded(key), key) for key in old}
 
 
@@ -131,7 +131,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Whether both read alike: 5 and "5" do, 5 and 5.0 as well, true and 1 do not."""
+    """Return whether both read the same: 5 and "5" do, 5 and 5.0 as well, true and 1 do not."""
     if isinstance(old, str | int | float) and isinstance(new, str | int | float):
         both_numbers = not isinstance(old, str | bool) and not isinstance(new, str | bool)
         return (old == new) if both_numbers else _plain(str(old)) == _plain(str(new))
@@ -139,10 +139,10 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _plain(text: str) -> str:
-    """The text without what is only its writing: 10.0 mL, 10mL, 10 ml and 10-mL all read 10mL."""
-    one = " ".join(unicodedata.normalize("NFKC", text).split())
-    one = _GAP.sub("", _NOUGHTS.sub(r"\1\2", one))
-    return _MICRO.sub("μ", _LITRES.sub(r"\1L", one))
+    """Return the text without differences of notation: 10.0 mL, 10mL, 10 ml and 10-mL all become 10mL."""
+    text_nfkc = " ".join(unicodedata.normalize("NFKC", text).split())
+    text_nfkc = _GAP.sub("", _NOUGHTS.sub(r"\1\2", text_nfkc))
+    return _MICRO.sub("μ", _LITRES.sub(r"\1L", text_nfkc))
 
 
 def _folded(key: str) -> str:

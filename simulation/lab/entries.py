@@ -1,4 +1,4 @@
-"""The small checks every data file needs; each gives its problems as "field: what is wrong and what is allowed"."""
+"""Small checks that every data file needs; each returns its problems as "field: what is wrong and what is allowed"."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -7,8 +7,8 @@ from typing import Any
 def each(place: str, entries: Sequence[Any], check_one: Callable[[Mapping[str, Any]], list[str]]) -> list[str]:
     problems = []
     for index, entry in enumerate(entries):
-        found = check_one(entry) if isinstance(entry, Mapping) else ["must be an object"]
-        problems += [f"{place}[{index}].{problem}" for problem in found]
+        messages = check_one(entry) if isinstance(entry, Mapping) else ["must be an object"]
+        problems += [f"{place}[{index}].{problem}" for problem in messages]
     return problems
 
 
@@ -18,7 +18,7 @@ def named(entries: Sequence[Any], key: str) -> list[str]:
 
 def twice(place: str, key: str, entries: Sequence[Any]) -> list[str]:
     names = named(entries, key)
-    return [f"{place}: the {key} {name!r} stands twice" for name in sorted(set(names)) if names.count(name) > 1]
+    return [f"{place}: the {key} {name!r} occurs twice" for name in sorted(set(names)) if names.count(name) > 1]
 
 
 def unknown(data: Mapping[str, Any], allowed: set[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What can go wrong in the laboratory itself."""
+"""Errors of the laboratory itself."""
 
 
 class LabError(Exception):
@@ -6,12 +6,12 @@ class LabError(Exception):
 
 
 class CatalogueError(LabError):
-    """A data file is wrong. The message names file, entry, field and what is allowed."""
+    """A data file is invalid. The message names file, entry, field and what is allowed."""
 
 
-class NoErrorFits(LabError):  # noqa: N818  # an answer, not a fault
-    """No planted error of the asked type fits this action and outcome."""
+class NoErrorFits(LabError):  # noqa: N818  # a result, not an error
+    """No planted error of the requested type fits this action and outcome."""
 
 
-class ExperimentChanged(LabError):  # noqa: N818  # what happened, in the house's words
-    """The experiment's file was loaded anew after the episode was ordered."""
+class ExperimentChanged(LabError):  # noqa: N818  # an event, not an error
+    """The experiment's file was loaded again after the episode was created."""

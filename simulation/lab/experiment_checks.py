@@ -1,4 +1,4 @@
-"""Checks an experiment file: every problem names its entry, its field and what is allowed there."""
+"""Validate an experiment file: every problem names its entry, its field and what is allowed there."""
 
 import re
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ _FIELDS = {
     "manifest", "shortfalls",
 }  # fmt: skip
 _STEP_FIELDS = {"action", "materials", "parameters", "yields", "role"}
-_MOST = 1000  # materials an outcome may hold
+_MOST = 1000  # materials in an outcome
 _SLUG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
 
 def check(data: Any, catalogue: Catalogue) -> list[str]:
-    """Every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
+    """Return every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
     if not isinstance(data, Mapping):
-        return ["the file must hold one JSON object"]
+        return ["the file must contain one JSON object"]
     problems = unknown(data, _FIELDS) + texts(data, ("slug", "name", "group", "goal", "provenance"))
     if isinstance(data.get("slug"), str) and not _SLUG.fullmatch(data["slug"]):
         problems.append(f"slug: is {data['slug']!r}; allowed: small letters and digits, joined by single hyphens")
@@ -33,9 +33,9 @@ def check(data: Any, catalogue: Catalogue) -> list[str]:
     if not isinstance(data.get("truth", {}), Mapping):
         problems.append("truth: must be an object")
     lists = {key: data.get(key, []) for key in ("materials", "protocol", "rubric")}
-    wrong = [f"{key}: must be a list" for key, value in lists.items() if not isinstance(value, list)]
-    if wrong:
-        return problems + wrong
+    not_lists = [f"{key}: must be a list" for key, value in lists.items() if not isinstance(value, list)]
+    if not_lists:
+        return problems + not_lists
     problems += material_checks.check(lists["materials"])
     problems += _check_manifest(data.get("manifest", []), lists["materials"])
     problems += _check_protocol(lists["protocol"], named(lists["materials"], "key"), catalogue)
@@ -45,14 +45,14 @@ def check(data: Any, catalogue: Catalogue) -> list[str]:
 
 
 def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
-    """What may be asked for besides: consumables, common reagents and vessels, never a sample and never a result."""
+    """Check the manifest: consumables, common reagents and vessels, never a sample and never a result."""
     if not isinstance(manifest, list):
         return ["manifest: must be a list of materials"]
     problems = each("manifest", manifest, material_checks.check_material)
     for key in ("key", "name"):
-        taken = [*named(materials, key), *named(manifest, key)]
-        again = sorted({name for name in named(manifest, key) if taken.count(name) > 1})
-        problems += [f"manifest: the {key} {name!r} stands twice" for name in again]
+        all_names = [*named(materials, key), *named(manifest, key)]
+        repeated = sorted({name for name in named(manifest, key) if all_names.count(name) > 1})
+        problems += [f"manifest: the {key} {name!r} occurs twice" for name in repeated]
     for index, entry in enumerate(manifest):
         contents = entry.get("contents", {}) if isinstance(entry, Mapping) else {}
         if isinstance(contents, Mapping):
@@ -65,7 +65,7 @@ def _check_manifest(manifest: Any, materials: list[Any]) -> list[str]:
 
 
 def _check_shortfalls(shortfalls: Any, protocol: list[Any], rubric: list[Any]) -> list[str]:
-    """Named ways to fall short: the protocol without those steps (from 1) misses that line of the rubric."""
+    """Check named shortfalls: the protocol without those steps (from 1) misses that line of the rubric."""
     if not isinstance(shortfalls, list):
         return ["shortfalls: must be a list"]
     lines = named(rubric, "line")
@@ -83,17 +83,19 @@ def _check_shortfalls(shortfalls: Any, protocol: list[Any], rubric: list[Any]) -
 
 
 def _check_protocol(protocol: list[Any], keys: list[str], catalogue: Catalogue) -> list[str]:
-    """Steps are read in order: a step may name material keys and what earlier steps yielded, nothing else."""
+    """Check steps in order: a step may name material keys and what earlier steps yielded, nothing else."""
     problems: list[str] = []
-    known = list(keys)
+    references_so_far = list(keys)
     for index, step in enumerate(protocol):
-        place = f"protocol[{index}]"
+        path = f"protocol[{index}]"
         if not isinstance(step, Mapping):
-            problems.append(f"{place}: must be an object")
+            problems.append(f"{path}: must be an object")
             continue
-        problems += [f"{place}.{problem}" for problem in _check_step(step, known, catalogue)]
+        problems += [f"{path}.{problem}" for problem in _check_step(step, references_so_far, catalogue)]
         yields = step.get("yields", {})
-        known += [label for label in yields if label not in known] if isinstance(yields, Mapping) else []
+        references_so_far += (
+            [label for label in yields if label not in references_so_far] if isinstance(yields, Mapping) else []
+        )
     return problems
 
 
@@ -105,8 +107,8 @@ def _check_step(step: Mapping[str, Any], known: list[str], catalogue: Catalogue)
     materials, parameters = step.get("materials", []), step.get("parameters", {})
     if not isinstance(materials, list) or not isinstance(parameters, Mapping):
         return [*problems, "materials and parameters: must be a list and an object"]
-    written = list(materials) + [name for value in parameters.values() for name in references(value)]
-    problems += [f"materials: {ref!r} is not on the bench yet; allowed: {', '.join(known)}" for ref in written
+    refs = list(materials) + [name for value in parameters.values() for name in references(value)]
+    problems += [f"materials: {ref!r} is not on the bench yet; allowed: {', '.join(known)}" for ref in refs
                  if ref not in known]  # fmt: skip
     action = catalogue.find(step["action"]) if isinstance(step.get("action"), str) else None
     if action is None:
@@ -128,7 +130,7 @@ def _check_use(action: ActionType, materials: list[Any], parameters: Mapping[str
         problems.append(f"parameters: {error}")
     selectors = [p.name for p in action.parameters if p.type.endswith("material_selector") and p.name in parameters]
     for name in selectors:
-        if not (named := references(parameters[name])) or any(ref not in materials for ref in named):
+        if not (refs := references(parameters[name])) or any(ref not in materials for ref in refs):
             allowed = ", ".join(f"@{ref}" for ref in materials)
             problems.append(
                 f"parameters.{name}: is {parameters[name]!r}; allowed, from the step's materials: {allowed}"
@@ -141,18 +143,18 @@ def _check_yields(yields: Any, known: list[str]) -> list[str]:
         isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < _MOST for index in yields.values()
     ):
         return [f"yields: must map labels to positions in the outcome's new materials, from 0 to {_MOST - 1}"]
-    return [f"yields.{label}: stands twice; allowed: a name no material has yet" for label in yields if label in known]
+    return [f"yields.{label}: occurs twice; allowed: a name no material has yet" for label in yields if label in known]
 
 
 def references(value: Any) -> list[str]:
-    """The "@ref" texts inside a parameter's value, without the mark."""
+    """Return the "@ref" texts inside a parameter's value, without the @."""
     if isinstance(value, str):
         return [value[1:]] if value.startswith("@") else []
     return [name for part in value for name in references(part)] if isinstance(value, list | tuple) else []
 
 
 def without_marks(value: Any) -> Any:
-    """The value with every "@ref" as a bare name: the form a barcode has."""
+    """Return the value with every "@ref" as a bare name, the form of a barcode."""
     if isinstance(value, str):
         return value.removeprefix("@")
     return [without_marks(part) for part in value] if isinstance(value, list | tuple) else value

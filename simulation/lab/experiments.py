@@ -1,4 +1,4 @@
-"""An experiment as the laboratory needs it: goal, materials, hidden truth, reference protocol, rubric."""
+"""Load and validate experiments: goal, materials, hidden truth, reference protocol, rubric."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from simulation.lab.materials import Draft
 
 @dataclass(frozen=True)
 class ExperimentSpec:
-    """A data file of fixtures/experiments, read and checked.
+    """A validated data file of fixtures/experiments.
 
-    `materials` are (key, draft) pairs: the key is how protocol and rubric name the material. `truth` is what the
-    unknowns really are: the offline transition model may know it, an agent or a classifier never does. `manifest` is what
+    `materials` are (key, new material) pairs: protocol and rubric name the material by its key. `truth` has the real values of the
+    unknowns: the offline transition model may read it, an agent or a classifier never does. `manifest` is what
     ManifestMaterials may add; `shortfalls` are named ways to miss a line of the rubric.
     """
 
@@ -40,7 +40,7 @@ class ExperimentSpec:
 
 
 def read_directory(directory: Path, catalogue: Catalogue) -> list[tuple[ExperimentSpec, dict[str, Any]]]:
-    """Every experiment file of a directory, checked, with its raw data. CatalogueError lists all problems at once."""
+    """Return every experiment of a directory with its raw data. Raises CatalogueError with all problems."""
     entries, problems = read_files(directory)
     for name, data in entries:
         problems += check_file(directory / name, data, catalogue)
@@ -50,7 +50,7 @@ def read_directory(directory: Path, catalogue: Catalogue) -> list[tuple[Experime
 
 
 def check_file(path: Path, data: Any, catalogue: Catalogue) -> list[str]:
-    """Every problem of one experiment file as "path:line: entry.field: what is wrong and what is allowed"."""
+    """Return every problem of one experiment file as "path:line: entry.field: what is wrong and what is allowed"."""
     problems = check(data, catalogue)
     if isinstance(data, Mapping) and data.get("slug") != path.stem:
         problems.append(f"slug: must be the file's name, {path.stem!r}")
@@ -58,12 +58,12 @@ def check_file(path: Path, data: Any, catalogue: Catalogue) -> list[str]:
 
 
 def check(data: Any, catalogue: Catalogue) -> list[str]:
-    """Every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
+    """Return every problem of one experiment as "entry.field: what is wrong and what is allowed"."""
     return experiment_checks.check(data, catalogue)
 
 
 def build(data: Mapping[str, Any]) -> ExperimentSpec:
-    """The experiment from a checked entry (a file, or the row it became)."""
+    """Return the experiment of a validated entry (from a file or a row)."""
     return ExperimentSpec(
         slug=data["slug"],
         name=data["name"],
@@ -92,30 +92,30 @@ def _draft(entry: Mapping[str, Any]) -> Draft:
 
 
 def _visible(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties, with every known concentration or, in what has no volume, amount among them.
+    """Return the properties, including every known concentration or, without a volume, amount.
 
-    Amounts are written as the laboratory always writes them, so that nothing changes its looks when it is first touched.
+    Amounts are formatted as the laboratory always formats them, so that nothing changes its appearance when it is first used.
     """
-    shown = dict(entry["properties"])
+    properties = dict(entry["properties"])
     for name in ("volume", "mass"):
-        if name in shown:
-            shown[name] = quantities.show(quantities.parse(shown[name], name).value, name)
+        if name in properties:
+            properties[name] = quantities.show(quantities.parse(properties[name], name).value, name)
     for component, content in entry.get("contents", {}).items():
         if not content["known"]:
             continue
         if "concentration" in content:
             dimension, value = material_checks.concentration(content)
-            shown[f"{component} concentration"] = quantities.show_concentration(component, value, dimension)
-        elif "volume" not in shown:
+            properties[f"{component} concentration"] = quantities.show_concentration(component, value, dimension)
+        elif "volume" not in properties:
             dimension, amount = material_checks.read_content(content, None)
-            shown.setdefault(f"{component} amount", quantities.show(amount, dimension))
-    return shown
+            properties.setdefault(f"{component} amount", quantities.show(amount, dimension))
+    return properties
 
 
 def _ledger(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The simulator's account: amounts as decimal text in the kept unit of their dimension, volume in µL (None: none)."""
-    written = entry["properties"].get("volume")
-    volume = quantities.parse(written, "volume").value if written else None
+    """Return the hidden ledger: amounts as decimal text in the base unit of their dimension, volume in µL (None: none)."""
+    volume_text = entry["properties"].get("volume")
+    volume = quantities.parse(volume_text, "volume").value if volume_text else None
     ledger = {
         "key": entry["key"],
         "components": {name: _component(content, volume) for name, content in entry.get("contents", {}).items()},

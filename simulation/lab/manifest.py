@@ -1,6 +1,6 @@
-"""ManifestMaterials: what a laboratory outside a benchmark may ask for. The environment answers; no model is asked.
+"""ManifestMaterials: what a laboratory may request outside a benchmark. The environment answers without a model call.
 
-Only what the experiment's list offers is ever given, each thing once: never a sample, never a result.
+Only entries of the experiment's list are provided, each once: never a sample, never a result.
 """
 
 import re
@@ -15,16 +15,16 @@ _WORD = re.compile(r"[\w.%µ]+")
 
 
 def fulfil(action: Action, offered: Sequence[Draft], inventory: Inventory) -> Outcome:
-    """The things of the list that the request names, or a rejection that says what there is."""
+    """Return the entries of the list that the request names, or a rejection that lists what is available."""
     request = str(action.parameters.get("request", ""))
-    asked = [draft for draft in offered if _names(request, draft.name)]
-    there = {material.name for material in inventory}
-    new = [draft for draft in asked if draft.name not in there]
+    requested = [draft for draft in offered if _names(request, draft.name)]
+    on_bench = {material.name for material in inventory}
+    new = [draft for draft in requested if draft.name not in on_bench]
     if new:
-        told = f"Given from the list of this experiment: {', '.join(draft.name for draft in new)}."
-        return Outcome(True, tuple(new), reasoning=told, fidelity="bookkeeping only")
-    if asked:
-        reason = f"already on the bench: {', '.join(draft.name for draft in asked)}"
+        message = f"Given from the list of this experiment: {', '.join(draft.name for draft in new)}."
+        return Outcome(True, tuple(new), reasoning=message, fidelity="bookkeeping only")
+    if requested:
+        reason = f"already on the bench: {', '.join(draft.name for draft in requested)}"
     else:
         names = "; ".join(draft.name for draft in offered) or "nothing at all"
         reason = f"not on the list: what can be asked for is {names}"
@@ -32,9 +32,9 @@ def fulfil(action: Action, offered: Sequence[Draft], inventory: Inventory) -> Ou
 
 
 def _names(request: str, name: str) -> bool:
-    """Whether a request holds every word of a thing's name up to its first comma."""
-    asked = {_plain(word) for word in _WORD.findall(request)}
-    return all(_plain(word) in asked for word in _WORD.findall(name.partition(",")[0]))
+    """Return whether a request contains every word of a name up to its first comma."""
+    request_words = {_plain(word) for word in _WORD.findall(request)}
+    return all(_plain(word) in request_words for word in _WORD.findall(name.partition(",")[0]))
 
 
 def _plain(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Checks the materials of an experiment file: what they are, what is in them, and what their wells hold."""
+"""Validate the materials of an experiment file: their fields, contents and wells."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,9 +39,9 @@ _KEY = re.compile(r"[a-z][a-z0-9_]{0,59}")
 
 
 def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[str, Decimal]:
-    """(dimension, amount in its kept unit) of a component in a material of that volume in µL. CatalogueError if wrong."""
+    """Return (dimension, amount in the base unit) of a component in a material of that volume in µL. Raises CatalogueError if invalid."""
     if ("concentration" in content) == ("amount" in content):
-        raise CatalogueError('must hold either "concentration" or "amount"')
+        raise CatalogueError('must contain either "concentration" or "amount"')
     if "amount" in content:
         return _parse_any(content["amount"], _AMOUNTS)
     dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
@@ -52,34 +52,34 @@ def read_content(content: Mapping[str, Any], volume: Decimal | None) -> tuple[st
 
 
 def concentration(content: Mapping[str, Any]) -> tuple[str, Decimal]:
-    """(dimension of the amount, value in the kept unit of the concentration). CatalogueError if it is none."""
+    """Return (dimension of the amount, concentration in its base unit). Raises CatalogueError if it is no concentration."""
     dimension, value = _parse_any(content["concentration"], _CONCENTRATIONS)
     return _CONCENTRATIONS[dimension][0], value
 
 
 def check(materials: Sequence[Any]) -> list[str]:
-    """Every problem of the materials an experiment starts with."""
-    everything = list(materials) + wells(materials)
-    problems = [] if materials else ["materials: must hold at least one material"]
+    """Return every problem of the initial materials of an experiment."""
+    materials_and_wells = list(materials) + wells(materials)
+    problems = [] if materials else ["materials: must contain at least one material"]
     problems += each("materials", materials, check_material)
-    return problems + twice("materials", "key", everything) + twice("materials", "name", everything)
+    return problems + twice("materials", "key", materials_and_wells) + twice("materials", "name", materials_and_wells)
 
 
 def wells(materials: Iterable[Any]) -> list[Any]:
-    """The wells of all plates among them."""
+    """Return the wells of all plates among them."""
     plates = [entry["wells"] for entry in materials if isinstance(entry, Mapping) and "wells" in entry]
     return [well for plate in plates if isinstance(plate, list) for well in plate]
 
 
 def keys(materials: Sequence[Any]) -> list[str]:
-    """The keys of all materials and wells: the origins that a truth may name."""
+    """Return the keys of all materials and wells: the origins that a truth may name."""
     return named(materials, "key") + named(wells(materials), "key")
 
 
 def components(materials: Sequence[Any]) -> set[str]:
-    """The names of everything that is in any of them."""
-    held = [entry.get("contents") for entry in [*materials, *wells(materials)] if isinstance(entry, Mapping)]
-    return {name for contents in held if isinstance(contents, Mapping) for name in contents}
+    """Return the names of all components in any of them."""
+    all_contents = [entry.get("contents") for entry in [*materials, *wells(materials)] if isinstance(entry, Mapping)]
+    return {name for contents in all_contents if isinstance(contents, Mapping) for name in contents}
 
 
 def check_material(data: Mapping[str, Any]) -> list[str]:
@@ -97,7 +97,7 @@ def check_material(data: Mapping[str, Any]) -> list[str]:
     for key, value in properties.items():
         problems += [f"properties.{key}: {problem}" for problem in _check_property(key, value)]
     if str(data.get("environmental_condition")).endswith("_conditions") and "temperature" not in properties:
-        problems.append("properties.temperature: is left out; allowed: that of the incubator")
+        problems.append("properties.temperature: is missing; allowed: that of the incubator")
     problems += _check_room(properties)
     problems += _check_contents(data.get("contents", {}), properties) + _check_tare(data)
     return problems + (_check_wells(data["wells"]) if "wells" in data else [])
@@ -112,14 +112,14 @@ def _check_room(properties: Mapping[str, Any]) -> list[str]:
 
 def _check_tare(data: Mapping[str, Any]) -> list[str]:
     try:
-        fits = "tare" not in data or quantities.parse(data["tare"], "mass").value > 0
+        is_valid = "tare" not in data or quantities.parse(data["tare"], "mass").value > 0
     except LabError as error:
         return [f"tare: {error}"]
-    return [] if fits else [f"tare: is {data['tare']!r}; allowed: more than zero"]
+    return [] if is_valid else [f"tare: is {data['tare']!r}; allowed: more than zero"]
 
 
 def _check_wells(plate: Any) -> list[str]:
-    """The wells of a plate that is taken apart on the bench: one material each."""
+    """Check the wells of a plate that becomes one material per well on the bench."""
     if not isinstance(plate, list) or not plate:
         return ["wells: must be a list of at least one well"]
     return each("wells", plate, _check_well) + twice("wells", "well", plate)
@@ -176,19 +176,23 @@ def _check_contents(contents: Any, properties: Mapping[str, Any]) -> list[str]:
 
 
 def _check_shown(component: str, content: Mapping[str, Any], properties: Mapping[str, Any]) -> list[str]:
-    """What the properties show of a component must be what it holds, and nothing where that is unknown."""
+    """Return a problem unless the properties show what a component contains, and nothing where that is unknown."""
     name = f"{component} concentration"
     if name not in properties:
         return []
     if content.get("known") is False:
-        return [f"properties.{name}: shows what contents.{component} hides; allowed: leave it out"]
+        return [f"properties.{name}: shows what contents.{component} hides; allowed: omit it"]
     for dimension in _CONCENTRATIONS:
         try:
             texts = (properties[name], content.get("concentration"))
-            shown, held = (quantities.parse(text, dimension).value for text in texts)
+            shown_value, content_value = (quantities.parse(text, dimension).value for text in texts)
         except quantities.QuantityError:
             continue
-        return [] if shown == held else [f"properties.{name}: is {texts[0]!r}; allowed: {texts[1]!r}, as in contents"]
+        return (
+            []
+            if shown_value == content_value
+            else [f"properties.{name}: is {texts[0]!r}; allowed: {texts[1]!r}, as in contents"]
+        )
     return [f"properties.{name}: is {properties[name]!r}; allowed: {content.get('concentration')!r}, as in contents"]
 
 

@@ -1,4 +1,4 @@
-"""What is on the bench."""
+"""Materials, and the inventory of the bench."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ CONDITIONS = (
     "dry_ice",
 )
 
-# Where a component of a material is: in solution, settling and held back by filters, or bound to the vessel.
+# State of a component: in solution; settling and retained by filters; or bound to the vessel.
 CONTENT_KINDS = ("dissolved", "cells", "particles", "attached")
 
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -31,10 +31,10 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 @dataclass(frozen=True)
 class Draft:
-    """A material as a transition model hands it over: the environment gives it barcode and times.
+    """A material returned by a transition model, before the environment assigns its barcode and times.
 
     `replaces` is the barcode of the material this one continues (it keeps that barcode); `derived_from` are the
-    barcodes it came from, and `taken` how much of them ("" where nobody knows). `ledger` is the simulator's own account of what is inside: nobody else ever sees it.
+    barcodes it came from, and `taken` how much of each ("" if unknown). `ledger` is the simulator's hidden account of the contents.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Draft:
     ledger: Mapping[str, Any] = field(default_factory=dict)
 
     def problem(self) -> str:
-        """What no bench could hold about it; "" if nothing."""
+        """Return what makes it impossible on any bench, or "" if nothing."""
         if not self.name.strip():
             return "a material has no name"
         for word, allowed in (
@@ -97,7 +97,7 @@ class Material:
         return self.available_for_use != NOT_AVAILABLE
 
     def seen(self) -> dict[str, Any]:
-        """What anyone in the laboratory may see of it: everything but the simulator's ledger."""
+        """Return everything that agents and raters may see of it: all but the hidden ledger."""
         return {
             "barcode": self.barcode,
             "name": self.name,
@@ -133,32 +133,32 @@ class Inventory:
         return next((m for m in self.materials if m.barcode == barcode), None)
 
     def __getitem__(self, barcode: str) -> Material:
-        found = self.get(barcode)
-        if found is None:
+        material = self.get(barcode)
+        if material is None:
             raise KeyError(barcode)
-        return found
+        return material
 
     def usable(self) -> list[Material]:
         return [m for m in self.materials if m.usable]
 
     def changed(self, drafts: Sequence[Draft], barcodes: Sequence[str], touched: Iterable[str], now: int) -> Self:
-        """The inventory after a step: drafts placed under their barcodes, touched inputs not handed back retired.
+        """Return the inventory after a step: new materials under their barcodes, inputs that were not returned removed from use.
 
-        `barcodes[i]` is the barcode of `drafts[i]`. A touched material that is neither unlimited nor handed back has
-        been used up: the transition model had to return what was left of it.
+        `barcodes[i]` belongs to `drafts[i]`. A processed material that is neither unlimited nor returned is used up, because
+        the transition model must return what remains of it.
         """
-        placed = dict(zip(barcodes, drafts, strict=True))
+        by_barcode = dict(zip(barcodes, drafts, strict=True))
         touched = set(touched)
-        kept = []
+        materials = []
         for material in self.materials:
-            if draft := placed.pop(material.barcode, None):
-                kept.append(_placed(draft, material.barcode, material.created_at, now))
+            if draft := by_barcode.pop(material.barcode, None):
+                materials.append(_placed(draft, material.barcode, material.created_at, now))
             elif material.barcode in touched and material.available_for_use != UNLIMITED:
-                kept.append(replace(material, available_for_use=NOT_AVAILABLE, last_modified=now))
+                materials.append(replace(material, available_for_use=NOT_AVAILABLE, last_modified=now))
             else:
-                kept.append(material)
-        kept += [_placed(draft, barcode, now, now) for barcode, draft in placed.items()]
-        return type(self)(tuple(kept))
+                materials.append(material)
+        materials += [_placed(draft, barcode, now, now) for barcode, draft in by_barcode.items()]
+        return type(self)(tuple(materials))
 
     def to_json(self) -> list[dict[str, Any]]:
         return [m.to_json() for m in self.materials]
@@ -169,7 +169,7 @@ class Inventory:
 
 
 def barcode(seed: int, *place: object) -> str:
-    """A barcode `MAT-XXXXXXXX` that depends on the episode's seed and the place it is made for, and on nothing else."""
+    """Return a barcode `MAT-XXXXXXXX` that depends only on the episode's seed and the position it is made for."""
     number = int.from_bytes(hashlib.sha256(repr((seed, *place)).encode()).digest()[:8])
     letters = ""
     for _ in range(8):
@@ -179,18 +179,18 @@ def barcode(seed: int, *place: object) -> str:
 
 
 def place_all(drafts: Iterable[Draft], seed: int) -> Inventory:
-    """The bench as an episode finds it, each material under a barcode of this episode."""
-    placed: list[Material] = []
-    taken: set[str] = set()
+    """Return the initial bench of an episode, each material with a barcode of this episode."""
+    materials: list[Material] = []
+    used: set[str] = set()
     for index, draft in enumerate(drafts):
-        code = fresh_barcode(seed, 0, index, taken)
-        taken.add(code)
-        placed.append(_placed(draft, code, 0, 0))
-    return Inventory(tuple(placed))
+        code = fresh_barcode(seed, 0, index, used)
+        used.add(code)
+        materials.append(_placed(draft, code, 0, 0))
+    return Inventory(tuple(materials))
 
 
 def fresh_barcode(seed: int, step: int, index: int, taken: Iterable[str]) -> str:
-    """A barcode not in `taken`; the same inputs give the same barcode, so a repeated step changes nothing."""
+    """Return a barcode not in `taken`. The same inputs give the same barcode, so a repeated step changes nothing."""
     taken, salt = set(taken), 0
     while (code := barcode(seed, step, index, salt)) in taken:
         salt += 1

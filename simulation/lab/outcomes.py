@@ -1,4 +1,4 @@
-"""What an action leads to, and what a classifier says of it all."""
+"""The outcome of an action, and a classifier's verdict on a record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ MEASUREMENT_TYPES = ("visual", "quantitative", "qualitative", "instrumental")
 
 
 class Perturbation(StrEnum):
-    """Whether an outcome carries a planted error: the paper's error types 0, 1 and 2."""
+    """Whether an outcome has a planted error: the paper's error types 0, 1 and 2."""
 
     NONE = "none"
     OBVIOUS = "obvious"
@@ -19,7 +19,7 @@ class Perturbation(StrEnum):
 
 
 class RejectedBy(StrEnum):
-    """Who refused an action."""
+    """Which part of the system rejected an action."""
 
     NOBODY = ""
     PARSER = "parser"
@@ -29,7 +29,7 @@ class RejectedBy(StrEnum):
 
 @dataclass(frozen=True)
 class Observation:
-    """One thing seen or read off an instrument. `value` is empty when there is nothing to read off."""
+    """One observation or instrument reading. `value` is empty if there is no reading."""
 
     description: str
     measurement_type: str
@@ -78,18 +78,18 @@ class Outcome:
 
 
 class PerturbedOutcome(NamedTuple):
-    """An outcome with one planted error, and what that error is. All but `outcome` is secret."""
+    """An outcome with one planted error and its description. All but `outcome` is secret."""
 
     outcome: Outcome
-    kind: str  # the injector's name, for example "dilution_slip"; "" where a model made it and nobody has named it
+    kind: str  # the injector's name, for example "dilution_slip"; "" if a model created it and nobody has named it
     rule: str  # the rule it breaks, in words
-    field: str  # the field it touched, for example "new_materials[1].properties.volume"
+    field: str  # the changed field, for example "new_materials[1].properties.volume"
     why: str  # why the outcome is now wrong, with the numbers
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A classifier's answer: does the record suffice for the goal?"""
+    """A classifier's answer: is the record sufficient for the goal?"""
 
     sufficient: bool
     reasoning: str
@@ -97,7 +97,7 @@ class Verdict:
     goal_relevance: str = "directly supports goal"
     evidence_strength: str = "moderate"
     lines: tuple[Mapping[str, Any], ...] = field(default_factory=tuple)  # rubric lines: {"line", "met", "reason"}
-    summarised: bool = False  # the record was too long for the model: a summary of it was judged
+    summarised: bool = False  # the record was too long for the model, so a summary was judged
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Typed, bounded parameters of an action: what may be written, and what it stands for."""
+"""Typed, bounded parameters of an action: allowed text and parsed values."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?")
 
 
 class ParameterError(LabError):
-    """A parameter's value is not allowed; the message says what is."""
+    """A parameter's value is not allowed; the message states what is."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,12 @@ class Parameter:
     max_length: int = 300
 
     def read(self, value: Any) -> Any:
-        """The typed value: Decimal in the dimension's kept unit, bool, str, tuple of str, or dict. ParameterError if not allowed."""
+        """Return the typed value: Decimal in the dimension's base unit, bool, str, tuple of str, or dict. Raises ParameterError."""
+        # One method per entry of PARAMETER_TYPES.
         return getattr(self, f"_read_{self.type}")(value)
 
     def allowed(self) -> str:
-        """What may be written here, for people."""
+        """Return what may be written here, for people."""
         match self.type:
             case "select" | "multiselect":
                 return ("one of " if self.type == "select" else "any of ") + ", ".join(self.options)
@@ -101,20 +102,20 @@ class Parameter:
         raise ParameterError(f"{self.name} is {value!r}; it must be true or false")
 
     def _read_object(self, value: Any) -> dict[str, Any]:
-        """The declared keys with their typed values; `{FSC:400 V,SSC:500 V}` as text is read as well."""
-        written = _pairs(value) if isinstance(value, str) else value
-        if not isinstance(written, Mapping) or not written or any(key not in self.keys for key in written):
+        """Return the declared keys with their typed values; text like `{FSC:400 V,SSC:500 V}` is parsed as well."""
+        pairs = _pairs(value) if isinstance(value, str) else value
+        if not isinstance(pairs, Mapping) or not pairs or any(key not in self.keys for key in pairs):
             raise ParameterError(f"{self.name} is {value!r}; it takes the keys {', '.join(self.keys)}")
         return {
-            key: part if (kind := self.keys[key]) is None else kind._read_inside(part) for key, part in written.items()
+            key: part if (kind := self.keys[key]) is None else kind._read_inside(part) for key, part in pairs.items()
         }
 
     def _read_inside(self, value: Any) -> Any:
-        """A value of an object. A bare number is in the kept unit where both bounds are, as the paper's {FSC:400} is in V."""
+        """Return a value inside an object. A bare number is in the base unit if both bounds are, as the paper's {FSC:400} is in V."""
         if self.type == "range_with_units" and _is_plain_number(value):
-            kept = quantities.kept_unit(self.dimension)
-            if all(quantities.unit(bound, self.dimension) == kept for bound in (self.minimum, self.maximum)):
-                return self.read(f"{value} {kept}".strip())
+            base_unit = quantities.kept_unit(self.dimension)
+            if all(quantities.unit(bound, self.dimension) == base_unit for bound in (self.minimum, self.maximum)):
+                return self.read(f"{value} {base_unit}".strip())
         return self.read(value)
 
     def _read_material_selector(self, value: Any) -> str:
@@ -144,7 +145,9 @@ class Parameter:
 def _is_plain_number(value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
         return False
-    if isinstance(value, int) and abs(value) >= 10**12:  # Python refuses to write out the longest
+    if (
+        isinstance(value, int) and abs(value) >= 10**12
+    ):  # Python raises ValueError when converting very long integers to text
         return False
     return _PLAIN_NUMBER.fullmatch(str(value).strip()) is not None
 
@@ -158,11 +161,11 @@ def _list(value: Any) -> tuple[str, ...]:
 
 
 def _pairs(text: str) -> dict[str, str] | None:
-    """`{key:value,key:value}` as a dict; None if it is not written so. Neither keys nor values hold commas."""
-    inside = text.strip()
-    if len(inside) > _LONGEST_OBJECT or not (inside.startswith("{") and inside.endswith("}")):
+    """Return `{key:value,key:value}` as a dict, or None if it is not in this form. Keys and values contain no commas."""
+    stripped = text.strip()
+    if len(stripped) > _LONGEST_OBJECT or not (stripped.startswith("{") and stripped.endswith("}")):
         return None
-    pairs = [part.partition(":") for part in inside[1:-1].split(",")]
+    pairs = [part.partition(":") for part in stripped[1:-1].split(",")]
     if not all(colon for _, colon, _ in pairs):
         return None
     return {key.strip(): value.strip() for key, _, value in pairs}

@@ -1,4 +1,4 @@
-"""On which line of a data file something stands, so that a problem can be found without counting."""
+"""Find the line of a JSON file on which a value is written, so that a problem can be located."""
 
 import json
 import re
@@ -10,57 +10,57 @@ _GAP = re.compile(r"[ \t\n\r,]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NUMBER_OR_WORD = re.compile(r"[^\s,\]}]+")
 _BREAK = re.compile(r"[.:\[]")
-_LONGEST = 1000  # characters of a problem in which its place is looked for
+_LONGEST = 1000  # characters of a problem that are searched for its path
 
 
 class TwiceError(ValueError):
-    """A field stands twice in one object."""
+    """A field occurs twice in one object."""
 
 
 def refuse_constant(name: str) -> Any:
-    """Refuse NaN and infinities: `parse_constant` of a strict reader of JSON."""
-    raise ValueError(f"{name} is no number")
+    """Reject NaN and infinities, as `parse_constant` of a strict JSON parser."""
+    raise ValueError(f"{name} is not a number")
 
 
 def take_each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these fields, TwiceError where one stands twice: `object_pairs_hook` of a strict reader."""
+    """Return the object of these fields, as `object_pairs_hook` of a strict JSON parser. Raises DuplicateFieldError."""
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
-        raise TwiceError(f"the field {next(name for name in names if names.count(name) > 1)!r} stands twice")
+        raise TwiceError(f"the field {next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return data
 
 
 def lines(text: str) -> dict[str, int]:
-    """The line, from 1, of everything in a JSON text, by its place: `parameters[3].minimum`. The text must be JSON."""
+    """Return the line, from 1, of every value in a JSON text by its path, for example `parameters[3].minimum`."""
     json.loads(text)
-    found: dict[str, int] = {}
-    line, counted = 1, 0
-    for place, at in _places(text):
-        line, counted = line + text.count("\n", counted, at), at
-        found.setdefault(place, line)
-    return found
+    line_of_path: dict[str, int] = {}
+    line, counted_to = 1, 0
+    for path, offset in _places(text):
+        line, counted_to = line + text.count("\n", counted_to, offset), offset
+        line_of_path.setdefault(path, line)
+    return line_of_path
 
 
 def line_of(problem: str, known: Mapping[str, int]) -> int:
-    """The line of the place that a problem begins with, or of the nearest place around it; 1 where there is none.
+    """Return the line of the path that a problem begins with, or of the nearest enclosing path; 1 if there is none.
 
-    Names may hold dots and colons (`contents.Na2CO3: anhydrous.known`), so the longest known place is taken.
+    Names may contain dots and colons (`contents.Na2CO3: anhydrous.known`), so the longest known path is used.
     """
     ends = [match.start() for match in _BREAK.finditer(problem[:_LONGEST])]
     return next((known[problem[:end]] for end in reversed(ends) if problem[:end] in known), 1)
 
 
 def located(path: Path, problems: list[str]) -> list[str]:
-    """The problems of a readable JSON file as "path:line: problem", the path as seen from where the command runs."""
+    """Return the problems of a valid JSON file as "path:line: problem", with the path relative to the working directory."""
     if not problems:
         return []
-    known = lines(path.read_text(encoding="utf-8"))
-    return [f"{shown(path)}:{line_of(problem, known)}: {problem}" for problem in problems]
+    line_of_path = lines(path.read_text(encoding="utf-8"))
+    return [f"{shown(path)}:{line_of(problem, line_of_path)}: {problem}" for problem in problems]
 
 
 def unreadable(path: Path, text: str, error: Exception) -> str:
-    """The same for a file that is no JSON; without a line where the error does not know one."""
+    """Return the same for a file that is not valid JSON; without a line if the error has none."""
     if isinstance(error, json.JSONDecodeError):
         return f"{shown(path)}:{error.lineno}: not JSON: {error.msg}, column {error.colno}"
     line = _second_time(text) if isinstance(error, TwiceError) else 0
@@ -74,49 +74,52 @@ def shown(path: Path) -> str:
 
 
 def _second_time(text: str) -> int:
-    """The line where a field is given that was given before, in a text that is JSON otherwise."""
-    seen: set[str] = set()
-    for place, at in _places(text):
-        if place in seen:
-            return text.count("\n", 0, at) + 1
-        seen.add(place)
+    """Return the line of a field that occurred before, in a text that is otherwise valid JSON."""
+    paths: set[str] = set()
+    for path, offset in _places(text):
+        if path in paths:
+            return text.count("\n", 0, offset) + 1
+        paths.add(path)
     return 0
 
 
 def _places(text: str) -> Iterator[tuple[str, int]]:
-    """(place, offset) of every value in the order written; that of a field is where its name stands. No recursion."""
-    around: list[tuple[str, int]] = []  # place of each open object or list; index of the next entry, -1 in an object
-    place, at, begun = "", _skip(text, 0), -1
-    while at < len(text):
-        letter = text[at]
+    """Yield (path, offset) of every value in order; that of a field is the offset of its name."""
+    # No recursion: a hostile file may nest deeper than Python's stack.
+    open_containers: list[
+        tuple[str, int]
+    ] = []  # path of each open object or list; index of the next entry, -1 in an object
+    path, offset, field_start = "", _skip(text, 0), -1
+    while offset < len(text):
+        letter = text[offset]
         if letter in "]}":
-            around.pop()
-            at, begun = at + 1, -1
-        elif begun < 0 and around and around[-1][1] < 0:  # a field's name
-            end = _end(text, at)
-            place = f"{around[-1][0]}.{json.loads(text[at:end])}".removeprefix(".")
-            begun, at = at, text.index(":", end) + 1
+            open_containers.pop()
+            offset, field_start = offset + 1, -1
+        elif field_start < 0 and open_containers and open_containers[-1][1] < 0:  # a field's name
+            end = _end(text, offset)
+            path = f"{open_containers[-1][0]}.{json.loads(text[offset:end])}".removeprefix(".")
+            field_start, offset = offset, text.index(":", end) + 1
         else:
-            if around and around[-1][1] >= 0:
-                inside, index = around[-1]
-                around[-1] = (inside, index + 1)
-                place, begun = f"{inside}[{index}]", at
-            yield place, max(begun, 0)
+            if open_containers and open_containers[-1][1] >= 0:
+                inside, index = open_containers[-1]
+                open_containers[-1] = (inside, index + 1)
+                path, field_start = f"{inside}[{index}]", offset
+            yield path, max(field_start, 0)
             if letter in "[{":
-                around.append((place, 0 if letter == "[" else -1))
-            at = _end(text, at)
-            begun = -1
-        at = _skip(text, at)
+                open_containers.append((path, 0 if letter == "[" else -1))
+            offset = _end(text, offset)
+            field_start = -1
+        offset = _skip(text, offset)
 
 
 def _end(text: str, at: int) -> int:
-    """Where the value at `at` ends; of an object or list, just behind its opening bracket."""
+    """Return where the value at this offset ends; for an object or list, just after its opening bracket."""
     if text[at] in "[{":
         return at + 1
-    found = (_STRING if text[at] == '"' else _NUMBER_OR_WORD).match(text, at)
-    return found.end() if found else at + 1
+    match = (_STRING if text[at] == '"' else _NUMBER_OR_WORD).match(text, at)
+    return match.end() if match else at + 1
 
 
 def _skip(text: str, at: int) -> int:
-    found = _GAP.match(text, at)
-    return found.end() if found else at
+    match = _GAP.match(text, at)
+    return match.end() if match else at

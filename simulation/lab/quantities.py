@@ -1,4 +1,4 @@
-"""Numbers with units, read strictly: a number, then a unit that its dimension allows, and nothing else.
+"""Parse and format quantities strictly: a number, then a unit that its dimension allows, and nothing else.
 
 Text from models and files never reaches Pint's own parser: it reads "37C" as 37 coulomb and can hang on
 "9**9**9 m". Here a regular expression splits the text, a table knows the unit, and Pint only converts, in
@@ -16,8 +16,8 @@ from simulation.lab.errors import LabError
 
 REGISTRY: "pint.UnitRegistry[Any]" = pint.UnitRegistry(non_int_type=Decimal, autoconvert_offset_to_baseunit=True)
 
-# For each dimension: the unit amounts are kept in, then every unit allowed, as written -> as Pint knows it
-# (None: the bare number is already in the kept unit).
+# For each dimension: its base unit, then every allowed unit, as written -> Pint's name
+# (None: the bare number is already in the base unit).
 _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
     "volume": ("µL", {"nL": "nL", "µL": "uL", "mL": "mL", "L": "L"}),
     "mass": ("µg", {"ng": "ng", "µg": "ug", "mg": "mg", "g": "g", "kg": "kg"}),
@@ -61,17 +61,17 @@ _TABLE: dict[str, tuple[str, dict[str, str | None]]] = {
     "enzyme_units": ("U", {"mU": None, "U": None}),
     "area_density": ("cells/cm²", {"cells/cm²": None}),
 }
-# Units Pint does not know, by their size in the kept unit.
+# Units unknown to Pint, by their size in the base unit.
 _SIZES = {"kb": Decimal(1000), "mU": Decimal("0.001"), "mU/mL": Decimal("0.001")}
-# Of several units of one size, those an amount is written in for people.
+# Where several units have the same size, those used for display.
 _READABLE = {
     "mass_concentration": ("ng/mL", "µg/mL", "mg/mL"),
     "duration": ("s", "min", "h", "day"),
     "conductivity": ("µS/cm", "mS/cm"),
 }
-# Dimensions in which people do not change the unit with the size.
+# Dimensions that are always displayed in the base unit.
 _AS_KEPT = ("flow", "pressure", "density", "power_density", "viscosity", "scan_rate", "activity", "enzyme_units")
-# Other spellings of the same unit. Both micro signs and both ohm-like degree signs are folded before look-up.
+# Other spellings of the same unit. Variants of the micro and degree signs are folded before the look-up.
 _SPELLINGS = {
     "uL": "µL", "ul": "µL", "µl": "µL", "ml": "mL", "l": "L", "nl": "nL", "ug": "µg", "umol": "µmol", "uM": "µM",
     "um": "µm", "mcg": "µg", "mcL": "µL", "mcM": "µM", "mcm": "µm", "mcmol": "µmol",
@@ -111,23 +111,23 @@ _NUMBER = re.compile(r"([+-]?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:[eE][+-]?[0-9]{1,2}
 
 
 class QuantityError(LabError):
-    """The text is no quantity of this dimension; the message says what would be."""
+    """The text is not a quantity of this dimension; the message states what would be."""
 
 
 class Quantity(NamedTuple):
-    """An amount in the unit its dimension is kept in (`kept_unit`)."""
+    """An amount in the base unit of its dimension (`base_unit`)."""
 
     value: Decimal
     dimension: str
 
 
 def kept_unit(dimension: str) -> str:
-    """The unit in which amounts of a dimension are kept, for example µL for volume."""
+    """Return the unit in which amounts of a dimension are stored, for example µL for volume."""
     return _TABLE[dimension][0]
 
 
 def units(dimension: str) -> tuple[str, ...]:
-    """Every unit a dimension may be written in."""
+    """Return every unit in which a dimension may be written."""
     return tuple(_TABLE[dimension][1])
 
 
@@ -136,37 +136,37 @@ def dimensions() -> tuple[str, ...]:
 
 
 def parse(text: object, dimension: str) -> Quantity:
-    """Read "50 µL" as a volume. A bare number is seconds for a duration and refused elsewhere (but see count)."""
+    """Parse "50 µL" as a volume. A bare number is seconds for a duration and rejected elsewhere (except for counts). Raises QuantityError."""
     if isinstance(text, bool) or not isinstance(text, str | int | float | Decimal):
         raise QuantityError(f"{text!r} is not a quantity; write a number and a unit, like {_example(dimension)}")
-    # Python refuses to write out a whole number of thousands of digits.
+    # Python raises ValueError when converting an integer of thousands of digits to text.
     folded = "" if isinstance(text, int) and abs(text) > _LARGEST else str(text).translate(_FOLD).strip()
-    found = _NUMBER.fullmatch(folded)
-    if not found:
+    match = _NUMBER.fullmatch(folded)
+    if not match:
         raise QuantityError(f"{_short(text)} is not a quantity; write a number and a unit, like {_example(dimension)}")
-    number, unit = Decimal(found[1]), found[2].strip()
+    number, unit = Decimal(match[1]), match[2].strip()
     if not unit and dimension == "duration":
         unit = "s"
     return Quantity(number * _factor(_known_unit(unit, dimension, text), dimension), dimension)
 
 
 def unit(text: object, dimension: str) -> str:
-    """The unit a quantity is written in, as our table spells it: "50 ul" is written in µL."""
+    """Return the unit in which a quantity is written, in our spelling: µL for "50 ul"."""
     parse(text, dimension)
-    found = _NUMBER.fullmatch(str(text).translate(_FOLD).strip())
-    written = found[2].strip() if found else ""
-    return _known_unit(written or ("s" if dimension == "duration" else ""), dimension, text)
+    match = _NUMBER.fullmatch(str(text).translate(_FOLD).strip())
+    unit_text = match[2].strip() if match else ""
+    return _known_unit(unit_text or ("s" if dimension == "duration" else ""), dimension, text)
 
 
 def show(value: Decimal, dimension: str, unit: str = "") -> str:
-    """Write an amount for people: in `unit`, or in the unit that keeps the number between 1 and 1000."""
-    chosen = unit or _readable_unit(value, dimension)
-    number = plain(value / _factor(chosen, dimension))
-    return f"{number} {chosen}".strip()
+    """Format an amount for people: in `unit`, or in the unit that gives a number between 1 and 1000."""
+    display_unit = unit or _readable_unit(value, dimension)
+    number = plain(value / _factor(display_unit, dimension))
+    return f"{number} {display_unit}".strip()
 
 
 def plain(number: Decimal) -> str:
-    """A decimal without exponent or trailing zeros, to at most six significant digits."""
+    """Return a decimal without exponent or trailing zeros, with at most six significant digits."""
     with localcontext() as context:
         context.prec = 6
         rounded = +number
@@ -177,11 +177,11 @@ def plain(number: Decimal) -> str:
 
 
 def tidy(number: Decimal) -> Decimal:
-    """As many digits as people write of a computed figure: itself up to four significant ones, else three."""
+    """Round a computed number for display: up to four significant digits stay, longer ones are rounded to three."""
     return number if len(number.normalize().as_tuple().digits) <= 4 else Context(prec=3).plus(number)
 
 
-# What an amount of a substance is per volume: dimension of the amount -> that of the concentration.
+# Dimension of an amount -> dimension of its concentration.
 PER_VOLUME = {
     "mass": "mass_concentration",
     "amount": "molar_concentration",
@@ -192,7 +192,7 @@ PER_VOLUME = {
 
 
 def show_concentration(name: str, value: Decimal, dimension: str) -> str:
-    """The concentration of a substance counted in `dimension`, rounded as people round; cells are counted as cells."""
+    """Format the concentration of a substance with amounts in `dimension`, rounded for display; cells are shown per mL."""
     unit = "cells/mL" if dimension == "count" and "cells" in name else ""
     return show(tidy(value), PER_VOLUME[dimension], unit)
 
@@ -207,24 +207,24 @@ def _known_unit(unit: str, dimension: str, text: object) -> str:
 
 @cache
 def _factor(unit: str, dimension: str) -> Decimal:
-    kept, table = _TABLE[dimension]
+    base, table = _TABLE[dimension]
     if unit in _SIZES:
         return _SIZES[unit]
-    known = table[unit]
-    if known is None:
+    pint_name = table[unit]
+    if pint_name is None:
         return Decimal(1)
-    target = table[kept]
-    assert target is not None, f"the kept unit of {dimension} is known to Pint"
-    return Decimal(str(REGISTRY.Quantity(Decimal(1), known).to(target).magnitude)).normalize()
+    target = table[base]
+    assert target is not None, f"the base unit of {dimension} is known to Pint"
+    return Decimal(str(REGISTRY.Quantity(Decimal(1), pint_name).to(target).magnitude)).normalize()
 
 
 def _readable_unit(value: Decimal, dimension: str) -> str:
-    kept, table = _TABLE[dimension]
-    if table[kept] is None:
-        return kept
+    base, table = _TABLE[dimension]
+    if table[base] is None:
+        return base
     if dimension in _AS_KEPT:
-        return kept
-    best = kept
+        return base
+    best = base
     for unit in _READABLE.get(dimension, tuple(table)):
         size = abs(value / _factor(unit, dimension))
         if size >= 1:
@@ -239,5 +239,5 @@ def _example(dimension: str) -> str:
 def _short(text: object) -> str:
     if isinstance(text, int) and abs(text) > _LARGEST:
         return "so large a number"
-    shown = repr(str(text))
-    return shown if len(shown) <= 60 else shown[:57] + "...'"
+    text_repr = repr(str(text))
+    return text_repr if len(text_repr) <= 60 else text_repr[:57] + "...'"

@@ -1,4 +1,4 @@
-"""The three roles that make an episode, and the one that spoils an outcome on purpose."""
+"""The three roles of an episode, and the role that plants errors."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Situation:
-    """What stands before an agent or a transition model: the bench now and everything done so far."""
+    """What an agent or a transition model receives: the current bench and everything done so far."""
 
     goal: str
     catalogue: Catalogue
@@ -25,7 +25,7 @@ class Situation:
 
 
 class TranscriptStep(NamedTuple):
-    """One step as a classifier reads it. Materials are `Material.seen()` dicts; nothing of a ledger is in here."""
+    """One step as a classifier reads it. Materials are `Material.to_visible()` dicts, without hidden ledgers."""
 
     number: int
     started_at: int
@@ -33,13 +33,13 @@ class TranscriptStep(NamedTuple):
     action: str
     parameters: Mapping[str, Any]
     inputs: tuple[Mapping[str, Any], ...]
-    outputs: tuple[Mapping[str, Any], ...]  # each with "replaces" and "derived_from" besides
+    outputs: tuple[Mapping[str, Any], ...]  # each also with "replaces" and "derived_from"
     observations: tuple[Mapping[str, Any], ...]
     rejected: str
 
 
 class Agent(Protocol):
-    """Plans: chooses the next action."""
+    """Chooses the next action."""
 
     def choose(self, situation: Situation) -> Action: ...
 
@@ -51,12 +51,12 @@ class TransitionModel(Protocol):
 
 
 class EvidenceClassifier(Protocol):
-    """Says whether the transcript suffices for the goal. It sees nothing but these two."""
+    """Judges whether the transcript is sufficient for the goal, from these two alone."""
 
     def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict: ...
 
 
 class Perturber(Protocol):
-    """Gives an outcome with one planted error for an action whose correct outcome is known."""
+    """Returns an outcome with one planted error for an action whose correct outcome is known."""
 
     def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome: ...

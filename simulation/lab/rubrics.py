@@ -1,18 +1,18 @@
-"""What a record must show before it suffices for an experiment's goal: lines of a checklist, as data.
+"""Rubrics: what a record must show to be sufficient for an experiment's goal, as data.
 
-A line counts materials. A material counts when an accepted step with one of `actions` was done to it, the step's
-parameters meet every condition, its lineage holds all names of `of` and none of `not_of`, and the step's observation
-of it has the `value` asked for. `at_least` of them meet the line: with `each`, of every name in it; with `distinct`, as
-many different values of that visible property or parameter. A line without a route is always required; of the routes one must be
+A line counts materials. A material counts if an accepted step with one of `actions` was applied to it, the step's
+parameters meet every condition, its lineage contains all names of `of` and none of `not_of`, and the step's observation
+of it has the required `value`. `at_least` of them meet the line: with `each`, for every name in it; with `distinct`, with as
+many different values of that visible property or parameter. A line without a route is always required; one route must be
 complete.
 
-Further conditions: `properties` on what the material shows in that step, after it where it was changed; `about`, words of
-which an observation must hold one to count at all; `signal`, bounds of the first number read off; `elapsed`, time since
+Further conditions: `properties` on what the material shows in that step, after it if it was changed; `about`, words of
+which an observation must contain one; `signal`, bounds of its first number; `elapsed`, time since
 an earlier line's first step on one of the material's ancestors; `shares`, the v/v share in it of an initial material (or
-of what an earlier line counted), followed through how much was taken of what: `known` to be counted, `different` ones
-wanted, and `at` an earlier line for the share it had then. Parameters left out count with their defaults;
-`absent` in a condition lets one count that was left out and has none. Of lines with the same `one_of` one is enough, and
-that name stands for what any of them counted.
+of what an earlier line counted), computed from the amounts taken in each step: `known` to be counted, the number of `different` shares
+required, and `at` an earlier line for the share at that time. Omitted parameters count with their defaults;
+`absent` in a condition accepts an omitted parameter without a default. Of lines with the same `one_of` one is enough, and
+that name refers to what any of them counted.
 """
 
 import re
@@ -31,7 +31,7 @@ CONDITIONS = ("equals", "at_least", "at_most", "mentions", "mentions_all", "abse
 
 @dataclass(frozen=True)
 class RubricLine:
-    """One line. Materials are named as the initial bench shows them; `brackets` names other lines, `after` earlier ones."""
+    """One line. Materials are named as on the initial bench; `brackets` names other lines, `after` earlier ones."""
 
     line: str
     text: str
@@ -43,8 +43,10 @@ class RubricLine:
     parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     value: str = ""
     distinct: str = ""  # the visible property or parameter whose different values are counted
-    brackets: tuple[str, ...] = ()  # every signal of those lines must lie between this line's lowest and highest
-    after: tuple[str, ...] = ()  # a material counts only if it descends from one each of those lines counted before
+    brackets: tuple[str, ...] = ()  # every signal of those lines must be between this line's lowest and highest
+    after: tuple[
+        str, ...
+    ] = ()  # a material counts only if it descends from a material that each of those lines counted
     spread: Mapping[str, int] = field(
         default_factory=dict
     )  # line -> how many different of its materials they come from
@@ -54,7 +56,7 @@ class RubricLine:
     signal: Mapping[str, str] = field(default_factory=dict)
     elapsed: Mapping[str, str] = field(default_factory=dict)
     shares: Mapping[str, Any] = field(default_factory=dict)
-    one_of: str = ""  # of the lines with this name one is enough; other lines name all of them by it
+    one_of: str = ""  # one of the lines with this name is enough; other lines refer to all of them by it
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -67,27 +69,27 @@ _FIELDS = set(RubricLine.__dataclass_fields__)
 
 
 def check(rubric: Sequence[Any], names: Sequence[str], catalogue: Catalogue) -> list[str]:
-    """Every problem of a rubric for an experiment whose initial materials have those names."""
-    problems = [] if rubric else ["rubric: must hold at least one line"]
+    """Return every problem of a rubric for an experiment whose initial materials have those names."""
+    problems = [] if rubric else ["rubric: must contain at least one line"]
     lines = [line["line"] for line in rubric if isinstance(line, Mapping) and isinstance(line.get("line"), str)]
-    problems += [f"rubric: the line {name!r} stands twice" for name in sorted(set(lines)) if lines.count(name) > 1]
+    problems += [f"rubric: the line {name!r} occurs twice" for name in sorted(set(lines)) if lines.count(name) > 1]
     for index, line in enumerate(rubric):
         before = (
             _earlier(rubric[: lines.index(line["line"])])
             if isinstance(line, Mapping) and line.get("line") in lines
             else []
         )
-        found = (
+        messages = (
             _check_line(line, names, lines, before, catalogue) if isinstance(line, Mapping) else ["must be an object"]
         )
-        problems += [f"rubric[{index}].{problem}" for problem in found]
+        problems += [f"rubric[{index}].{problem}" for problem in messages]
     return problems
 
 
 def _earlier(rubric: Sequence[Any]) -> list[str]:
-    """What a later line may name: lines, and groups of which one is enough."""
-    named = [line.get(key) for key in ("line", "one_of") for line in rubric if isinstance(line, Mapping)]
-    return list(dict.fromkeys(name for name in named if isinstance(name, str) and name))
+    """Return what a later line may name: lines, and `one_of` groups."""
+    candidates = [line.get(key) for key in ("line", "one_of") for line in rubric if isinstance(line, Mapping)]
+    return list(dict.fromkeys(name for name in candidates if isinstance(name, str) and name))
 
 
 def _check_line(
@@ -104,9 +106,9 @@ def _check_line(
     ]
     if data.get("value", "") not in VALUES:
         problems.append(f"value: is {data['value']!r}; allowed: {', '.join(value or 'empty' for value in VALUES)}")
-    least = data.get("at_least", 1)
-    if not isinstance(least, int) or isinstance(least, bool) or least < 1:
-        problems.append(f"at_least: is {least!r}; allowed: a whole number from 1")
+    at_least = data.get("at_least", 1)
+    if not isinstance(at_least, int) or isinstance(at_least, bool) or at_least < 1:
+        problems.append(f"at_least: is {at_least!r}; allowed: a whole number from 1")
     allowed = {
         **dict.fromkeys(("of", "not_of", "each"), names),
         "actions": sorted(catalogue.types),
@@ -126,7 +128,7 @@ def _check_line(
 
 
 def _check_seen(data: Mapping[str, Any]) -> list[str]:
-    """Conditions on visible properties, and bounds of a reading."""
+    """Check conditions on visible properties, and bounds of a reading."""
     properties, signal = data.get("properties", {}), data.get("signal", {})
     if not isinstance(properties, Mapping) or not isinstance(signal, Mapping):
         return ["properties and signal: must be objects"]
@@ -178,22 +180,22 @@ def _check_spread(spread: Any, before: Sequence[str]) -> list[str]:
         isinstance(least, int) and not isinstance(least, bool) and least > 0 for least in spread.values()
     ):
         return [f"spread: is {spread!r}; allowed: an object of line and whole number from 1"]
-    return [f"spread: holds {name!r}; allowed: {', '.join(before)}" for name in spread if name not in before]
+    return [f"spread: contains {name!r}; allowed: {', '.join(before)}" for name in spread if name not in before]
 
 
 def _check_list(key: str, written: Any, allowed: Sequence[str]) -> list[str]:
     if not isinstance(written, list):
         return [f"{key}: is {written!r}; allowed: a list of {', '.join(allowed)}"]
-    return [f"{key}: holds {name!r}; allowed: {', '.join(allowed)}" for name in written if name not in allowed]
+    return [f"{key}: contains {name!r}; allowed: {', '.join(allowed)}" for name in written if name not in allowed]
 
 
 def _check_conditions(data: Mapping[str, Any], catalogue: Catalogue) -> list[str]:
     conditions = data.get("parameters", {})
     if not isinstance(conditions, Mapping):
         return [f"parameters: is {conditions!r}; allowed: an object of conditions"]
-    written = data.get("actions")
-    named = [name for name in written if isinstance(name, str)] if isinstance(written, list) else []
-    actions = [known for name in named if (known := catalogue.types.get(name))]
+    action_names = data.get("actions")
+    text_names = [name for name in action_names if isinstance(name, str)] if isinstance(action_names, list) else []
+    actions = [known for name in text_names if (known := catalogue.types.get(name))]
     return [
         f"parameters.{name}: {problem}"
         for name, condition in conditions.items()
@@ -204,9 +206,9 @@ def _check_conditions(data: Mapping[str, Any], catalogue: Catalogue) -> list[str
 def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -> list[str]:
     problems = []
     for action in actions:
-        known = [parameter.name for parameter in action.parameters]
-        if name not in known:
-            problems.append(f"{action.name} has no such parameter; allowed: {', '.join(known)}")
+        allowed_names = [parameter.name for parameter in action.parameters]
+        if name not in allowed_names:
+            problems.append(f"{action.name} has no such parameter; allowed: {', '.join(allowed_names)}")
     if not isinstance(condition, Mapping) or not condition or set(condition) - set(CONDITIONS):
         return [*problems, f"is {condition!r}; allowed: an object with any of {', '.join(CONDITIONS)}"]
     for key, value in condition.items():
@@ -222,7 +224,7 @@ def _check_condition(name: str, condition: Any, actions: Sequence[ActionType]) -
 
 
 def _check_amount(name: str, written: str, actions: Sequence[ActionType]) -> list[str]:
-    """A condition compares with a value that the parameter itself could take."""
+    """Check that a condition compares with a value that the parameter itself could have."""
     problems = []
     for parameter in (p for action in actions for p in action.parameters if p.name == name):
         try:

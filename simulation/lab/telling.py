@@ -1,4 +1,4 @@
-"""The bench in words: what an agent is shown, and the record of an attempt for people to read."""
+"""Render the bench as text: what an agent reads, and the record of an episode for people."""
 
 import json
 import re
@@ -20,7 +20,7 @@ _LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def situation(now: Situation) -> str:
-    """Goal, clock, the last step's outcome and everything usable on the bench."""
+    """Return goal, clock, the last step's outcome and everything usable on the bench."""
     parts = [f"GOAL: {now.goal}", f"TIME: {clock(now.elapsed)} since the start; {now.steps_left} steps left"]
     if now.history:
         parts.append("LAST STEP\n" + step(now.history[-1]))
@@ -32,7 +32,7 @@ def materials(inventory: Inventory) -> str:
 
 
 def ages(inventory: Inventory, now: int) -> str:
-    """Everything usable with its condition, how old it is and how long it has been left as it is."""
+    """Return everything usable with its condition, age, and time since its last change."""
     return "\n".join(
         _material(m, f"{clock(now - m.created_at)} old, unchanged for {clock(now - m.last_modified)}")
         for m in inventory.usable()
@@ -40,12 +40,12 @@ def ages(inventory: Inventory, now: int) -> str:
 
 
 def instructions(catalogue: Catalogue) -> str:
-    """Every action with its parameters, and the form of an answer: the part that never changes in an attempt."""
+    """Return every action with its parameters, and the format of an answer: the part that never changes in an episode."""
     return "\n".join(["ANSWER WITH", WIRE_FORM, "", "ACTIONS", *map(action, catalogue.types.values())])
 
 
 def action(kind: ActionType) -> str:
-    """An action type: what it does, what goes in and comes out, and what may be set."""
+    """Return an action type: its description, inputs, outputs and parameters."""
     lines = [f"{kind.name} ({kind.kind}): {kind.description} In: {kind.inputs}. Out: {kind.outputs}."]
     for p in kind.parameters:
         need = "required" if p.required else f"default {_short(p.default)}" if p.default is not None else "optional"
@@ -54,29 +54,29 @@ def action(kind: ActionType) -> str:
 
 
 def transcript(goal: str, steps: Iterable[Step], ending: str = "") -> str:
-    """A whole attempt, one paragraph a step."""
+    """Return a full episode, one paragraph per step."""
     return "\n\n".join([f"GOAL: {goal}", *map(step, steps), *([f"ENDED: {ending}"] if ending else [])])
 
 
 def step(done: Step) -> str:
-    """One attempted action and what came of it."""
+    """Return one attempted action and its outcome."""
     return "\n".join(map(one_line, _step_lines(done)))
 
 
 def brief(done: Step) -> str:
-    """An attempted action in one line: what was done to what, and whether it went through."""
+    """Return an attempted action in one line: materials, and whether it was accepted."""
     used = ", ".join(f"{material.barcode} {material.name}" for material in done.inputs)
-    told = f"{done.number}. {done.action.name} at {clock(done.started_at)}" + (f" on {used}" if used else "")
-    return one_line(told if done.outcome.success else f"{told} (refused: {done.outcome.failure_reason})")
+    text = f"{done.number}. {done.action.name} at {clock(done.started_at)}" + (f" on {used}" if used else "")
+    return one_line(text if done.outcome.success else f"{text} (refused: {done.outcome.failure_reason})")
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, so that no name and no reading passes for a line of its own."""
+    """Return the text without line breaks, so that no name and no reading looks like a line of its own."""
     return _LINE_BREAKS.sub(" / ", text)
 
 
 def clock(seconds: int) -> str:
-    """Seconds as days, hours, minutes and seconds; parts that are zero are left out."""
+    """Return seconds as days, hours, minutes and seconds; zero parts are omitted."""
     parts = []
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         number, seconds = divmod(seconds, size)
@@ -103,17 +103,19 @@ def _step_lines(done: Step) -> Iterator[str]:
     for code, draft in zip(done.barcodes, done.outcome.new_materials, strict=True):
         mark = "" if draft.replaces else "new "
         yield f"   -> {mark}{code} {draft.name} [{draft.environmental_condition}]{_properties(draft.properties)}"
-    for seen in done.outcome.new_observations:
-        yield f"   saw ({seen.measurement_type}) {seen.description}" + (f": {seen.value}" if seen.value else "")
+    for observation in done.outcome.new_observations:
+        yield f"   saw ({observation.measurement_type}) {observation.description}" + (
+            f": {observation.value}" if observation.value else ""
+        )
 
 
 def _properties(properties: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{name}: {_short(value)}" for name, value in _sorted(properties))
-    return f" {told}" if told else ""
+    text = ", ".join(f"{name}: {_short(value)}" for name, value in _sorted(properties))
+    return f" {text}" if text else ""
 
 
 def _sorted(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """By name: a database need not keep the order they were written in, and the same bench must always read the same."""
+    # A database need not keep the order of keys, and the same bench must always give the same text.
     return sorted(values.items())
 
 

@@ -1,11 +1,11 @@
-"""The form in which an agent writes its choice: three labelled lines, or the same as an object.
+"""The format in which an agent writes an action: three labelled lines, or the same as an object.
 
     ACTION: Transfer
     MATERIALS: MAT-A1B2C3D4, MAT-E5F6G7H8
     PARAMETERS: source=MAT-A1B2C3D4, amount=50 µL, voltages={FSC:400 V,SSC:500 V}
 
-Prose may stand before ACTION and, after an empty line, behind PARAMETERS. Every reader walks its text once, from left to
-right: what an agent writes is hostile until read.
+Prose is allowed before ACTION and, after an empty line, after PARAMETERS. Every parser reads its text once, from left to
+right, because an agent's text is hostile until parsed.
 """
 
 import re
@@ -17,7 +17,7 @@ from simulation.lab.errors import LabError
 
 LONGEST = 50_000
 _MOST_MATERIALS, _MOST_PARAMETERS, _LONGEST_NAME, _DEEPEST = 1000, 200, 200, 3
-_LARGEST = 10**18  # Python refuses to write out a whole number of thousands of digits
+_LARGEST = 10**18  # Python raises ValueError when converting an integer of thousands of digits to text
 _LABELS = ("ACTION", "MATERIALS", "PARAMETERS")
 _NOTHING = ("", "none", "n/a", "-", "[]", "{}")
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,99}")
@@ -25,18 +25,18 @@ _OPEN, _CLOSE = "{[(", "}])"
 
 
 class WireError(LabError):
-    """What was written is no action; the message says what is expected. The agent's mistake, never ours."""
+    """The text is not an action; the message states what is expected. It is the agent's mistake, never ours."""
 
 
 class _Piece(NamedTuple):
-    """A stretch of the parameters between two separators that stand outside brackets and quotes."""
+    """A part of the parameters between two separators outside brackets and quotes."""
 
     start: int
     end: int
 
 
 def read(written: Any) -> Action:
-    """The one action written as text or as {"name", "materials", "parameters"}. WireError if it is neither."""
+    """Return the action written as text or as {"name", "materials", "parameters"}. Raises ActionFormatError if it is neither."""
     if isinstance(written, str):
         return read_text(written)
     if isinstance(written, Mapping):
@@ -45,7 +45,7 @@ def read(written: Any) -> Action:
 
 
 def read_text(text: str) -> Action:
-    """The one action of a text. Parameters stay texts: what they must be, the catalogue knows."""
+    """Return the action in a text. Parameters stay texts; the catalogue defines their types."""
     if len(text) > LONGEST:
         raise WireError(f"The answer has {len(text)} characters; {LONGEST} are read")
     _need_plain(text)
@@ -59,9 +59,9 @@ def read_text(text: str) -> Action:
 
 
 def read_object(data: Mapping[str, Any]) -> Action:
-    """The same as an object. Values may be texts, numbers, true or false, lists of these, and objects of them."""
-    if strange := set(data) - {"name", "materials", "parameters"}:
-        others = sorted(key[:60] for key in strange if isinstance(key, str)) or ["something that is no text"]
+    """Return the action in an object. Values may be texts, numbers, booleans, lists of these, and objects of them."""
+    if unknown_keys := set(data) - {"name", "materials", "parameters"}:
+        others = sorted(key[:60] for key in unknown_keys if isinstance(key, str)) or ["something that is no text"]
         raise WireError(f"An action has name, materials and parameters, not {others[0]!r}")
     name, materials, parameters = data.get("name"), data.get("materials", ()), data.get("parameters", {})
     if not isinstance(name, str) or not 0 < len(name.strip()) <= _LONGEST_NAME:
@@ -79,20 +79,20 @@ def read_object(data: Mapping[str, Any]) -> Action:
 
 
 def read_materials(written: str) -> tuple[str, ...]:
-    """Barcodes divided by commas or line ends; nothing, or a word for nothing, is none."""
+    """Return barcodes separated by commas or line ends; empty text, or a word for nothing, means none."""
     if written.strip().lower() in _NOTHING:
         return ()
     codes = written.replace("\n", ",").strip(" \t,[]").split(",")
-    found = tuple(code for part in codes if (code := part.strip(" \t`*\"'")))
-    _need_few(found, {})
-    return found
+    barcodes = tuple(code for part in codes if (code := part.strip(" \t`*\"'")))
+    _need_few(barcodes, {})
+    return barcodes
 
 
 def read_parameters(written: str) -> dict[str, str]:
-    """`name=value` pairs divided by commas or line ends, except inside brackets and quotes.
+    """Return `name=value` pairs separated by commas or line ends, except inside brackets and quotes.
 
-    A piece that does not begin with `name=` belongs to the value before it, so that a list (`channels=GFP,RFP`) and a
-    sentence with a comma stay whole.
+    A part that does not begin with `name=` belongs to the value before it, so that a list (`channels=GFP,RFP`) and a
+    sentence with a comma remain one value.
     """
     if written.strip().lower() in _NOTHING:
         return {}
@@ -115,30 +115,30 @@ def read_parameters(written: str) -> dict[str, str]:
 
 
 def _pieces(text: str) -> Iterator[_Piece]:
-    """The stretches between separators of the outermost level, in one walk. Brackets must close; a quote opens after `=`."""
-    start, open_brackets, quoted, before = 0, [], False, ""
-    for at, letter in enumerate(text):
-        if quoted:
-            quoted = letter != '"'
+    """Yield the parts between separators of the outermost level, in one pass. Brackets must close; a quote opens after `=`."""
+    start, open_brackets, in_quotes, before = 0, [], False, ""
+    for index, letter in enumerate(text):
+        if in_quotes:
+            in_quotes = letter != '"'
         elif letter == '"' and before == "=":
-            quoted = True
+            in_quotes = True
         elif letter in _OPEN:
             open_brackets.append(_CLOSE[_OPEN.index(letter)])
         elif open_brackets and letter == open_brackets[-1]:
             open_brackets.pop()
         elif not open_brackets and letter in ",\n":
-            yield _Piece(start, at)
-            start = at + 1
+            yield _Piece(start, index)
+            start = index + 1
         if not letter.isspace():
             before = letter
-    if open_brackets or quoted:
-        wanted = '"' if quoted else open_brackets[-1]
-        raise WireError(f"PARAMETERS: something is opened and never closed; {wanted!r} is missing")
+    if open_brackets or in_quotes:
+        missing = '"' if in_quotes else open_brackets[-1]
+        raise WireError(f"PARAMETERS: something is opened and never closed; {missing!r} is missing")
     yield _Piece(start, len(text))
 
 
 def _labelled(text: str) -> dict[str, str]:
-    """What stands behind each label, with the lines that follow it up to the next label, a fence or an empty line."""
+    """Return the text after each label, including lines up to the next label, a fence or an empty line."""
     parts: dict[str, list[str]] = {}
     current: list[str] | None = None
     for line in text.splitlines():
@@ -155,7 +155,7 @@ def _labelled(text: str) -> dict[str, str]:
 
 
 def _label(line: str) -> tuple[str, str]:
-    """The label a line begins with and what follows it; emphasis around the label is passed over."""
+    """Return the label that a line begins with and the rest; emphasis around the label is ignored."""
     bare = line.lstrip(" \t*#>`")
     for label in _LABELS:
         if bare[: len(label)].upper() == label:
@@ -166,7 +166,7 @@ def _label(line: str) -> tuple[str, str]:
 
 
 def _value(value: Any, depth: int) -> Any:
-    """A copy of a JSON-like value of the kinds a parameter can be; WireError for anything else."""
+    """Return a copy of a JSON-like value of an allowed kind. Raises ActionFormatError for anything else."""
     if depth > _DEEPEST:
         raise WireError("A parameter's value is nested too deeply")
     if isinstance(value, str):
@@ -184,12 +184,12 @@ def _value(value: Any, depth: int) -> Any:
 
 
 def _unquoted(text: str) -> str:
-    quoted = len(text) >= 2 and text[0] == text[-1] == '"'
-    return text[1:-1] if quoted else text
+    is_quoted = len(text) >= 2 and text[0] == text[-1] == '"'
+    return text[1:-1] if is_quoted else text
 
 
 def _need_plain(text: str) -> None:
-    """Neither NUL nor half a surrogate pair: no database stores them."""
+    """Raise ActionFormatError for NUL or unpaired surrogates, which no database stores."""
     if len(text) > LONGEST or "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise WireError("The answer holds characters that are not text")
 

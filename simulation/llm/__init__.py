@@ -1,7 +1,7 @@
-"""The roles of the laboratory, and a rater, played by a language model.
+"""The roles of the laboratory, and a model rater, implemented with a language model.
 
-Each role builds a prompt (`prompts/`), asks a provider, and reads the reply (`replies/`), with a bounded number of
-repair turns. A reply is hostile text until it has been read; what cannot be read is an error of `errors`.
+Each role builds a prompt (`prompts/`), sends it to a provider, and parses the reply (`replies/`), with a limited number of
+repair turns. A reply is hostile text until it has been parsed; one that cannot be parsed raises an error of `errors`.
 
 May import: simulation.lab, simulation.checker, simulation.providers.
 

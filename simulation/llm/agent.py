@@ -1,4 +1,4 @@
-"""The agent, spoken through a language model: at once, thought before action, or after a plan."""
+"""The agent as a language model: acting directly, after a thought, or by a plan."""
 
 import re
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ from simulation.providers import Message, Prompt, Speaker
 from simulation.providers.base import Stop
 
 FORMS = {"plain": "agent.plain.txt", "react": "agent.react.txt", "plan": "agent.act.txt"}
-TURNS = 3  # how often one and the same prompt is said before a cut-off or empty answer is the agent's mistake
-_LONGEST = {"thought": 2_000, "plan": 4_000, "summary": 8_000}  # characters that are remembered
+TURNS = 3  # how often one prompt is sent before a truncated or empty answer is the agent's mistake
+_LONGEST = {"thought": 2_000, "plan": 4_000, "summary": 8_000}  # characters stored in memory
 _SAID = {"plan": "plan", "summary": "summary of the history"}
 _ACTION_LINE = re.compile(r"^[ \t*#>`]*ACTION[ \t*`]*:", re.IGNORECASE | re.MULTILINE)
 _LABEL = re.compile(r"[\s*#>`]*(?:THOUGHT|PLAN|SUMMARY)[ \t*`]*:[ \t*]*", re.IGNORECASE)
@@ -27,9 +27,9 @@ _LABEL = re.compile(r"[\s*#>`]*(?:THOUGHT|PLAN|SUMMARY)[ \t*`]*:[ \t*]*", re.IGN
 
 @dataclass
 class LLMAgent:
-    """Chooses by asking a model. `memory` is its own note-book: plan, summary, thoughts by step.
+    """Chooses actions by prompting a model. `memory` holds its own notes: plan, summary, thoughts by step.
 
-    The note-book is written only when the step has come to a result, so that a step begun again says the same prompts.
+    Notes are written only when the step has a result, so that a step that runs again sends the same prompts.
     """
 
     speak: Speaker
@@ -44,44 +44,44 @@ class LLMAgent:
         self._history = histories.read(self.history)
 
     def choose(self, situation: Situation) -> Action:
-        """The model's action. WireError where none can be read; Refusal or TooLong where the model would not answer."""
-        noted = {**self.memory, "thoughts": dict(self.memory.get("thoughts", {}))}
+        """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""
+        notes = {**self.memory, "thoughts": dict(self.memory.get("thoughts", {}))}
         system = self.texts.fill("agent.system.txt", actions=_catalogue(situation))
         try:
-            self._summarise(situation, system, noted)
-            self._plan(situation, system, noted)
-            written = self._say(self._prompt(situation, system, noted, FORMS[self.scaffold], "act"))
-            if self.scaffold == "react" and (thought := _thought(written)):
-                noted["thoughts"][str(len(situation.history) + 1)] = thought
-            action = wire.read_text(written)
+            self._summarise(situation, system, notes)
+            self._plan(situation, system, notes)
+            reply = self._say(self._prompt(situation, system, notes, FORMS[self.scaffold], "act"))
+            if self.scaffold == "react" and (thought := _thought(reply)):
+                notes["thoughts"][str(len(situation.history) + 1)] = thought
+            action = wire.read_text(reply)
         except wire.WireError:
-            self.memory.update(noted)
+            self.memory.update(notes)
             raise
-        self.memory.update(noted)
+        self.memory.update(notes)
         return action
 
     def _plan(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
-        """Before its first action an agent that plans writes the plan that it is shown from then on."""
+        """Ask for the plan before the first action, if the scaffold has one. It is part of every later prompt."""
         if self.scaffold == "plan" and not noted.get("plan"):
-            written = self._say(self._prompt(situation, system, noted, "agent.plan.txt", "plan"))
-            noted["plan"] = _kept(written, "plan")
+            reply = self._say(self._prompt(situation, system, noted, "agent.plan.txt", "plan"))
+            noted["plan"] = _kept(reply, "plan")
 
     def _summarise(self, situation: Situation, system: str, noted: dict[str, Any]) -> None:
-        """Renews the summary when steps have become older than it may leave out: the last summary and those steps."""
+        """Renew the summary from the last one and the steps that have left the window."""
         last = noted.get("summary", {"upto": 0, "text": ""})
         upto = self._history.summarised(len(situation.history))
         if upto <= last["upto"]:
             return
         steps = histories.in_full(situation.history[last["upto"] : upto], noted["thoughts"])
         parts = [f"STEPS 1 TO {last['upto']}, SUMMARISED\n{last['text']}"] if last["upto"] else []
-        asked = self.texts.fill("agent.summary.txt", goal=situation.goal, history="\n\n".join([*parts, steps]))
-        written = self._say(Prompt(system, (Message("user", asked),), "summary", self.texts.sha256))
-        noted["summary"] = {"upto": upto, "text": _kept(written, "summary")}
+        request = self.texts.fill("agent.summary.txt", goal=situation.goal, history="\n\n".join([*parts, steps]))
+        reply = self._say(Prompt(system, (Message("user", request),), "summary", self.texts.sha256))
+        noted["summary"] = {"upto": upto, "text": _kept(reply, "summary")}
 
     def _prompt(self, now: Situation, system: str, noted: Mapping[str, Any], form: str, purpose: str) -> Prompt:
         """The situation, what only grows first (providers keep a prefix), and then the form of the answer."""
         summary = noted.get("summary", {}).get("text", "")
-        asked = self.texts.fill(
+        situation_text = self.texts.fill(
             "agent.user.txt",
             goal=now.goal,
             history=histories.told(self._history, now.history, noted["thoughts"], summary),
@@ -89,11 +89,11 @@ class LLMAgent:
             materials=telling.ages(now.inventory, now.elapsed),
             notes=_notes(now, noted.get("plan", "")),
         )
-        text = f"{asked}\n\n{self.texts.files[form].strip()}"
+        text = f"{situation_text}\n\n{self.texts.files[form].strip()}"
         return Prompt(system, (Message("user", text),), purpose, self.texts.sha256)
 
     def _say(self, prompt: Prompt) -> str:
-        """A whole answer. One that is cut off or empty is asked for again in the same words, then it is a WireError."""
+        """Return a complete answer. A truncated or empty one is requested again with the same prompt, then raises ActionFormatError."""
         problem = ""
         for _ in range(TURNS):
             completion = self.speak(prompt)
@@ -101,53 +101,53 @@ class LLMAgent:
                 raise Refusal(completion.refusal)
             if completion.stop is Stop.CONTEXT:
                 raise TooLong("the agent's prompt is longer than the model takes")
-            written = answer(completion.text)
+            reply = answer(completion.text)
             if completion.stop is Stop.MAX_TOKENS:
                 problem = "was cut off at the longest length allowed"
-            elif not written:
+            elif not reply:
                 problem = "was empty"
             else:
-                return written
+                return reply
         raise wire.WireError(f"The {_SAID.get(prompt.purpose, 'answer')} {problem}, {TURNS} times: write less")
 
 
 def _catalogue(situation: Situation) -> str:
-    """Every action in words; each is put into words once, for it is the longest part of a prompt and never changes."""
     return "\n".join(map(_action, situation.catalogue.types.values()))
 
 
 def _action(kind: ActionType) -> str:
-    known = _told.get(id(kind))
-    if known is None or known[0] is not kind:
+    cached = _told.get(id(kind))
+    if cached is None or cached[0] is not kind:
         if len(_told) > _MOST_TOLD:
             _told.clear()
-        known = _told[id(kind)] = (kind, telling.action(kind))  # kept with its text: its id is then nobody else's
-    return known[1]
+        cached = _told[id(kind)] = (kind, telling.action(kind))  # kept with its text, so that its id cannot be reused
+    return cached[1]
 
 
+# Rendered actions by id: they are the longest part of a prompt and never change.
 _told: dict[int, tuple[ActionType, str]] = {}
 _MOST_TOLD = 1000
 
 
 def _notes(now: Situation, plan: str) -> str:
-    """The plan, and how near the attempt is to its end by rejections."""
-    running = 0
-    while running < len(now.history) and not now.history[-1 - running].outcome.success:
-        running += 1
+    """Return the plan, and the number of consecutive rejections."""
+    rejected = 0
+    while rejected < len(now.history) and not now.history[-1 - rejected].outcome.success:
+        rejected += 1
     notes = [f"YOUR PLAN\n{plan}"] if plan else []
-    if running:
-        notes.append(f"Rejected in a row: {running}. The attempt ends at {REJECTIONS_ALLOWED}.")
+    if rejected:
+        notes.append(f"Rejected in a row: {rejected}. The attempt ends at {REJECTIONS_ALLOWED}.")
     return "\n\n".join(notes)
 
 
 def _thought(written: str) -> str:
-    """What stands before the action, on one line or many, without its label."""
-    found = _ACTION_LINE.search(written)
-    return _kept(written[: found.start()] if found else "", "thought")
+    """Return the text before the action, without its label."""
+    match = _ACTION_LINE.search(written)
+    return _kept(written[: match.start()] if match else "", "thought")
 
 
 def _kept(written: str, what: str) -> str:
-    """What is remembered of a text: without its label, and no longer than the note-book takes."""
+    """Return the text without its label, shortened to what memory stores."""
     label = _LABEL.match(written)
-    bare, most = written[label.end() if label else 0 :].strip(), _LONGEST[what]
-    return bare if len(bare) <= most else f"{bare[:most].rstrip()} ..."
+    text, limit = written[label.end() if label else 0 :].strip(), _LONGEST[what]
+    return text if len(text) <= limit else f"{text[:limit].rstrip()} ..."

@@ -1,4 +1,4 @@
-"""What can come of asking a language model, besides an answer that can be used. None of it is the agent's failure."""
+"""Results of a model call other than a usable answer. None of them counts against the agent."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ from simulation.lab.errors import LabError
 _SHOWN = 5
 
 
-class Refusal(LabError):  # noqa: N818  # an answer, not a fault
-    """The model would not answer. `category` is what it said of why, "unspecified" if nothing. Never asked again."""
+class Refusal(LabError):  # noqa: N818  # a result, not an error
+    """The model refused to answer. `category` is its reason, or "unspecified". Never sent again."""
 
     def __init__(self, category: str = "") -> None:
         self.category = category.strip()[:200] or "unspecified"
@@ -16,26 +16,26 @@ class Refusal(LabError):  # noqa: N818  # an answer, not a fault
 
 
 class MalformedCompletion(LabError):  # noqa: N818  # as above
-    """A reply is not of the form asked for. `problems` are told to the model in a repair turn."""
+    """A reply does not have the requested format. `problems` are sent to the model in a repair turn."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
         super().__init__(summary(problems))
 
     def last(self, reason: str) -> LabError:
-        """What it comes to when no turn is left."""
+        """Return the error to raise when no turn is left."""
         return NoUsableAnswer(reason, self.problems)
 
 
 class Recognisable(MalformedCompletion):
-    """A twin that could be told from its original by its form."""
+    """A twin whose form reveals that it is not the original."""
 
     def last(self, reason: str) -> LabError:
         return Unusable(f"the twin can be told from the original by its form: {summary(self.problems)}")
 
 
 class NoUsableAnswer(LabError):  # noqa: N818  # as above
-    """No turn brought an answer that can be used. `reason` is invalid_transition, no_verdict or no_twin."""
+    """No turn returned a usable answer. `reason` is invalid_transition, no_verdict or no_twin."""
 
     def __init__(self, reason: str, problems: Sequence[str] = ()) -> None:
         self.reason = reason
@@ -43,14 +43,14 @@ class NoUsableAnswer(LabError):  # noqa: N818  # as above
 
 
 class Unusable(LabError):  # noqa: N818  # as above
-    """A twin is well-formed and still of no use: it does not differ, does not say what is wrong, or gives itself away."""
+    """A twin is well-formed and still unusable: it does not differ, does not explain its error, or reveals it."""
 
 
 class TooLong(LabError):  # noqa: N818  # as above
-    """What the model would have to read exceeds its context."""
+    """The prompt exceeds the model's context."""
 
 
 def summary(problems: Sequence[str]) -> str:
-    """The first problems in one line, and how many more there are."""
+    """Return the first problems in one line, and how many more there are."""
     more = f" (and {len(problems) - _SHOWN} more)" if len(problems) > _SHOWN else ""
     return "; ".join(problems[:_SHOWN]) + more

@@ -1,4 +1,4 @@
-"""The evidence classifier, spoken through a language model."""
+"""The evidence classifier as a language model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from simulation.providers import Message, Prompt, Speaker
 
 REPAIRS = 1
 MOST_PARTS = 20
-_BYTES_PER_TOKEN = 2  # no tokeniser is asked: texts with numbers and units have two to four bytes a token
+_BYTES_PER_TOKEN = 2  # without a tokeniser: texts with numbers and units have two to four bytes per token
 
 
 @dataclass(frozen=True)
 class LLMEvidenceClassifier:
-    """Judges a record by asking a model. A record beyond `context_limit` tokens is summarised first, and the verdict says so."""
+    """Judges a record by prompting a model. A record beyond `context_limit` tokens is summarised first, which the verdict states."""
 
     speak: Speaker
     texts: PromptTexts
@@ -28,7 +28,7 @@ class LLMEvidenceClassifier:
     max_tokens: int
 
     def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
-        """The verdict. Refusal, TooLong where not even a summary fits, NoUsableAnswer; never a verdict by default."""
+        """Return the verdict. Raises Refusal, TooLong if not even a summary fits, or NoUsableAnswer; there is no default verdict."""
         prompt = self._question(goal, record(transcript))
         if self._fits(prompt):
             return self._verdict(prompt)
@@ -48,16 +48,16 @@ class LLMEvidenceClassifier:
         )
 
     def _question(self, goal: str, observation: str) -> Prompt:
-        written = self.texts.fill(
+        text = self.texts.fill(
             "classification.txt",
             observation=observation,
             interpretation=framed("GOAL", goal),
             examples=self.texts.examples(),
         )
-        return self._prompt(written, "verdict")
+        return self._prompt(text, "verdict")
 
     def _summary(self, goal: str, transcript: Sequence[TranscriptStep]) -> str:
-        """The record's parts, each summarised in a call of its own, in order."""
+        """Return the summaries of the record's parts in order, one call for each."""
         room = self._room(goal)
         pieces = parts(transcript, room)
         if len(pieces) > MOST_PARTS:
@@ -67,25 +67,25 @@ class LLMEvidenceClassifier:
         prompts = [self._summary_prompt(goal, piece) for piece in pieces]
         if not all(map(self._fits, prompts)):
             raise TooLong(f"a single step of the record exceeds the {self.context_limit} tokens the model reads")
-        said = [ask(self.speak, prompt, _something, str, 0, "no_verdict") for prompt in prompts]
-        lines = [line({"part": at, "of": len(said), "summary": text}) for at, text in enumerate(said, 1)]
+        summaries = [ask(self.speak, prompt, _something, str, 0, "no_verdict") for prompt in prompts]
+        lines = [line({"part": at, "of": len(summaries), "summary": text}) for at, text in enumerate(summaries, 1)]
         return framed_lines("SUMMARY", lines)
 
     def _summary_prompt(self, goal: str, observation: str) -> Prompt:
-        written = self.texts.fill("summary.txt", observation=observation, interpretation=framed("GOAL", goal))
-        return self._prompt(written, "summary")
+        text = self.texts.fill("summary.txt", observation=observation, interpretation=framed("GOAL", goal))
+        return self._prompt(text, "summary")
 
     def _prompt(self, written: str, purpose: str) -> Prompt:
         return Prompt("", (Message("user", written),), purpose, self.texts.sha256)
 
     def _room(self, goal: str) -> int:
-        """Bytes of a record that a summary prompt has room for."""
+        """Return the bytes of a record that fit into a summary prompt."""
         frame = self._summary_prompt(goal, framed_lines("RECORD", []))
         room = (self.context_limit or 0) - self.max_tokens
         return max(1, room * _BYTES_PER_TOKEN - _bytes(frame))
 
     def _fits(self, prompt: Prompt) -> bool:
-        """Whether prompt and reply stay within the context at the most tokens that the prompt can have."""
+        """Return whether prompt and reply fit into the context, assuming the most tokens that the prompt can have."""
         if self.context_limit is None:
             return True
         return -(-_bytes(prompt) // _BYTES_PER_TOKEN) + self.max_tokens <= self.context_limit
@@ -96,7 +96,7 @@ def _bytes(prompt: Prompt) -> int:
 
 
 def _something(text: str) -> str:
-    """A summary is any text that says something."""
+    """Return a summary. Raises MalformedCompletion if it is empty."""
     if not text.strip():
         raise MalformedCompletion("The summary is empty")
     return text

@@ -1,4 +1,4 @@
-"""Twins through a language model: an outcome with an error that the model plants and explains, or its plain answer."""
+"""Twins by a language model: an outcome with an error that the model plants and explains, or its plain answer."""
 
 import re
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _NO_EXPLANATION = {
     "notapplicable",
     "unknown",
     "tbd",
-}  # marks and blanks aside
+}  # ignoring punctuation and spaces
 
 # System and user file by error type.
 _FILES = {
@@ -38,17 +38,17 @@ _FILES = {
 
 @dataclass(frozen=True)
 class LLMPerturber:
-    """Answers an action wrongly on purpose, as the perturbation says. With Perturbation.NONE it answers as well as it can."""
+    """Answers an action with a planted error of the given type. With Perturbation.NONE it answers as well as it can."""
 
     speak: Speaker
     texts: PromptTexts
     perturbation: Perturbation
 
     def perturb(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
-        """The twin's outcome. Refusal, TooLong, NoUsableAnswer; Unusable if it does not differ, keeps its error to itself,
-        or can be told from the original by its form.
+        """Return the twin's outcome. Raises Refusal, TooLong or NoUsableAnswer; UnusableTwin if it does not differ, does not explain its error,
+        or is recognisable by its form.
 
-        `field` is the only place that differs, or "" where several do. The model never sees the correct outcome.
+        `field` is the only path that differs, or "" if several do. The model never sees the correct outcome.
         """
         asked = question(action, situation)
         planted = self.perturbation is not Perturbation.NONE
@@ -59,24 +59,22 @@ class LLMPerturber:
         prompt = self._prompt(asked)
         reading = read(self.speak, self.texts, prompt, action, asked, "no_twin", gives_away if planted else None)
         changed = differences(correct, reading.outcome)
-        why = _explained(reading, changed) if planted else ""
+        explanation = _explained(reading, changed) if planted else ""
         if correct.success and not reading.outcome.success:
             raise Unusable(f"the other model rejects what was accepted: {reading.outcome.failure_reason}")
         only = changed[0].path if len(changed) == 1 and len(changed[0].path) <= LONGEST_FIELD else ""
-        return PerturbedOutcome(annotated(reading), "", "", only, why)
+        return PerturbedOutcome(annotated(reading), "", "", only, explanation)
 
     def _prompt(self, asked: Question) -> Prompt:
         if self.perturbation is Perturbation.NONE:
             return plain_prompt(self.texts, asked)
         system, user = _FILES[self.perturbation]
-        written = self.texts.fill(user, **asked.values())
-        return Prompt(
-            self.texts.fill(system), (Message("user", written),), "perturb", self.texts.sha256, wants_json=True
-        )
+        text = self.texts.fill(user, **asked.values())
+        return Prompt(self.texts.fill(system), (Message("user", text),), "perturb", self.texts.sha256, wants_json=True)
 
 
 def _explained(reading: Reading, changed: Sequence[Difference]) -> str:
-    """What the twin says is wrong with it."""
+    """Return the twin's own explanation of its error. Raises UnusableTwin if there is none."""
     if not changed:
         raise Unusable("the twin does not differ from the original in anything that can be seen")
     if re.sub(r"[\W_]", "", reading.secret).casefold() in _NO_EXPLANATION:

@@ -1,4 +1,4 @@
-"""A rater of a study, spoken through a language model: the frozen payload in, one verdict with its rows out."""
+"""A model rater: the frozen payload in, one verdict with marked rows out."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ REPAIRS = 1
 MOST_MARKS = 200
 CANNOT_JUDGE = "cannot judge"
 _LONGEST_REASON = 20_000
-_BYTES_PER_TOKEN = 2  # as for the evidence classifier: no tokeniser is asked
+_BYTES_PER_TOKEN = 2  # as for the evidence classifier, without a tokeniser
 _FIELDS = ("reason", "verdict", "confidence", "marks")
 
 
 class Kind(NamedTuple):
-    """What a study's raters decide: the file that asks for it, and the words for yes and no."""
+    """What a study's raters decide: the prompt file, and the words for yes and no."""
 
     file: str
     yes: str
@@ -33,7 +33,7 @@ SUFFICIENCY = Kind("rating.sufficiency.txt", "sufficient", "not sufficient")
 
 
 class Shown(NamedTuple):
-    """What is rated: the payload as raters see it, the context beside it if they see one, and the rows by mark key."""
+    """The payload as raters see it, the context if they see one, and the rows by mark key."""
 
     payload: Mapping[str, Any]
     context: Mapping[str, Any] | None
@@ -45,7 +45,7 @@ class Shown(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What a rater says. `verdict` and `confidence` are None where it cannot judge; `marks` are keys of rows shown."""
+    """A model rater's answer. `verdict` and `confidence` are None if it cannot judge; `marks` are keys of displayed rows."""
 
     verdict: bool | None
     confidence: int | None
@@ -55,7 +55,7 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True)
 class LLMRater:
-    """Rates items one by one; every item is a conversation of its own. `question` and `guide` are the study's words."""
+    """Rates items one by one, each in a separate conversation. `question` and `guide` are the study's texts."""
 
     speak: Speaker
     texts: PromptTexts
@@ -66,7 +66,7 @@ class LLMRater:
     max_tokens: int
 
     def rate(self, shown: Shown) -> Judgement:
-        """The judgement. Refusal, TooLong, or NoUsableAnswer("no_verdict"); never a verdict by default."""
+        """Return the judgement. Raises Refusal, TooLong, or NoUsableAnswer("no_verdict"); there is no default verdict."""
         prompt = self.prompt(shown)
         if not self._fits(prompt):
             raise TooLong(f"the item exceeds the {self.context_limit} tokens that the model reads and writes")
@@ -80,18 +80,18 @@ class LLMRater:
         )
 
     def prompt(self, shown: Shown) -> Prompt:
-        """The question of one item. The same item gives the same bytes."""
+        """Return the prompt of one item. The same item gives the same bytes."""
         system = self.texts.fill(self.kind.file, question=self.question, guide=self.guide or "None.")
-        asked = self.texts.fill(
+        text = self.texts.fill(
             "rating.item.txt",
             context=framed("CONTEXT", dict(shown.context) if shown.context else "not shown"),
             item=framed("ITEM", dict(shown.payload)),
             rows=framed_lines("ROWS", [line(dict(row)) for row in shown.rows]),
         )
-        return Prompt(system, (Message("user", asked),), "rate", self.texts.sha256, wants_json=True)
+        return Prompt(system, (Message("user", text),), "rate", self.texts.sha256, wants_json=True)
 
     def _fits(self, prompt: Prompt) -> bool:
-        """Whether prompt and reply stay within the context at the most tokens that the prompt can have."""
+        """Return whether prompt and reply fit into the context, assuming the most tokens that the prompt can have."""
         if self.context_limit is None:
             return True
         size = len(prompt.system.encode()) + sum(len(message.text.encode()) for message in prompt.messages)
@@ -99,30 +99,32 @@ class LLMRater:
 
 
 def read_judgement(text: str, kind: Kind, keys: Collection[str]) -> Judgement:
-    """The judgement in a reply's last JSON object. MalformedCompletion with all that is missing or not allowed."""
-    found = last_object(text, "verdict")
-    problems = [f'"{name}" is missing' for name in _FIELDS if name not in found]
-    problems += [f"there is no field {quoted(name)}" for name in found if name not in _FIELDS]
-    verdict = _verdict(found.get("verdict", ""), kind, problems)
-    cannot = verdict == CANNOT_JUDGE
-    confidence = None if cannot else _confidence(found.get("confidence", 0), problems)
-    marks = _marks(found.get("marks", []), keys, problems)
-    reason = _reason(found.get("reason", ""), problems)
+    """Return the judgement in a reply's last JSON object. Raises MalformedCompletion with everything missing or not allowed."""
+    data = last_object(text, "verdict")
+    problems = [f'"{name}" is missing' for name in _FIELDS if name not in data]
+    problems += [f"there is no field {quoted(name)}" for name in data if name not in _FIELDS]
+    verdict = _verdict(data.get("verdict", ""), kind, problems)
+    cannot_judge = verdict == CANNOT_JUDGE
+    confidence = None if cannot_judge else _confidence(data.get("confidence", 0), problems)
+    marks = _marks(data.get("marks", []), keys, problems)
+    reason = _reason(data.get("reason", ""), problems)
     if problems:
         raise MalformedCompletion(*dict.fromkeys(problems))
-    return Judgement(None if cannot else verdict == kind.yes, confidence, marks, reason)
+    return Judgement(None if cannot_judge else verdict == kind.yes, confidence, marks, reason)
 
 
 def _verdict(written: object, kind: Kind, problems: list[str]) -> str:
     allowed = (kind.yes, kind.no, CANNOT_JUDGE)
-    bare = " ".join(written[:100].lower().replace("_", " ").split()).strip(" .*`") if isinstance(written, str) else ""
-    if bare not in allowed:
+    normalised = (
+        " ".join(written[:100].lower().replace("_", " ").split()).strip(" .*`") if isinstance(written, str) else ""
+    )
+    if normalised not in allowed:
         problems.append(f'"verdict" is {quoted(written)}; allowed: {", ".join(allowed)}')
-    return bare
+    return normalised
 
 
 def _confidence(written: object, problems: list[str]) -> int | None:
-    """A whole number from 1 to 5, also as text; true and 3.0 are none."""
+    """Return a whole number from 1 to 5, also given as text; true and 3.0 are invalid."""
     if isinstance(written, str) and written.strip() in ("1", "2", "3", "4", "5"):
         return int(written)
     if isinstance(written, int) and not isinstance(written, bool) and 1 <= written <= 5:
@@ -132,18 +134,18 @@ def _confidence(written: object, problems: list[str]) -> int | None:
 
 
 def _marks(written: object, keys: Collection[str], problems: list[str]) -> tuple[str, ...]:
-    """Keys as they were shown, each once; another spacing or spelling of a letter is the same key."""
+    """Return displayed keys, each once; other spacing or another spelling of a letter gives the same key."""
     if not isinstance(written, list) or not all(isinstance(mark, str) for mark in written):
         problems.append('"marks" must be a list of keys, empty if nothing looks wrong')
         return ()
     if len(written) > MOST_MARKS:
         problems.append(f'"marks" has {len(written)} entries; at most {MOST_MARKS} are read')
         return ()
-    known = {plain(key): key for key in keys}
+    key_of = {plain(key): key for key in keys}
     problems += [
-        f'"marks" has {quoted(mark)}, which is no key of this item' for mark in written if plain(mark) not in known
+        f'"marks" has {quoted(mark)}, which is no key of this item' for mark in written if plain(mark) not in key_of
     ]
-    return tuple(dict.fromkeys(known[plain(mark)] for mark in written if plain(mark) in known))
+    return tuple(dict.fromkeys(key_of[plain(mark)] for mark in written if plain(mark) in key_of))
 
 
 def _reason(written: object, problems: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The transition model, spoken through a language model."""
+"""The transition model as a language model."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -19,23 +19,23 @@ REPAIRS = 2
 
 @dataclass(frozen=True)
 class LLMTransitionModel:
-    """Answers an action by asking a model. What it returns, a bench can always take."""
+    """Answers an action by prompting a model. Every outcome it returns is possible on a bench."""
 
     speak: Speaker
     texts: PromptTexts
 
     def predict(self, action: Action, situation: Situation) -> Outcome:
-        """The outcome of an action the catalogue accepts. Refusal, TooLong or NoUsableAnswer where there is none."""
-        asked = question(action, situation)
-        prompt = plain_prompt(self.texts, asked)
-        return annotated(read(self.speak, self.texts, prompt, action, asked, "invalid_transition"))
+        """Return the outcome of an action that the catalogue accepts. Raises Refusal, TooLong or NoUsableAnswer if there is none."""
+        transition_question = question(action, situation)
+        prompt = plain_prompt(self.texts, transition_question)
+        return annotated(read(self.speak, self.texts, prompt, action, transition_question, "invalid_transition"))
 
 
 def plain_prompt(texts: PromptTexts, asked: Question) -> Prompt:
-    """The question of a correct outcome."""
-    written = texts.fill("transition.user.txt", **asked.values())
+    """Return the prompt for a correct outcome."""
+    text = texts.fill("transition.user.txt", **asked.values())
     return Prompt(
-        texts.fill("transition.system.txt"), (Message("user", written),), "answer", texts.sha256, wants_json=True
+        texts.fill("transition.system.txt"), (Message("user", text),), "answer", texts.sha256, wants_json=True
     )
 
 
@@ -48,27 +48,27 @@ def read(
     reason: str,
     gives_away: Callable[[Reading], Sequence[str]] | None = None,
 ) -> Reading:
-    """The reading of a reply, after repair turns if need be. What the form still lacks then ends in NoUsableAnswer.
+    """Return the parsed reply, after repair turns if necessary. Raises NoUsableAnswer if the format is still wrong.
 
-    Of a twin, what `gives_away` finds is repaired as well; that and text of a prompt where people read end in Unusable.
+    For a twin, `gives_away` finds tells, which are repaired as well; if they or prompt text remain, raises UnusableTwin.
     """
 
     def checked(text: str) -> Reading:
         reading = read_outcome(text, asked.inputs)
-        found = form.problems(action, asked.inputs.materials, reading.outcome)
-        told = (*found.leaks, *(gives_away(reading) if gives_away else ()))
-        if found.form or (told and not gives_away):
-            raise MalformedCompletion(*found.form, *told)
-        if told:
-            raise Recognisable(*told)
+        format_problems = form.problems(action, asked.inputs.materials, reading.outcome)
+        tells = (*format_problems.leaks, *(gives_away(reading) if gives_away else ()))
+        if format_problems.form or (tells and not gives_away):
+            raise MalformedCompletion(*format_problems.form, *tells)
+        if tells:
+            raise Recognisable(*tells)
         return reading
 
     return ask(speak, prompt, checked, lambda told: texts.fill("transition.repair.txt", problems=told), REPAIRS, reason)
 
 
 def annotated(reading: Reading) -> Outcome:
-    """The outcome; what was read differently from how it was written stands behind the reasoning, which only staff see."""
+    """Return the outcome with notes on interpreted values appended to the reasoning, which only staff see."""
     if not reading.notes:
         return reading.outcome
-    told = f"[As read by WetBench: {'; '.join(reading.notes)[:2000]}]"
-    return replace(reading.outcome, reasoning=f"{reading.outcome.reasoning}\n\n{told}".strip())
+    notes = f"[As read by WetBench: {'; '.join(reading.notes)[:2000]}]"
+    return replace(reading.outcome, reasoning=f"{reading.outcome.reasoning}\n\n{notes}".strip())

@@ -1,4 +1,4 @@
-"""The turns of a question: until a reply can be read, or no more turns are left."""
+"""Send a prompt, and repair turns, until a reply can be parsed or no turn is left."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ from simulation.providers import Prompt, Speaker
 from simulation.providers.base import Completion, Stop
 
 TURNS = 3
-_SHOWN = 20  # problems told in a repair turn
+_SHOWN = 20  # problems listed in a repair turn
 
 Answer = TypeVar("Answer")
 
@@ -22,31 +22,31 @@ def ask(
     repairs: int,
     reason: str,
 ) -> Answer:
-    """What `read` makes of the reply. At most TURNS turns, at most `repairs` of them with the list of what was wrong.
+    """Return what `read` makes of the reply. At most TURNS turns, at most `repairs` of them with a list of problems.
 
-    A reply that is cut off or empty is asked for again in the same words. Refusal, TooLong, or NoUsableAnswer(`reason`);
-    Unusable where all that was wrong in the end is that a twin gives itself away.
+    A truncated or empty reply is requested again with the same prompt. Raises Refusal, TooLong or NoUsableAnswer(`reason`);
+    UnusableTwin if the only remaining problem is that a twin is recognisable.
     """
-    wrong = MalformedCompletion()
+    last_error = MalformedCompletion()
     for _ in range(TURNS):
         completion = speak(prompt)
-        said, missing = whole(completion)
+        text, missing = whole(completion)
         if missing:
-            wrong = MalformedCompletion(missing)
+            last_error = MalformedCompletion(missing)
             continue
         try:
-            return read(said)
+            return read(text)
         except MalformedCompletion as error:
-            wrong = error
+            last_error = error
         if repairs == 0:
             break
         repairs -= 1
-        prompt = prompt.answered(said, "repair", repair(told(wrong.problems)))
-    raise wrong.last(reason)
+        prompt = prompt.answered(text, "repair", repair(told(last_error.problems)))
+    raise last_error.last(reason)
 
 
 def whole(completion: Completion) -> tuple[str, str]:
-    """The clean text of a reply that came whole, or "" and why it did not. Refusal or TooLong where there is none to come."""
+    """Return the clean text of a complete reply, or "" and why it is incomplete. Raises Refusal or TooLong if there is no reply to expect."""
     if completion.stop is Stop.REFUSAL:
         raise Refusal(answer(completion.refusal))
     if completion.stop is Stop.CONTEXT:
@@ -57,11 +57,13 @@ def whole(completion: Completion) -> tuple[str, str]:
         return "", "the model called a tool, and there is none"
     if len(completion.text) > LONGEST:
         return "", f"the reply has {len(completion.text)} characters; at most {LONGEST} are read"
-    said = answer(completion.text)
-    return said, "" if said else "the reply was empty"
+    text = answer(completion.text)
+    return text, "" if text else "the reply was empty"
 
 
 def told(problems: Sequence[str]) -> str:
-    """A list for the model, one problem a line."""
-    more = len(problems) - _SHOWN
-    return "\n".join([f"- {problem}" for problem in problems[:_SHOWN]] + ([f"- and {more} more"] if more > 0 else []))
+    """Return a list for the model, one problem per line."""
+    n_more = len(problems) - _SHOWN
+    return "\n".join(
+        [f"- {problem}" for problem in problems[:_SHOWN]] + ([f"- and {n_more} more"] if n_more > 0 else [])
+    )

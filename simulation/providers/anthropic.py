@@ -1,4 +1,4 @@
-"""The Anthropic Messages dialect: bodies and replies, no network."""
+"""The Anthropic Messages API: request bodies and replies, without a network."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,17 +17,17 @@ STOPS = {
     "tool_use": Stop.TOOL,
     "pause_turn": Stop.TOOL,
     "refusal": Stop.REFUSAL,
-}  # end_turn, stop_sequence and what may yet be invented: the text is judged by what it says; nothing at all is no end
+}  # end_turn, stop_sequence and unknown reasons: the text is used as it is; a missing reason is an error
 
 
 def choice(params: Params, endpoint: Endpoint) -> options.Choice:
-    """What is sent of a configuration. No Claude takes a temperature while it thinks, whatever its options say."""
-    own = replace(endpoint.options, temperature_with_thinking=False)
-    return options.choose(params, own, LEAST_BUDGET, HOTTEST, takes_budget=True)
+    """Return which parameters are sent. Claude accepts no temperature while thinking, whatever its options state."""
+    endpoint_options = replace(endpoint.options, temperature_with_thinking=False)
+    return options.choose(params, endpoint_options, LEAST_BUDGET, HOTTEST, takes_budget=True)
 
 
 def body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint) -> dict[str, Any]:
-    """The JSON fields of one request, in the order in which they are sent: what never changes comes first."""
+    """Return the JSON fields of a request in sending order: constant parts first, so that providers can cache the prefix."""
     fields: dict[str, Any] = {"model": endpoint.model_id, "max_tokens": effective["max_tokens"]}
     if prompt.system:
         fields["system"] = [_system(prompt.system, endpoint.options.caching == "breakpoint")]
@@ -38,7 +38,7 @@ def body(prompt: Prompt, effective: Mapping[str, Any], endpoint: Endpoint) -> di
 
 
 def read(reply: Reply, requested: str) -> Completion:
-    """What a reply says. Raises the ProviderError that it stands for where it holds no answer."""
+    """Return the completion in a reply. Raises the matching ProviderError if it has no answer."""
     data = wire.envelope(reply)
     error = faults.error_of(data)
     if error is not None or not wire.succeeded(reply):
@@ -60,15 +60,15 @@ def read(reply: Reply, requested: str) -> Completion:
 
 
 def usage(said: Mapping[str, Any]) -> Usage | None:
-    """Tokens by class, or None where they are not said. The input's count leaves the cache out."""
+    """Return tokens by class, or None if missing. The input count excludes the cache."""
     fresh, output = wire.count(said.get("input_tokens")), wire.count(said.get("output_tokens"))
     if fresh is None or output is None:
         return None
-    written = wire.count(said.get("cache_creation_input_tokens")) or 0
-    hour = wire.count(wire.mapping(said.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
-    thought = wire.count(wire.mapping(said.get("output_tokens_details")).get("thinking_tokens")) or 0
-    read_back = wire.count(said.get("cache_read_input_tokens")) or 0
-    return Usage(fresh, read_back, max(0, written - hour), hour, output, thought)
+    cache_written = wire.count(said.get("cache_creation_input_tokens")) or 0
+    written_1h = wire.count(wire.mapping(said.get("cache_creation")).get("ephemeral_1h_input_tokens")) or 0
+    reasoning = wire.count(wire.mapping(said.get("output_tokens_details")).get("thinking_tokens")) or 0
+    cache_read = wire.count(said.get("cache_read_input_tokens")) or 0
+    return Usage(fresh, cache_read, max(0, cache_written - written_1h), written_1h, output, reasoning)
 
 
 def _system(text: str, breakpoint_: bool) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def _thinking(effective: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _texts(content: list[object]) -> list[str]:
-    """The text blocks of an answer; thinking and anything else is left out."""
+    """Return the text blocks of an answer, without thinking and other blocks."""
     blocks = (wire.mapping(block) for block in content)
     return [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
 
@@ -98,7 +98,7 @@ def _category(data: Mapping[str, Any]) -> str:
 
 
 def _refused(reply: Reply, data: Mapping[str, Any], error: Mapping[str, Any], requested: str) -> Completion:
-    """A prompt that the provider's own filter stopped is a refusal; every other error is raised."""
+    """Return a refusal if the provider's own filter stopped the prompt; raise for every other error."""
     reason = faults.refusal(reply, error)
     if not reason:
         raise faults.fault(reply, error)

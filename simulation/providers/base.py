@@ -1,4 +1,4 @@
-"""What is asked of a language model, what comes back, and every way in which it can fail."""
+"""Prompts, completions, and every way in which a call can fail."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Message(NamedTuple):
-    """One turn of a conversation. `role` is "user" or "assistant"."""
+    """One message of a conversation. `role` is "user" or "assistant"."""
 
     role: str
     text: str
@@ -16,16 +16,16 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Prompt:
-    """One question. `system` never changes within an episode and comes first, so that providers can keep it cached."""
+    """One prompt. `system` never changes within an episode and comes first, so that providers can cache it."""
 
     system: str
     messages: tuple[Message, ...]
     purpose: str  # act, plan, summary, answer, repair, verdict, perturb
-    prompt_set: str = ""  # hash of the set that its texts come from
+    prompt_set: str = ""  # hash of its prompt set
     wants_json: bool = False
 
     def answered(self, reply: str, purpose: str, more: str) -> "Prompt":
-        """The same conversation with the model's reply and a further question."""
+        """Return the same conversation with the model's reply and a further message."""
         turns = (*self.messages, Message("assistant", reply), Message("user", more))
         return Prompt(self.system, turns, purpose, self.prompt_set, self.wants_json)
 
@@ -42,7 +42,7 @@ class Usage(NamedTuple):
 
 
 class Stop(StrEnum):
-    """Why a model stopped writing, whatever its provider calls it."""
+    """Why a model stopped, whatever its provider calls it."""
 
     STOP = "stop"
     MAX_TOKENS = "max_tokens"
@@ -52,45 +52,45 @@ class Stop(StrEnum):
 
 
 class Reply(NamedTuple):
-    """What came over the wire, as it came (body up to the byte cap)."""
+    """A reply as received (body up to the byte limit)."""
 
     status: int
-    headers: Mapping[str, str]  # lower case; only those worth keeping: content-type, request ids, retry-after, limits
+    headers: Mapping[str, str]  # lower case; only content-type, request ids, retry-after and limits
     body: bytes
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model answered. A refusal is a completion too: it came, it may cost, and it is an answer."""
+    """A model's answer. A refusal is a completion too: it may cost money, and it is an answer."""
 
     text: str
     stop: Stop
-    usage: Usage | None  # None: the provider did not say
+    usage: Usage | None  # None: not reported
     served_model: str
     served_provider: str = ""
     request_id: str = ""
-    cost: Decimal | None = None  # in US dollars, where the provider itself says so
-    refusal: str = ""  # its category or text, where `stop` is REFUSAL
+    cost: Decimal | None = None  # in US dollars, if the provider reports it
+    refusal: str = ""  # its category or text, if `stop` is REFUSAL
     reply: Reply = field(default_factory=lambda: Reply(0, {}, b""))
 
 
 class ErrorClass(StrEnum):
-    """What went wrong with an HTTP attempt. `REACTIONS` says what follows."""
+    """What went wrong with an HTTP attempt. `REACTIONS` defines the consequence."""
 
     RATE_LIMIT = "rate_limit"  # 429
     OVERLOADED = "overloaded"  # 529, 503, an overload inside a 200
     SERVER = "server"  # 408 409 425 and other 5xx
     CONNECTION = "connection"  # refused, reset, closed, name not found
     TIMEOUT = "timeout"  # the total deadline
-    GARBLED = "garbled"  # HTML, no JSON, no known envelope, a body past the byte cap
+    GARBLED = "garbled"  # HTML, no JSON, unknown envelope, a body over the byte limit
     CREDENTIALS = "credentials"  # 401 403
     CREDITS = "credits"  # 402
-    CONTEXT = "context"  # 400 or 413: the prompt is longer than the model takes
+    CONTEXT = "context"  # 400 or 413: the prompt exceeds the model's context
     BAD_REQUEST = "bad_request"  # 400 404 405 413 422
 
 
 class ProviderError(Exception):
-    """An HTTP attempt that gave no completion."""
+    """An HTTP attempt without a completion."""
 
     def __init__(
         self,
@@ -104,33 +104,33 @@ class ProviderError(Exception):
         self.error_class, self.retry_after, self.reply, self.request_id = error_class, retry_after, reply, request_id
 
 
-class ProviderUnavailable(ProviderError):  # noqa: N818  # the house's word
+class ProviderUnavailable(ProviderError):  # noqa: N818  # a state, not an error
     """Try again later."""
 
 
 class ProviderRefused(ProviderError):  # noqa: N818  # as above
-    """Trying again would not help: the key or the request is not accepted."""
+    """Trying again would not help: the key or the request is rejected."""
 
 
 @dataclass(frozen=True)
 class WireOptions:
-    """What a model takes on the wire. The defaults suit any OpenAI-compatible server."""
+    """What a model's API accepts. The defaults suit any OpenAI-compatible server."""
 
     max_tokens_field: str = "max_tokens"  # or max_completion_tokens
-    temperature: bool = True  # whether it takes one at all
+    temperature: bool = True  # whether it accepts one
     thinking: str = "none"  # none; budget (a number of tokens); adaptive; effort (a word); always (cannot be set)
     effort_levels: tuple[str, ...] = ()
-    temperature_with_thinking: bool = True  # false: no temperature while it thinks
-    json_mode: bool = False  # takes response_format json_object
+    temperature_with_thinking: bool = True  # false: no temperature while thinking
+    json_mode: bool = False  # accepts response_format json_object
     caching: str = "none"  # breakpoint (Anthropic cache_control), automatic, none
     api_version: str = ""  # Anthropic's header
-    output_limit: int | None = None  # most tokens it writes
-    extra_body: Mapping[str, Any] = field(default_factory=dict)  # fields sent as they are
+    output_limit: int | None = None  # maximum output tokens
+    extra_body: Mapping[str, Any] = field(default_factory=dict)  # fields sent unchanged
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A model as it is reached. `key` is a secret: it is in no repr."""
+    """A model with its address. `key` is secret and in no repr."""
 
     provider: str  # a name of PROVIDERS
     model_id: str
@@ -141,7 +141,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Params:
-    """What the configuration asks. What the model cannot take is dropped, and the dropping is told."""
+    """Requested parameters. Those that the model does not accept are dropped, and the drop is recorded."""
 
     max_tokens: int
     temperature: Decimal | None = None
@@ -153,7 +153,7 @@ class Params:
 class WireRequest:
     """One request, ready to be sent any number of times with the same bytes.
 
-    `body` holds the JSON fields in the order they are sent; `headers` the extra ones, never a key.
+    `body` has the JSON fields in sending order; `headers` the extra ones, never a key.
     """
 
     body: Mapping[str, Any]
@@ -164,7 +164,7 @@ class WireRequest:
 
 
 class ProviderInfo(NamedTuple):
-    """Where a provider is found. Base URLs are as its SDK takes them: OpenAI's include /v1, Anthropic's does not."""
+    """The address of a provider. Base URLs have the form its SDK expects: OpenAI's include /v1, Anthropic's does not."""
 
     dialect: str  # "anthropic" or "openai"
     key_variable: str
@@ -185,16 +185,16 @@ PROVIDERS: Mapping[str, ProviderInfo] = {
 
 
 class Speaker(Protocol):
-    """Says a prompt to a model and brings its answer. All that a role knows of the world outside."""
+    """Sends a prompt to a model and returns its completion. The only access of a role to the outside world."""
 
     def __call__(self, prompt: Prompt) -> Completion: ...
 
 
 class Connection(Protocol):
-    """Sends requests to one endpoint. One call is one HTTP attempt: nothing is retried here."""
+    """Sends requests to one endpoint. One call is one HTTP attempt, without retries."""
 
     def prepare(self, prompt: Prompt, params: Params) -> WireRequest: ...
 
     def send(self, request: WireRequest, deadline: float) -> Completion:
-        """The completion, within `deadline` seconds. ProviderUnavailable or ProviderRefused otherwise."""
+        """Return the completion within `deadline` seconds. Raises ProviderUnavailable or ProviderRefused otherwise."""
         ...

@@ -1,7 +1,7 @@
-"""The SDKs' clients over our own transport, their retries off: a body goes out as it is, the reply comes back as it came.
+"""The SDKs' clients on our own transport, without their retries.
 
-Both are asked through `client.post`, which their typed methods end in: it sends our fields in our order whatever a
-release has typed or dropped since, and hands the reply over unread.
+Both are called through `client.post`, which their typed methods use: it sends our fields in our order, whatever a
+release adds or removes, and returns the reply without parsing it.
 """
 
 import os
@@ -24,14 +24,14 @@ from simulation.providers.base import (
 )
 
 Post = Callable[[Mapping[str, Any], Mapping[str, str], float], httpx2.Response]  # body, headers, deadline
-LEAST_KEY = 8  # a shorter key is none, and would blot out words
-_making: dict[int, threading.Lock] = {}  # by process: a lock held during a fork would never open in the child
+LEAST_KEY = 8  # a shorter key is not a key, and removing it would remove words
+_making: dict[int, threading.Lock] = {}  # by process: a lock held during a fork would never be released in the child
 
 
 def exchange(endpoint: Endpoint, request: WireRequest, deadline: float, wires: httpx2.BaseTransport | None) -> Reply:
-    """One HTTP attempt: the reply, whatever its status, with the key blotted out where the server says it back.
+    """Make one HTTP attempt and return the reply, whatever its status, with the key removed from it.
 
-    Raises ProviderUnavailable where no whole reply came within `deadline` seconds.
+    Raises ProviderUnavailable if no complete reply arrived within `deadline` seconds.
     """
     post = client(endpoint.provider, endpoint.base_url, endpoint.key, wires)
     try:
@@ -42,7 +42,8 @@ def exchange(endpoint: Endpoint, request: WireRequest, deadline: float, wires: h
 
 
 def client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport | None) -> Post:
-    """One SDK client per place, key, transport and process (a fork must not share sockets), however many ask at once."""
+    """Return the SDK client for this place, key, transport and process, however many threads request it."""
+    # Cached per process, because a fork must not share sockets.
     with _making.setdefault(os.getpid(), threading.Lock()):
         return _client(provider, base_url, key, wires, os.getpid())
 
@@ -58,10 +59,10 @@ def _client(provider: str, base_url: str, key: str, wires: httpx2.BaseTransport 
 def _anthropic(base_url: str, key: str, http: httpx2.Client) -> Post:
     import anthropic as sdk
 
-    own = {"Authorization": f"Bearer {key}"}
+    auth_headers = {"Authorization": f"Bearer {key}"}
     client = sdk.Anthropic(api_key=key, base_url=base_url, max_retries=0, http_client=http)
     client._custom_headers = (
-        own  # the SDK mixes in those of ANTHROPIC_CUSTOM_HEADERS, and has no open way to leave them
+        auth_headers  # the SDK adds those of ANTHROPIC_CUSTOM_HEADERS, and has no public way to omit them
     )
     return _posting(client.post, anthropic.PATH, sdk.APIStatusError, sdk.APIConnectionError)
 
@@ -69,19 +70,19 @@ def _anthropic(base_url: str, key: str, http: httpx2.Client) -> Post:
 def _openai(provider: str, base_url: str, key: str, http: httpx2.Client) -> Post:
     import openai as sdk
 
-    key = key or "none"  # local servers take any
-    own: dict[str, Any] = {"Authorization": f"Bearer {key}"}
-    if provider != "openai":  # the environment's organisation is OpenAI's business alone
-        own |= {"OpenAI-Organization": sdk.Omit(), "OpenAI-Project": sdk.Omit()}
+    key = key or "none"  # local servers accept any
+    auth_headers: dict[str, Any] = {"Authorization": f"Bearer {key}"}
+    if provider != "openai":  # the environment's organisation must only be sent to OpenAI
+        auth_headers |= {"OpenAI-Organization": sdk.Omit(), "OpenAI-Project": sdk.Omit()}
     client = sdk.OpenAI(api_key=key, base_url=base_url, max_retries=0, http_client=http)
-    client._custom_headers = own  # as above, for whatever the environment may come to say
+    client._custom_headers = auth_headers  # as above, for anything the environment may define
     return _posting(client.post, openai.PATH, sdk.APIStatusError, sdk.APIConnectionError)
 
 
 def _posting(
     send: Callable[..., httpx2.Response], path: str, answered: type[Exception], unanswered: type[Exception]
 ) -> Post:
-    """One attempt through an SDK; a reply of any status is given back, `answered` is how the SDK raises the bad ones."""
+    """Return a function for one attempt through an SDK. It returns a reply of any status; `answered` is the SDK's error for bad ones."""
 
     def post(body: Mapping[str, Any], headers: Mapping[str, str], deadline: float) -> httpx2.Response:
         options = {"headers": headers, "timeout": transport.timeout(deadline)}
@@ -97,7 +98,7 @@ def _posting(
 
 
 def _ours(error: Exception) -> ProviderError:
-    """Our own error from under the SDK's, which may wrap it."""
+    """Return our own error inside the SDK's, which may wrap it."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ProviderError):

@@ -25,8 +25,8 @@ from simulation.providers.base import (
 )
 
 
-class MissingKey(ValueError):  # noqa: N818  # says what is missing
-    """A key or address that the environment lacks or holds in a form that cannot be used. The text names the variable."""
+class MissingKey(ValueError):  # noqa: N818  # a state, not an error
+    """A key or address is missing in the environment or invalid. The text names the variable."""
 
 
 class Dialect(NamedTuple):
@@ -42,7 +42,7 @@ DIALECTS = {
 
 
 def endpoint(provider: str, model_id: str, options: WireOptions, environ: Mapping[str, str] | None = None) -> Endpoint:
-    """The model as this environment reaches it. Raises ValueError for an unknown provider, MissingKey otherwise."""
+    """Return the model with its address and key in this environment. Raises ValueError for an unknown provider, MissingKey otherwise."""
     if provider not in PROVIDERS:
         raise ValueError(f"provider: {provider!r} is none of {', '.join(PROVIDERS)}")
     info, values = PROVIDERS[provider], os.environ if environ is None else environ
@@ -50,44 +50,42 @@ def endpoint(provider: str, model_id: str, options: WireOptions, environ: Mappin
     if info.needs_key and not key:
         raise MissingKey(f"{info.key_variable} is not set: {provider} needs a key")
     if not re.fullmatch(r"[\x21-\x7e]*", key):
-        raise MissingKey(f"{info.key_variable} holds blanks or letters that no key has")
+        raise MissingKey(f"{info.key_variable} contains spaces or characters that no key has")
     base_url = values.get(info.base_url_variable, "").strip() or info.base_url
     return Endpoint(provider, model_id, options, _address(base_url, info.base_url_variable), key)
 
 
 def key_of(provider: str, environ: Mapping[str, str]) -> str:
-    """The provider's key, from its variable or the file that NAME_FILE names; empty if there is none.
-
-    What stands in a file is never put among the variables, which every child process is given.
-    """
+    """Return the provider's key, from its variable or the file named by NAME_FILE; "" if there is none."""
+    # The content of a file is never put into the environment, which every child process receives.
     name = PROVIDERS[provider].key_variable
     return (environ.get(name) or _in_file(environ.get(f"{name}_FILE", ""))).strip()
 
 
 @cache
 def _in_file(file: str) -> str:
-    """Read once: the log hides the key that stood there at the start."""
+    """Return the content of the key file, cached: logs redact the key that it contained at the start."""
     return Path(file).read_text(encoding="utf-8") if file else ""
 
 
 def connect(endpoint: Endpoint, transport: httpx2.BaseTransport | None = None) -> Connection:
-    """A connection to an endpoint; safe to share between threads. Raises ValueError for options that contradict."""
+    """Return a connection to an endpoint, safe to share between threads. Raises ValueError for contradictory options."""
     options.check(endpoint.options)
     return WireConnection(endpoint, transport)
 
 
 def read(endpoint: Endpoint, reply: Reply) -> Completion:
-    """What a reply says, now or when it is read again. Raises the ProviderError that it stands for."""
+    """Return the completion in a reply, new or stored. Raises the matching ProviderError."""
     if not wire.succeeded(reply) and not _is_envelope(reply):
         raise faults.fault(reply, {})
     return dialect(endpoint).read(reply, endpoint.model_id)
 
 
 def prepare(endpoint: Endpoint, prompt: Prompt, params: Params) -> WireRequest:
-    """The request that every connection to this endpoint sends for a prompt: same prompt, same bytes."""
-    speaks = dialect(endpoint)
-    choice = speaks.choice(params, endpoint)
-    body = _merged(speaks.body(prompt, choice.effective, endpoint), endpoint.options.extra_body)
+    """Return the request that every connection to this endpoint sends for a prompt: same prompt, same bytes."""
+    api = dialect(endpoint)
+    choice = api.choice(params, endpoint)
+    body = _merged(api.body(prompt, choice.effective, endpoint), endpoint.options.extra_body)
     version = endpoint.options.api_version
     headers = {"anthropic-version": version} if version and _is_anthropic(endpoint) else {}
     return WireRequest(body, headers, choice.effective, choice.dropped, wire.sha256(body, headers))
@@ -98,7 +96,7 @@ def dialect(endpoint: Endpoint) -> Dialect:
 
 
 class WireConnection:
-    """A real connection. Its SDK client is made at the first call, so never before a fork."""
+    """A real connection. Its SDK client is created at the first call, so never before a fork."""
 
     def __init__(self, endpoint: Endpoint, transport: httpx2.BaseTransport | None) -> None:
         self.endpoint, self.transport = endpoint, transport
@@ -113,11 +111,13 @@ class WireConnection:
 def _address(base_url: str, variable: str) -> str:
     try:
         parts = urlsplit(base_url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
-        good = False
-    if not good or not re.fullmatch(r"[\x21-\x7e]+", base_url):
-        raise MissingKey(f"{variable} holds no http or https address")  # which may hold a password: it is not repeated
+        is_valid = False
+    if not is_valid or not re.fullmatch(r"[\x21-\x7e]+", base_url):
+        raise MissingKey(
+            f"{variable} is not an http or https address"
+        )  # not repeated here, because it may contain a password
     return base_url
 
 
@@ -133,9 +133,9 @@ def _is_anthropic(endpoint: Endpoint) -> bool:
 
 
 def _merged(body: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    """The body with the extra fields; where both hold an object, its fields are joined and the extra ones win."""
-    both = {name: {**body[name], **value} for name, value in extra.items() if _objects(body.get(name), value)}
-    return {**body, **extra, **both}
+    """Return the body with the extra fields; objects in both are merged, and the extra fields win."""
+    merged = {name: {**body[name], **value} for name, value in extra.items() if _objects(body.get(name), value)}
+    return {**body, **extra, **merged}
 
 
 def _objects(*values: object) -> bool:

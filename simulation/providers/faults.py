@@ -1,4 +1,4 @@
-"""What an error envelope means: the class that decides what follows, or a refusal."""
+"""Interpret error envelopes: the class that decides what follows, or a refusal."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ TRANSIENT = {
     ErrorClass.GARBLED,
 }
 EXHAUSTED = (
-    "RESOURCE_EXHAUSTED"  # Google's word for a limit by the minute or the day, in words that others use for money
+    "RESOURCE_EXHAUSTED"  # Google's code for a limit per minute or day, with a text that others use for missing credit
 )
 BY_STATUS = {
     401: ErrorClass.CREDENTIALS,
@@ -30,7 +30,7 @@ BY_STATUS = {
     503: ErrorClass.OVERLOADED,
     529: ErrorClass.OVERLOADED,
 }
-# An error inside a 200 has no status: its type or code says the class.
+# An error inside a 200 has no status: its type or code gives the class.
 BY_WORD = {
     "overloaded_error": ErrorClass.OVERLOADED,
     "rate_limit_error": ErrorClass.RATE_LIMIT,
@@ -65,19 +65,19 @@ FLAGGED = re.compile(
 
 
 def error_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The error of an envelope in any provider's form; None where it holds none."""
-    said = data.get("error")
-    if isinstance(said, dict) and said:
-        return said
-    if isinstance(said, str) and said:
-        return {"message": said}
+    """Return the error of an envelope in any provider's form, or None."""
+    error = data.get("error")
+    if isinstance(error, dict) and error:
+        return error
+    if isinstance(error, str) and error:
+        return {"message": error}
     if data.get("object") == "error" or data.get("type") == "error":
         return dict(data)
     return {"message": str(data["detail"])} if "detail" in data and "choices" not in data else None
 
 
 def refusal(reply: Reply, error: Mapping[str, Any]) -> str:
-    """Why the provider would not pass the prompt on or the answer out, where the error says that; else ""."""
+    """Return why the provider refused the prompt or withheld the answer, or ""."""
     status, metadata = _status(reply, error), wire.mapping(error.get("metadata"))
     if status == 403 and ("flagged_input" in metadata or metadata.get("reasons") or MODERATED.search(_message(error))):
         reasons = metadata.get("reasons")
@@ -88,7 +88,7 @@ def refusal(reply: Reply, error: Mapping[str, Any]) -> str:
 
 
 def fault(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
-    """The error to raise for a reply, given what its envelope says (may be empty)."""
+    """Return the error to raise for a reply, given its envelope (may be empty)."""
     error_class = classified(_status(reply, error), error)
     message = _message(error) or reply.body[:200].decode("utf-8", "replace")
     text = wire.shortened(wire.sendable(f"HTTP {reply.status}: {message}"), 500)
@@ -99,7 +99,7 @@ def fault(reply: Reply, error: Mapping[str, Any]) -> ProviderError:
 
 
 def classified(status: int, error: Mapping[str, Any]) -> ErrorClass:
-    """The class of an error: what it says comes before its status, for statuses are shared by unlike causes."""
+    """Return the class of an error. Its text is checked before its status, because unlike causes share a status."""
     words = {str(error.get(name)) for name in ("type", "code", "status")}
     if status == 429 and (EXHAUSTED in words or _told(error) is not None):
         return ErrorClass.RATE_LIMIT
@@ -119,7 +119,7 @@ def classified(status: int, error: Mapping[str, Any]) -> ErrorClass:
 
 
 def _status(reply: Reply, error: Mapping[str, Any]) -> int:
-    """The reply's status, or the one an error inside a 200 carries as its code."""
+    """Return the reply's status, or the one that an error inside a 200 has as its code."""
     code = str(error.get("code") or "")
     return int(code) if wire.succeeded(reply) and re.fullmatch(r"[45]\d\d", code) else reply.status
 
@@ -129,12 +129,12 @@ def _inside_success(status: int) -> bool:
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    said = error.get("message")
-    return said if isinstance(said, str) else "" if said is None else str(said)
+    message = error.get("message")
+    return message if isinstance(message, str) else "" if message is None else str(message)
 
 
 def _told(error: Mapping[str, Any]) -> float | None:
-    """Google's way to say when to come back: a RetryInfo among the details."""
+    """Return Google's wait time in seconds: a RetryInfo among the details."""
     details = error.get("details")
     rows = [wire.mapping(row) for row in details] if isinstance(details, list) else []
     return next((wire.number(row["retryDelay"]) for row in rows if "retryDelay" in row), None)

@@ -1,4 +1,4 @@
-"""What of a configuration a model can take: the fields that are sent, and why the others are not."""
+"""Decide which parameters a model accepts: the fields that are sent, and why the others are not."""
 
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -11,7 +11,7 @@ OURS = {"model", "messages", "system", "stream", "n", "max_tokens", "max_complet
 
 @dataclass
 class Choice:
-    """A configuration on its way to the wire: what is sent, under the configuration's names, and what is dropped."""
+    """The parameters that are sent, under the configuration's names, and those that are dropped."""
 
     effective: dict[str, Any] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
@@ -24,13 +24,15 @@ class Choice:
 
 
 def check(options: WireOptions) -> None:
-    """Raises ValueError for an extra field that would contradict what the ledger says was sent."""
-    if wrong := sorted(OURS & set(options.extra_body)):
-        raise ValueError(f"options.extra_body must not hold {', '.join(wrong)}: these are set by the configuration")
+    """Raise ValueError for an extra field that would contradict the call log."""
+    if reserved := sorted(OURS & set(options.extra_body)):
+        raise ValueError(
+            f"options.extra_body must not contain {', '.join(reserved)}: these are set by the configuration"
+        )
 
 
 def choose(params: Params, options: WireOptions, budget_floor: int, hottest: Decimal, takes_budget: bool) -> Choice:
-    """Every parameter is sent or dropped with a reason. `budget_floor` is the least thinking budget that can be sent."""
+    """Return every parameter as sent, or dropped with a reason. `budget_floor` is the smallest possible thinking budget."""
     choice = Choice()
     _length(choice, params, options)
     _budget(choice, params, options, budget_floor, takes_budget)
@@ -57,7 +59,7 @@ def _budget(choice: Choice, params: Params, options: WireOptions, floor: int, ta
 
 
 def _no_budget(budget: int, options: WireOptions, max_tokens: int, floor: int, takes_budget: bool) -> str:
-    """Why a thinking budget cannot be sent, or ""."""
+    """Return why a thinking budget cannot be sent, or ""."""
     if options.thinking != "budget":
         return _THINKING[options.thinking]
     if not takes_budget:

@@ -1,6 +1,6 @@
-"""Recordings of calls as a file, and a connection that answers from one: the same bytes again, without a network.
+"""Recordings of calls in a file, and a connection that replays them: the same bytes, without a network.
 
-The file is JSONL: first {"recording": 1, ...what the writer adds}, then one object per call, in the order of the calls.
+The file is JSONL: first {"recording": 1, ...fields of the writer}, then one object per call, in the order of the calls.
 """
 
 import base64
@@ -32,12 +32,12 @@ VERSION = 1
 
 
 class RecordingError(ValueError):
-    """A file that is no recording; the text names file, line and field."""
+    """An invalid recording; the text names file, line and field."""
 
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """One HTTP attempt: the reply as it came, or (no reply) the error. `key` is the writer's own and says whose call it was."""
+    """One HTTP attempt: the reply as received, or (without a reply) the error. The writer's `key` identifies the call."""
 
     key: Mapping[str, Any]
     request_sha256: str
@@ -46,7 +46,7 @@ class RecordedCall:
     error: str = ""
 
     def answer(self, endpoint: Endpoint) -> Completion:
-        """What the call gave, read again; raises what it raised."""
+        """Return the completion of the call, parsed again, or raise its error."""
         if self.reply is not None and not self.error_class:
             return connections.read(endpoint, self.reply)
         error_class = ErrorClass(self.error_class)
@@ -61,26 +61,26 @@ class Recording:
     calls: tuple[RecordedCall, ...] = ()
 
     def of(self, **key: Any) -> tuple[RecordedCall, ...]:
-        """The calls whose key has these values."""
+        """Return the calls whose key has these values."""
         return tuple(call for call in self.calls if all(call.key.get(name) == value for name, value in key.items()))
 
 
 def write(path: Path, header: Mapping[str, Any], calls: Iterable[RecordedCall]) -> int:
-    """The recording, all of it or nothing; gives the number of calls. An older file of that name is replaced."""
+    """Write the complete recording or nothing, and return the number of calls. An existing file is replaced."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as file:
         try:
-            written = _written(file.write, header, calls)
+            n_calls = _written(file.write, header, calls)
             file.flush()
             os.fsync(file.fileno())
         except BaseException:
             os.unlink(file.name)
             raise
     os.replace(file.name, path)
-    return written
+    return n_calls
 
 
 def read(path: Path) -> Recording:
-    """The recording in a file. Raises RecordingError by line and field."""
+    """Return the recording in a file. Raises RecordingError with line and field."""
     with path.open(encoding="utf-8", errors="replace") as file:
         lines = enumerate(file, start=1)
         header = _object(path, *next(lines, (1, "")))
@@ -91,7 +91,7 @@ def read(path: Path) -> Recording:
 
 
 class ReplayConnection:
-    """Answers each request with the recorded calls of the same hash, in their order, once each."""
+    """Answers each request with the recorded calls of the same hash, in order, once each."""
 
     def __init__(self, endpoint: Endpoint, calls: Iterable[RecordedCall]) -> None:
         self.endpoint = endpoint
@@ -106,7 +106,7 @@ class ReplayConnection:
         return connections.prepare(self.endpoint, prompt, params)
 
     def send(self, request: WireRequest, deadline: float) -> Completion:
-        """The next recorded answer to this request. Raises ProviderRefused(BAD_REQUEST) where there is none left."""
+        """Return the next recorded answer to this request. Raises ProviderRefused(BAD_REQUEST) if none is left."""
         with self._lock:
             call = next(self._left.get(request.sha256, iter(())), None)
         if call is None:
@@ -156,20 +156,20 @@ KINDS: Mapping[str, type] = {
 
 
 def _call(path: Path, number: int, row: dict[str, Any]) -> RecordedCall:
-    where = f"{path}: line {number}"
+    location = f"{path}: line {number}"
     for name, kind in KINDS.items():
         if not isinstance(row.get(name), kind) or isinstance(row[name], bool):
-            raise RecordingError(f"{where}: {name}: must be {_WORDS[kind]}")
+            raise RecordingError(f"{location}: {name}: must be {_WORDS[kind]}")
     if row["error_class"] not in {"", *ErrorClass}:
-        raise RecordingError(f"{where}: error_class: must be empty or one of {', '.join(ErrorClass)}")
+        raise RecordingError(f"{location}: error_class: must be empty or one of {', '.join(ErrorClass)}")
     if not row["status"] and not row["error_class"]:
-        raise RecordingError(f"{where}: status: must not be 0 where error_class is empty")
+        raise RecordingError(f"{location}: status: must not be 0 if error_class is empty")
     if not all(isinstance(value, str) for value in row["headers"].values()):
-        raise RecordingError(f"{where}: headers: every value must be a text")
+        raise RecordingError(f"{location}: headers: every value must be a text")
     try:
         body = base64.b64decode(row["body"], validate=True)
     except (binascii.Error, ValueError):
-        raise RecordingError(f"{where}: body: must be base64") from None
+        raise RecordingError(f"{location}: body: must be base64") from None
     reply = Reply(row["status"], row["headers"], body) if row["status"] else None
     return RecordedCall(row["key"], row["request_sha256"], reply, row["error_class"], row["error"])
 

@@ -1,4 +1,4 @@
-"""What follows when an HTTP attempt gave no completion: wait, give up, or wait for a person. The one retry layer."""
+"""What follows an HTTP attempt without a completion: wait, give up, or wait for a person. The only retry layer."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ RATE_LIMIT, UNAVAILABLE = "rate_limit", "provider_unavailable"
 
 
 class Again(NamedTuple):
-    """Send the same request again, not before so many seconds from now; `reason` is why it waits meanwhile."""
+    """Send the same request again after this many seconds; `reason` is shown while it waits."""
 
     seconds: float
     reason: str = UNAVAILABLE
@@ -23,7 +23,7 @@ class GiveUp(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Nothing helps but a person: the row is held for this reason until it is tried again by hand."""
+    """Only a person can help: the row is blocked for this reason until somebody tries it again."""
 
     reason: str
 
@@ -32,19 +32,19 @@ Reaction = Again | GiveUp | Block
 
 
 class Policy(NamedTuple):
-    """How long and how often one turn is tried. Seconds, but for `attempts`."""
+    """How long and how often one turn is tried, in seconds except `attempts`."""
 
-    base: float = 2.0  # the first wait is up to this long, each further one up to twice the one before
+    base: float = 2.0  # upper limit of the first wait; each further limit is twice the previous
     cap: float = 120.0
-    retry_after_cap: float = 600.0  # the longest Retry-After that is honoured
+    retry_after_cap: float = 600.0  # the longest accepted Retry-After
     attempts: int = 10
-    window: float = 1800.0  # from the first attempt; after it no further one is made
+    window: float = 1800.0  # after the first attempt; then no further one is made
 
 
 POLICY: Final = Policy()
 LONGEST_WAIT: Final = POLICY.retry_after_cap
 
-# What each class of error leads to, once and for all: a reason to wait for, or the end. Every class has its line.
+# The consequence of each class of error: wait with a reason, or end. Every class must have an entry.
 REACTIONS: Final[Mapping[ErrorClass, Reaction]] = {
     ErrorClass.RATE_LIMIT: Again(0, RATE_LIMIT),
     ErrorClass.OVERLOADED: Again(0, RATE_LIMIT),
@@ -67,26 +67,26 @@ def reaction(
     jitter: float,
     policy: Policy = POLICY,
 ) -> Reaction:
-    """What to do after the `attempt`-th attempt (from 1) at a turn failed; `jitter` is in [0, 1).
+    """Return what to do after the `attempt`-th attempt (from 1) of a turn failed; `jitter` is in [0, 1).
 
-    The wait is full jitter over a doubling pause, and never shorter than what the provider asked for.
+    The wait is full jitter over a doubling pause, and never shorter than the provider requested.
     """
     settled = REACTIONS[error_class]
     if not isinstance(settled, Again):
         return settled
     if attempt >= policy.attempts or seconds_since_first >= policy.window:
         return GiveUp(UNAVAILABLE)
-    own = jitter * doubled(policy.base, attempt - 1, policy.cap)
-    return Again(max(own, asked_wait(retry_after, policy.retry_after_cap)), settled.reason)
+    backoff = jitter * doubled(policy.base, attempt - 1, policy.cap)
+    return Again(max(backoff, asked_wait(retry_after, policy.retry_after_cap)), settled.reason)
 
 
 def doubled(base: float, times: int, cap: float) -> float:
-    """`base` doubled so many times, at most `cap`."""
+    """Return `base` doubled this many times, at most `cap`."""
     return min(cap, base * 2.0 ** min(max(times, 0), 64))  # no cap is 2^64 times its base
 
 
 def asked_wait(retry_after: float | None, cap: float) -> float:
-    """The provider's Retry-After in seconds, at most `cap`; 0 where it said nothing that makes sense."""
+    """Return the provider's Retry-After in seconds, at most `cap`; 0 if missing or invalid."""
     if retry_after is None or math.isnan(retry_after):
         return 0.0
     return min(max(retry_after, 0.0), cap)

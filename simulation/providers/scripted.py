@@ -1,4 +1,4 @@
-"""Models that say what they are told to: speakers for tests of the roles, connections for tests of what carries them."""
+"""Scripted models: completion functions for tests of the roles, connections for tests of the layers below."""
 
 import json
 import threading
@@ -24,7 +24,7 @@ REASONS = {Stop.STOP: "stop", Stop.MAX_TOKENS: "length", Stop.TOOL: "tool_calls"
 
 
 def completion(text: str, stop: Stop = Stop.STOP, usage: Usage | None = Usage(1, output=1)) -> Completion:  # noqa: B008
-    """A completion with a reply that reads as it: what a local server would have sent. `cache_write_1h` must be 0."""
+    """Return a completion with a matching reply, as a local server would have sent it. `cache_write_1h` must be 0."""
     reason = REASONS.get(stop, "model_length")
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
     data: dict[str, Any] = {"id": "scripted", "object": "chat.completion", "model": "scripted", "choices": [choice]}
@@ -35,7 +35,7 @@ def completion(text: str, stop: Stop = Stop.STOP, usage: Usage | None = Usage(1,
 
 
 class ScriptedProvider:
-    """A Speaker that gives its answers in their order, or asks a function of the prompt. `prompts` holds what it heard."""
+    """A completion function that returns its answers in order, or calls a function of the prompt. `prompts` stores the prompts it received."""
 
     def __init__(self, answers: Iterable[Answer] | Callable[[Prompt], Answer]) -> None:
         self.prompts: list[Prompt] = []
@@ -47,7 +47,7 @@ class ScriptedProvider:
 
 
 class ScriptedConnection:
-    """A Connection that gives its answers in their order, or asks a function of the request. Safe between threads."""
+    """A connection that returns its answers in order, or calls a function of the request. Safe between threads."""
 
     def __init__(self, answers: Iterable[Answer] | Callable[[WireRequest], Answer], endpoint: Endpoint = LOCAL) -> None:
         self.endpoint = endpoint
@@ -71,7 +71,7 @@ def _in_order(answers: Iterable[Answer]) -> Callable[[object], Answer]:
     def following(_: object) -> Answer:
         for answer in script:
             return answer
-        raise LookupError("the script is over: one more answer was asked for")
+        raise LookupError("the script has ended: one more answer was requested")
 
     return following
 
@@ -83,7 +83,7 @@ def _given(answer: Answer) -> Completion:
 
 
 def _said(usage: Usage) -> dict[str, Any]:
-    """The tokens in OpenAI's words: the prompt's count includes the cache."""
+    """Return the tokens in OpenAI's format: the prompt count includes the cache."""
     prompt = usage.input_uncached + usage.cache_read + usage.cache_write_5m
     return {
         "prompt_tokens": prompt,

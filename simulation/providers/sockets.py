@@ -1,4 +1,4 @@
-"""Sockets that know when the call has to end: every connect, read and write gets what is left of the time."""
+"""Sockets with a deadline: every connect, read and write gets the remaining time of the call."""
 
 import socket
 import threading
@@ -11,12 +11,12 @@ from typing import Any
 import httpcore2
 
 CONNECT_SECONDS = 5.0
-_call = threading.local()  # a call lives in one thread from its first byte to its last
+_call = threading.local()  # a call stays in one thread from its first byte to its last
 
 
 @contextmanager
 def ending_at(moment: float) -> Iterator[None]:
-    """All socket work of this thread ends at `moment` of the monotonic clock."""
+    """Limit all socket work of this thread to `moment` of the monotonic clock."""
     _call.ends = moment
     try:
         yield
@@ -25,7 +25,7 @@ def ending_at(moment: float) -> Iterator[None]:
 
 
 def left(late: type[Exception] = httpcore2.ReadTimeout) -> float:
-    """Seconds left of this thread's call. Raises `late` when there are none."""
+    """Return the seconds left for this thread's call. Raises `late` if there are none."""
     seconds: float = getattr(_call, "ends", float("inf")) - time.monotonic()
     if seconds <= 0:
         raise late("the call's time is over")
@@ -33,7 +33,7 @@ def left(late: type[Exception] = httpcore2.ReadTimeout) -> float:
 
 
 class TimedStream(httpcore2.NetworkStream):
-    """A stream that asks the call's clock at every read and write, whatever timeout it is given."""
+    """A stream that uses the call's remaining time at every read and write, ignoring other timeouts."""
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self.inner = inner
@@ -62,7 +62,7 @@ class TimedStream(httpcore2.NetworkStream):
 
 
 class TimedBackend(httpcore2.NetworkBackend):
-    """Opens connections within CONNECT_SECONDS for names, all their addresses and the call's clock together."""
+    """Opens connections within CONNECT_SECONDS for name resolution and all addresses together, and within the call's deadline."""
 
     def __init__(self) -> None:
         self.inner = httpcore2.SyncBackend()
@@ -89,13 +89,13 @@ class TimedBackend(httpcore2.NetworkBackend):
 
 
 def _addresses(host: str, port: int, seconds: float) -> list[str]:
-    """The host's addresses, asked in a thread: the system's resolver cannot be told when to stop."""
-    found: list[str] = []
-    asked = _started(lambda: found.extend(_resolved(host, port)))
-    asked.join(seconds)
-    if asked.is_alive():
+    """Return the host's addresses, resolved in a thread because the system's resolver has no timeout."""
+    addresses: list[str] = []
+    thread = _started(lambda: addresses.extend(_resolved(host, port)))
+    thread.join(seconds)
+    if thread.is_alive():
         raise httpcore2.ConnectTimeout(f"the name {host} was not resolved in time")
-    return found
+    return addresses
 
 
 def _resolved(host: str, port: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Our HTTP client for the SDKs: a call ends by its deadline, brings at most the byte cap, follows nothing, reads no environment."""
+"""The HTTP client for the SDKs: a total deadline, a byte limit, no redirects, no settings from the environment."""
 
 import socket
 import ssl
@@ -16,20 +16,20 @@ from simulation.providers.sockets import CONNECT_SECONDS, TimedBackend, ending_a
 
 POOL_SIZE = 16  # connections
 KEEPALIVE = [
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # models think for minutes; firewalls forget silent connections
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),  # models think for minutes, and firewalls drop idle connections
     *((socket.IPPROTO_TCP, getattr(socket, name), 60) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)),
 ]  # fmt: skip
-# the body is handed on decoded; and no server gets to leave something in our later requests
+# the body is passed on decoded, and no server may set cookies for later requests
 NOT_HANDED_ON = {"content-encoding", "content-length", "transfer-encoding", "set-cookie"}
 
 
 def timeout(deadline: float) -> httpx2.Timeout:
-    """The form in which a call's total seconds reach the transport: as its read timeout."""
+    """Return a call's total seconds in the form the transport expects: as its read timeout."""
     return httpx2.Timeout(max(deadline, 0.001), connect=CONNECT_SECONDS)
 
 
 def client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
-    """A client for one SDK client. The transport given is bounded as well."""
+    """Return a client for one SDK client. A given transport is limited as well."""
     return httpx2.Client(
         transport=Bounded(transport or Sockets()),
         follow_redirects=False,
@@ -39,15 +39,14 @@ def client(transport: httpx2.BaseTransport | None = None) -> httpx2.Client:
 
 
 class Sockets(httpx2.BaseTransport):
-    """HTTP/1.1 over pools of timed sockets. Raises what httpcore2 raises.
-
-    A pool looks at every one of its connections for every request. So there are many small ones, and a request goes to
-    the first that has room: few calls share few warm connections, and hundreds cost no more each than one.
-    """
+    """HTTP/1.1 over pools of timed sockets. Raises what httpcore2 raises."""
 
     def __init__(self) -> None:
         self._ssl = httpx2.create_ssl_context(trust_env=False)
         self._lock = threading.Lock()
+        # A pool checks every one of its connections for every request. Many small pools keep hundreds of calls as
+        # cheap as one:
+        # a request goes to the first pool with a free connection.
         self._pools: list[_Pool] = []
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -83,7 +82,7 @@ class Sockets(httpx2.BaseTransport):
 
 
 class _Pool:
-    """A few connections, and how many requests use them now."""
+    """A few connections, and the number of requests that use them."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self.under_way = 0
@@ -98,9 +97,9 @@ class _Pool:
 
 
 class Bounded(httpx2.BaseTransport):
-    """Reads a whole reply within the deadline and the byte cap (after decompression).
+    """Reads a complete reply within the deadline and the byte limit (after decompression).
 
-    Raises ProviderUnavailable: CONNECTION, TIMEOUT, or GARBLED, with what came so far.
+    Raises ProviderUnavailable: CONNECTION, TIMEOUT, or GARBLED, with the part received so far.
     """
 
     def __init__(self, inner: httpx2.BaseTransport) -> None:
@@ -122,14 +121,14 @@ class Bounded(httpx2.BaseTransport):
 
 
 class _Came:
-    """What came of a reply so far."""
+    """The part of a reply received so far."""
 
     def __init__(self) -> None:
         self.response = httpx2.Response(0)
         self.body = bytearray()
 
     def read(self, ends: float) -> None:
-        """Take the body, decoded. Raises ReadTimeout after `ends`, _TooLong past the cap (and keeps the cap's bytes)."""
+        """Read the decoded body. Raises ReadTimeout after `ends`, _TooLong over the byte limit (and keeps the first bytes)."""
         try:
             for piece in self.response.iter_bytes():
                 self.body += piece
@@ -169,7 +168,7 @@ class _Stream(httpx2.SyncByteStream):
 
 @contextmanager
 def _translated(came: _Came, late: Callable[[], bool]) -> Iterator[None]:
-    """Every way in which a transfer fails, as one of ours."""
+    """Convert every error of a transfer to one of ours."""
     try:
         yield
     except _TooLong:

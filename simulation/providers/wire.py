@@ -1,4 +1,4 @@
-"""What goes over the wire and what of a reply is kept: text that can be sent, canonical bytes, envelopes, headers."""
+"""Helpers for requests and replies: sendable text, canonical bytes, envelopes, headers."""
 
 import hashlib
 import json
@@ -13,21 +13,21 @@ from simulation.providers.base import ErrorClass, ProviderUnavailable, Reply
 BYTE_CAP = 4 * 1024 * 1024
 KEPT = {"content-type", "date", "request-id", "x-request-id", "retry-after", "retry-after-ms", "location", "server"}
 KEPT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-")
-MOST_TOKENS = 2_000_000_000  # a count above is no count
-MOST_MONEY = 1_000_000  # dollars for one call; the ledger keeps eight digits before the point and six behind it
+MOST_TOKENS = 2_000_000_000  # larger values are not token counts
+MOST_MONEY = 1_000_000  # dollars for one call; the call log stores eight digits before the point and six after it
 _MILLIONTH = Decimal("0.000001")
 
 
 def sendable(text: str) -> str:
-    """The text with U+FFFD for NUL and lone surrogates: neither can be sent, nor stored by PostgreSQL."""
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return whole.replace("\0", "\ufffd")
+    """Return the text with U+FFFD for NUL and unpaired surrogates, which can neither be sent nor stored by PostgreSQL."""
+    paired = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return paired.replace("\0", "\ufffd")
 
 
 def sha256(body: Mapping[str, Any], headers: Mapping[str, str]) -> str:
-    """Hash of a request: sorted keys, UTF-8, no blanks. Raises ValueError for NaN and infinity."""
-    form = {"body": body, "headers": headers}
-    text = json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """Return the hash of a request: sorted keys, UTF-8, no spaces. Raises ValueError for NaN and infinity."""
+    request = {"body": body, "headers": headers}
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -36,15 +36,15 @@ def succeeded(reply: Reply) -> bool:
 
 
 def envelope(reply: Reply) -> dict[str, Any]:
-    """The JSON object of a reply's body; fractions are Decimals, bytes that are no UTF-8 become U+FFFD.
+    """Return the JSON object of a reply's body; fractions are Decimals, invalid UTF-8 becomes U+FFFD.
 
-    Raises ProviderUnavailable(GARBLED) where the body is anything else.
+    Raises ProviderUnavailable(GARBLED) if the body is anything else.
     """
     try:
         data = json.loads(reply.body.decode("utf-8-sig", "replace"), parse_float=Decimal, parse_constant=_no_number)
     except (ValueError, RecursionError, InvalidOperation) as problem:
         raise garbled(reply, f"the reply is not JSON ({shortened(str(problem), 120)})") from None
-    if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors so
+    if isinstance(data, list) and len(data) == 1:  # Gemini wraps its errors in a list
         data = data[0]
     if not isinstance(data, dict):
         raise garbled(reply, "the reply is not a JSON object")
@@ -52,7 +52,7 @@ def envelope(reply: Reply) -> dict[str, Any]:
 
 
 def garbled(reply: Reply, what: str) -> ProviderUnavailable:
-    """An answer that cannot be read, with the first of what came."""
+    """Return the error for an unreadable reply, with its beginning."""
     start = shortened(reply.body[:400].decode("utf-8", "replace"), 200)
     message = f"HTTP {reply.status}: {what}; it starts with: {start!r}"
     return ProviderUnavailable(
@@ -61,14 +61,14 @@ def garbled(reply: Reply, what: str) -> ProviderUnavailable:
 
 
 def kept_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers worth keeping, in lower case, each at most 300 characters, at most 40."""
+    """Return the headers to store, in lower case, each at most 300 characters, at most 40."""
     lower = ((name.lower(), sendable(value)[:300]) for name, value in headers.items())
-    kept = [(name, value) for name, value in lower if name in KEPT or name.startswith(KEPT_PREFIXES)]
-    return dict(kept[:40])
+    stored = [(name, value) for name, value in lower if name in KEPT or name.startswith(KEPT_PREFIXES)]
+    return dict(stored[:40])
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, by retry-after-ms or retry-after (a number or a date); None: not said."""
+    """Return the seconds to wait from retry-after-ms or retry-after (a number or a date); None if missing."""
     milliseconds = number(headers.get("retry-after-ms"))
     seconds = milliseconds / 1000 if milliseconds is not None else number(headers.get("retry-after"))
     if seconds is None:
@@ -77,28 +77,28 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def number(value: object) -> float | None:
-    """A finite number written as text (or one with the unit s), else None."""
+    """Return a finite number written as text (or with the unit s), else None."""
     try:
-        found = Decimal(str(value).strip().removesuffix("s"))
-        return float(found) if found.is_finite() and abs(found) < 10**12 else None
+        parsed = Decimal(str(value).strip().removesuffix("s"))
+        return float(parsed) if parsed.is_finite() and abs(parsed) < 10**12 else None
     except InvalidOperation:
         return None
 
 
 def count(value: object) -> int | None:
-    """A number of tokens, or None for anything else."""
+    """Return a number of tokens, or None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else None
 
 
 def money(value: object) -> Decimal | None:
-    """US dollars from 0 up to a million, to the millionth; None for anything else."""
+    """Return US dollars from 0 to a million, to the millionth; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or not 0 <= value <= MOST_MONEY:
         return None
     return abs(Decimal(value)).quantize(_MILLIONTH)  # no negative zero
 
 
 def word(value: object, most: int) -> str:
-    """A short text to keep in a column; "" for anything that is no text."""
+    """Return a short text for a column; "" for anything that is not text."""
     return shortened(sendable(value), most) if isinstance(value, str) else ""
 
 
@@ -107,27 +107,27 @@ def shortened(text: str, most: int) -> str:
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """The value if it is a JSON object, else an empty one."""
+    """Return the value if it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def request_id(headers: Mapping[str, str], data: Mapping[str, Any]) -> str:
-    """The provider's own name for the call: header, or a field of the body."""
-    said: Iterator[object] = (headers.get(name) for name in ("request-id", "x-request-id"))
-    found = next((value for value in said if value), None) or data.get("request_id") or data.get("id")
-    return word(found, 200)
+    """Return the provider's id of the call: a header, or a field of the body."""
+    candidates: Iterator[object] = (headers.get(name) for name in ("request-id", "x-request-id"))
+    identity = next((value for value in candidates if value), None) or data.get("request_id") or data.get("id")
+    return word(identity, 200)
 
 
 def _until(moment: str, now: str) -> float | None:
     try:
-        then = parsedate_to_datetime(moment).timestamp()
+        target = parsedate_to_datetime(moment).timestamp()
     except (ValueError, TypeError, OverflowError):
         return None
     try:
-        return then - parsedate_to_datetime(now).timestamp()
+        return target - parsedate_to_datetime(now).timestamp()
     except (ValueError, TypeError, OverflowError):
-        return then - time.time()
+        return target - time.time()
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

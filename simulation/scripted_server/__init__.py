@@ -1,6 +1,6 @@
-"""A local server that imitates the provider APIs, plays every role, and returns the faults that a rule asks for.
+"""A local server that imitates the provider APIs, answers for every role, and injects faults on request.
 
-As a command: `python -m simulation.scripted_server --port 8765`; in code: `with running() as server`.
+As a command: `python -m simulation.scripted_server --port 8765`; in code: `with run_in_thread() as server`.
 
 May import: nothing else of ours.
 """

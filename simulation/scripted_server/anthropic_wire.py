@@ -1,4 +1,4 @@
-"""The Messages API as Anthropic speaks it."""
+"""Anthropic's Messages API."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ _TTLS = ("5m", "1h")
 
 
 def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) -> Question:
-    """The question of a request. RefusedError as Anthropic would refuse it."""
+    """Return the question in a request. Raises RefusedError as Anthropic would."""
     key = headers.get("x-api-key", "") or headers.get("authorization", "").removeprefix("Bearer").strip()
     if not key:
         raise RefusedError(401, "authentication_error", "x-api-key header is required")
@@ -47,7 +47,7 @@ def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) 
 
 
 def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
-    """The envelope of an answer. Its usage counts what is cached apart from `input_tokens`."""
+    """Return the envelope of an answer. Its usage counts cached tokens separately from `input_tokens`."""
     content: list[dict[str, Any]] = []
     if answer.thinking:
         content.append({"type": "thinking", "thinking": answer.thinking, "signature": f"c2ln{number:08d}"})
@@ -63,13 +63,13 @@ def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
         "stop_sequence": None,
     }
     if envelope["stop_reason"] == "refusal":
-        why = "Such work can be dangerous."
-        envelope["stop_details"] = {"type": "refusal", "category": "bio", "explanation": why}
+        refusal_text = "Such work can be dangerous."
+        envelope["stop_details"] = {"type": "refusal", "category": "bio", "explanation": refusal_text}
     return {**envelope, "usage": _usage(answer)} if answer.told else envelope
 
 
 def error(_flavour: Flavour, status: int, kind: str, message: str) -> dict[str, Any]:
-    """The envelope of an error."""
+    """Return the envelope of an error."""
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": f"req_{status}"}
 
 
@@ -106,24 +106,24 @@ def _turns(messages: list[Any]) -> tuple[Turn, ...]:
 
 
 def _blocks(body: Mapping[str, Any]) -> Iterator[Block]:
-    """System, then messages; a `cache_control` of the whole request marks the last block."""
-    found = [
+    """Yield system, then messages; a `cache_control` of the entire request marks the last block."""
+    parts = [
         *_parts(body.get("system", "")),
         *(part for message in body["messages"] for part in _parts(message["content"])),
     ]
-    automatic = _ttl(body.get("cache_control"))
-    for at, (text, ttl) in enumerate(found):
-        yield Block(text, ttl or (automatic if at == len(found) - 1 else ""))
+    request_ttl = _ttl(body.get("cache_control"))
+    for index, (text, ttl) in enumerate(parts):
+        yield Block(text, ttl or (request_ttl if index == len(parts) - 1 else ""))
 
 
 def _parts(content: Any) -> list[tuple[str, str]]:
-    """The texts of a content with the `ttl` of those that end in a breakpoint."""
+    """Return the texts of a content with the `ttl` of those that end in a breakpoint."""
     if isinstance(content, str):
         return [(content, "")]
     if not isinstance(content, list) or not all(isinstance(part, Mapping) for part in content):
         raise bad("content: must be a text or a list of blocks")
-    if strange := [part for part in content if not isinstance(part.get("text"), str)]:
-        raise bad(f"content: only blocks of text are read here, not {strange[0].get('type')!r}")
+    if not_text := [part for part in content if not isinstance(part.get("text"), str)]:
+        raise bad(f"content: only blocks of text are read here, not {not_text[0].get('type')!r}")
     return [(part["text"], _ttl(part.get("cache_control"))) for part in content]
 
 
@@ -137,7 +137,7 @@ def _ttl(control: Any) -> str:
 
 
 def thinking_text(tokens: int) -> str:
-    """A chain of thought of that many tokens."""
+    """Return a chain of thought with this many tokens."""
     words = "Weighing what is on the bench against the goal. "
     text = (words * (tokens * 4 // len(words) + 1))[: tokens * 4]
     assert tokens_of(text) == tokens

@@ -1,4 +1,4 @@
-"""Faults of the bytes in a reply whose head is in order."""
+"""Faults in the body of a reply with a valid head."""
 
 import gzip
 from collections.abc import Callable, Mapping
@@ -18,24 +18,24 @@ _NO_UTF8 = b"\xff\xfe\xc3("
 
 
 def _html(reply: Reply, question: Question, rule: "Rule") -> Reply:
-    """A page of some gateway, with status 200 unless the rule has another."""
+    """Return a gateway's HTML page, with status 200 unless the rule has another."""
     return Reply(rule.status or 200, _PAGE, {"content-type": "text/html; charset=utf-8"})
 
 
 def _error_in_200(reply: Reply, question: Question, rule: "Rule") -> Reply:
-    """An error object under HTTP 200; `status` is the code that it speaks of."""
+    """Return an error object with HTTP status 200; `status` is the code inside."""
     status = rule.status or 529
     kind = "rate_limit_error" if status == 429 else "overloaded_error"
     return json_reply(200, refusals.envelope(question.flavour, status, kind, "Provider returned error"))
 
 
 def _no_choices(reply: Reply, question: Question, rule: "Rule") -> Reply:
-    """JSON that is no known envelope."""
+    """Return JSON with an unknown envelope."""
     return json_reply(200, {"object": "chat.completion", "choices": []})
 
 
 def _cut_json(reply: Reply, question: Question, rule: "Rule") -> Reply:
-    """An envelope that ends in the middle, though Content-Length is right."""
+    """Return an envelope that ends in the middle, with a matching Content-Length."""
     return reply._replace(body=reply.body[: len(reply.body) // 2])
 
 
@@ -44,7 +44,7 @@ def _bad_utf8(reply: Reply, question: Question, rule: "Rule") -> Reply:
 
 
 def _gzip_bomb(reply: Reply, question: Question, rule: "Rule") -> Reply:
-    """The answer and then blanks, packed to a thousandth of their size."""
+    """Return the answer followed by spaces, compressed to a thousandth of the size."""
     packed = gzip.compress(reply.body + b" " * (rule.size or BOMB), compresslevel=1)
     return Reply(reply.status, packed, {**reply.headers, "content-encoding": "gzip"})
 

@@ -1,4 +1,4 @@
-"""What the models here answer: true to the form asked for, and the same for the same model and prompt."""
+"""Answers of the scripted models: in the requested format, and deterministic for the same model and prompt."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from simulation.scripted_server.questions import Question, draw
 from simulation.scripted_server.reading import Role, Seen
 
 SUBMIT = "SubmitMaterialsObservationsForReview"
-_FEWEST, _MOST = 5, 12  # steps of an attempt, the submission not counted
+_FEWEST, _MOST = 5, 12  # steps of an episode, without the submission
 _AT_ONCE = 3  # materials of one action
 _FIELDS = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
 _VERDICTS = re.compile(r'"verdict": "(\w+) \| (not \w+) \|')
@@ -18,20 +18,20 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class Mind(NamedTuple):
-    """What answers depend on besides the prompt. `steps`: how many an attempt has; without it they differ."""
+    """What answers depend on besides the prompt. `steps`: number of steps of an episode; without it they differ."""
 
     seed: int = 0
     steps: int | None = None
 
 
 class Choice(NamedTuple):
-    """An action that any material can stand, or nearly any."""
+    """An action that nearly any material can undergo."""
 
     name: str
     parameters: str
 
 
-# Every second one looks and can hardly be refused, so that three rejections never follow each other.
+# Every second action only observes and is hardly ever rejected, so that three consecutive rejections do not occur.
 _LOOKS = (
     Choice("VisualInspection", "question=What colour is the sample and has anything settled in it?"),
     Choice("ImageSample", "view=side, images=2"),
@@ -48,19 +48,19 @@ _DEEDS = (
 
 
 def answer(question: Question, role: Role, mind: Mind) -> str:
-    """The text of an answer to this prompt."""
+    """Return the text of an answer to this prompt."""
     return _BRAINS[role](question, mind)
 
 
 def _agent(question: Question, mind: Mind) -> str:
-    asked = question.asked
+    prompt_text = question.asked
     thought = "The record is not complete yet, so the next look at the samples is due."
-    lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + asked else ""
-    return lead + _chosen(asked, mind)
+    lead = f"THOUGHT: {thought}\n" if "THOUGHT" in question.system + prompt_text else ""
+    return lead + _chosen(prompt_text, mind)
 
 
 def _chosen(asked: str, mind: Mind) -> str:
-    """An action for the next step, or the submission when enough has been done."""
+    """Return an action for the next step, or the submission after enough steps."""
     done, left, codes = reading.steps_done(asked), reading.steps_left(asked), reading.limited_barcodes(asked)
     seed = mind.seed
     if _enough(done, asked, mind) or not codes or (left is not None and left <= 1):
@@ -68,8 +68,8 @@ def _chosen(asked: str, mind: Mind) -> str:
     choices = _DEEDS if done % 2 else _LOOKS
     choice = choices[draw(len(choices), seed, "choice", asked)]
     first, number = draw(len(codes), seed, "first", asked), 1 + draw(_AT_ONCE, seed, "number", asked)
-    taken = (codes[first:] + codes[:first])[:number]
-    return f"ACTION: {choice.name}\nMATERIALS: {', '.join(taken)}\nPARAMETERS: {choice.parameters}"
+    materials = (codes[first:] + codes[:first])[:number]
+    return f"ACTION: {choice.name}\nMATERIALS: {', '.join(materials)}\nPARAMETERS: {choice.parameters}"
 
 
 def _enough(done: int, asked: str, mind: Mind) -> bool:
@@ -89,8 +89,8 @@ def _plan(_question: Question, _mind: Mind) -> str:
 
 def _summary(question: Question, mind: Mind) -> str:
     done = reading.steps_done(question.asked)
-    mark = draw(10**6, mind.seed, "summary", question.asked)
-    return f"The samples were looked at, weighed and stored over {done} steps without a surprise (record {mark:06d})."
+    record_number = draw(10**6, mind.seed, "summary", question.asked)
+    return f"The samples were looked at, weighed and stored over {done} steps without a surprise (record {record_number:06d})."
 
 
 _WORDINGS = (
@@ -102,12 +102,14 @@ _WORDINGS = (
 
 
 def outcome(question: Question, mind: Mind) -> dict[str, Any]:
-    """Return every input as it was, and one observation in words that the model and the prompt decide."""
-    asked = question.turns[0].text
-    name, seen = reading.action_name(asked), reading.materials(asked)
+    """Return every input unchanged, and one observation whose wording the model and the prompt decide."""
+    prompt_text = question.turns[0].text
+    name, shown_materials = reading.action_name(prompt_text), reading.materials(prompt_text)
     return {
-        "new_materials": [_handed_back(material) for material in seen if material.limited],
-        "new_observations": [_observed(name, seen, draw(len(_WORDINGS), mind.seed, question.model, asked))],
+        "new_materials": [_handed_back(material) for material in shown_materials if material.limited],
+        "new_observations": [
+            _observed(name, shown_materials, draw(len(_WORDINGS), mind.seed, question.model, prompt_text))
+        ],
         "reasoning": f"{name} leaves the materials as they were.",
         "success": True,
         "failure_reason": "",
@@ -115,15 +117,15 @@ def outcome(question: Question, mind: Mind) -> dict[str, Any]:
 
 
 def _handed_back(material: Seen) -> dict[str, Any]:
-    kept = {name: material.fields[name] for name in _FIELDS if name in material.fields}
-    return {**kept, "replaces": material.alias, "derived_from": [material.alias]}
+    fields = {name: material.fields[name] for name in _FIELDS if name in material.fields}
+    return {**fields, "replaces": material.alias, "derived_from": [material.alias]}
 
 
 def _observed(action: str, seen: list[Seen], wording: int) -> dict[str, str]:
     properties: Mapping[str, Any] = seen[0].fields["properties"] if seen else {}
     appearance = str(properties.get("appearance", "no change to be seen"))
-    many = "one material" if len(seen) == 1 else f"{len(seen)} materials"
-    described = _WORDINGS[wording].format(action=action, many=many, appearance=appearance)
+    materials_text = "one material" if len(seen) == 1 else f"{len(seen)} materials"
+    described = _WORDINGS[wording].format(action=action, many=materials_text, appearance=appearance)
     return {
         "description": described,
         "measurement_type": "visual",
@@ -133,25 +135,27 @@ def _observed(action: str, seen: list[Seen], wording: int) -> dict[str, str]:
 
 
 def spoilt(question: Question, mind: Mind) -> dict[str, Any]:
-    """The same outcome with one thing wrong, and what it is after SECRET."""
-    wrong = outcome(question, mind)
-    secret = _spoil_number(wrong, draw(10**6, mind.seed, "spoilt", question.asked)) or _spoil_sight(wrong)
-    wrong["reasoning"] += f" SECRET: {secret}"
-    return wrong
+    """Return the same outcome with one error, described after SECRET."""
+    outcome_with_error = outcome(question, mind)
+    secret = _spoil_number(outcome_with_error, draw(10**6, mind.seed, "spoilt", question.asked)) or _spoil_sight(
+        outcome_with_error
+    )
+    outcome_with_error["reasoning"] += f" SECRET: {secret}"
+    return outcome_with_error
 
 
 def _spoil_number(wrong: dict[str, Any], drawn: int) -> str:
-    """One number of one property times ten; "" where there is none."""
+    """Multiply one number of one property by ten and return the explanation; "" if there is none."""
     places = [
-        (at, name)
-        for at, material in enumerate(wrong["new_materials"])
+        (index, name)
+        for index, material in enumerate(wrong["new_materials"])
         for name, value in material["properties"].items()
         if isinstance(value, str) and _NUMBER.match(value)
     ]
     if not places:
         return ""
-    at, name = places[drawn % len(places)]
-    material = wrong["new_materials"][at]
+    index, name = places[drawn % len(places)]
+    material = wrong["new_materials"][index]
     before = material["properties"][name]
     after = _NUMBER.sub(lambda number: f"{float(number[0]) * 10:g}", before, count=1)
     material["properties"] = {**material["properties"], name: after}
@@ -165,22 +169,22 @@ def _spoil_sight(wrong: dict[str, Any]) -> str:
 
 def _classifier(question: Question, mind: Mind) -> str:
     drawn = draw(1000, mind.seed, "verdict", question.model, question.asked)
-    valid = drawn % 3 == 0
+    is_valid = drawn % 3 == 0
     return (
-        f"<verdict>{'VALID' if valid else 'INVALID'}</verdict>\n"
-        f"<reasoning>The record {'holds' if valid else 'lacks'} the measurement that the interpretation needs.</reasoning>\n"
+        f"<verdict>{'VALID' if is_valid else 'INVALID'}</verdict>\n"
+        f"<reasoning>The record {'holds' if is_valid else 'lacks'} the measurement that the interpretation needs.</reasoning>\n"
         f"<confidence>0.{50 + drawn % 50}</confidence>\n"
-        f"<goal_relevance>{'directly' if valid else 'partially'} supports goal</goal_relevance>\n"
+        f"<goal_relevance>{'directly' if is_valid else 'partially'} supports goal</goal_relevance>\n"
         f"<evidence_strength>{('strong', 'moderate', 'weak')[drawn % 3]}</evidence_strength>"
     )
 
 
 def rating(question: Question, mind: Mind) -> dict[str, Any]:
-    """A verdict in the words that the instructions allow, and where it is the second of them, one row marked."""
-    asked = question.turns[0].text
+    """Return a verdict in the allowed words, with one marked row if it is the second word."""
+    prompt_text = question.turns[0].text
     yes, no = _VERDICTS.search(question.system).groups()  # type: ignore[union-attr]  # the instructions name them
-    drawn = draw(1000, mind.seed, "rating", asked)
-    keys = re.findall(r'"key": "([^"]+)"', asked)
+    drawn = draw(1000, mind.seed, "rating", prompt_text)
+    keys = re.findall(r'"key": "([^"]+)"', prompt_text)
     return {
         "reason": f"Drawn: {drawn}.",
         "verdict": no if drawn % 3 == 0 else yes,

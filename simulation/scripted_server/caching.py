@@ -1,4 +1,4 @@
-"""Prompt caches as the providers keep them, in what they tell of them."""
+"""Simulate the providers' prompt caches, as reported in their usage."""
 
 import time
 from collections import defaultdict
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from simulation.scripted_server.questions import Question, Tokens, encoded, tokens_in
 
-LEAST = 1024  # tokens: a shorter prefix is cached by nobody
-STEP = 128  # tokens: the grain of OpenAI's cache
-LOOK_BACK = 20  # blocks before a breakpoint in which Anthropic looks for an older entry
+LEAST = 1024  # tokens: no provider caches a shorter prefix
+STEP = 128  # tokens: granularity of OpenAI's cache
+LOOK_BACK = 20  # blocks before a breakpoint in which Anthropic searches an older entry
 _SECONDS = {"5m": 300, "1h": 3600}
 
 
 class PromptCaches:
-    """Which prefixes each model has seen."""
+    """The prefixes that each model has seen."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -21,12 +21,12 @@ class PromptCaches:
         self._seen: dict[str, set[int]] = defaultdict(set)
 
     def count(self, question: Question) -> Tokens:
-        """The prompt's tokens by class; what it asks to keep is kept from now on."""
+        """Return the prompt's tokens by class, and cache what it asks to cache."""
         by_breakpoint = question.flavour.dialect == "anthropic"
         return self._by_breakpoint(question) if by_breakpoint else self._by_prefix(question)
 
     def _by_breakpoint(self, question: Question) -> Tokens:
-        """Up to the last `cache_control`: read where an entry stands at one of the blocks before it, written beyond."""
+        """Count up to the last `cache_control`: read if one of the blocks before it is cached, written beyond."""
         sizes, prefixes, total = [], [], 0
         prefix = 0
         for block in question.blocks:
@@ -39,19 +39,19 @@ class PromptCaches:
         if not marks:
             return Tokens(input_uncached=everything)
         entries, now, last = self._until[question.model], self.clock(), marks[-1]
-        found = [
+        cached = [
             at for at in range(max(0, last - LOOK_BACK), last + 1) if entries.get(prefixes[at], (0.0, ""))[0] > now
         ]
-        read = sizes[found[-1]] if found else 0
-        for at in {*marks, *found[-1:]}:
+        read = sizes[cached[-1]] if cached else 0
+        for at in {*marks, *cached[-1:]}:
             ttl = question.blocks[at].ttl or entries[prefixes[at]][1]
             entries[prefixes[at]] = (now + _SECONDS[ttl], ttl)
-        written = sizes[last] - read
+        n_written = sizes[last] - read
         long = question.blocks[last].ttl == "1h"
-        return Tokens(everything - read - written, read, 0 if long else written, written if long else 0)
+        return Tokens(everything - read - n_written, read, 0 if long else n_written, n_written if long else 0)
 
     def _by_prefix(self, question: Question) -> Tokens:
-        """The longest prefix seen before, in whole steps from the least that is cached."""
+        """Count the longest prefix seen before, in full steps from the minimum."""
         data = encoded("".join(block.text for block in question.blocks))
         seen, step = self._seen[question.model], STEP * 4
         prefix, steps, running = 0, 0, True

@@ -1,4 +1,4 @@
-"""What the server has served: the other side of the ledger."""
+"""Counters of what the server has sent, to compare with the call log."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from simulation.scripted_server.questions import Tokens
 
 @dataclass
 class Count:
-    """Requests and tokens of one model. Tokens are those told in replies that were handed over whole."""
+    """Requests and tokens of one model. Tokens are those of replies that were sent completely."""
 
     requests: int = 0
-    sent: int = 0  # replies handed over whole, errors included
-    gone: int = 0  # requests whose client left, or was thrown out, before the whole reply was handed over
+    sent: int = 0  # complete replies, errors included
+    gone: int = 0  # requests whose client disconnected, or was disconnected, before the complete reply was sent
     in_flight: int = 0
     peak_in_flight: int = 0
-    cost: Decimal = Decimal(0)  # told by the OpenRouter path
+    cost: Decimal = Decimal(0)  # reported by the OpenRouter path
     status: Counter[str] = field(default_factory=Counter)
     roles: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -33,7 +33,7 @@ class Count:
             self.faults[fault] += 1
 
     def end(self, status: int | None, tokens: Tokens | None, cost: Decimal) -> None:
-        """`status` None: the client never had the whole reply."""
+        """Count the end of a request. `status` None: the client did not get the complete reply."""
         self.in_flight -= 1
         if status is None:
             self.gone += 1
@@ -58,7 +58,7 @@ class Count:
 
 
 class Counters:
-    """One Count a model, and one of all."""
+    """One set of counts per model, and one in total."""
 
     def __init__(self) -> None:
         self.total, self.models = Count(), dict[str, Count]()
@@ -72,7 +72,7 @@ class Counters:
             count.end(status, tokens, cost)
 
     def reset(self) -> None:
-        """Everything to nought but what is in flight."""
+        """Set everything to zero except requests in flight."""
         self.total = self.total.afresh()
         self.models = {name: count.afresh() for name, count in self.models.items()}
 

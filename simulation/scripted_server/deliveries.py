@@ -1,4 +1,4 @@
-"""How a reply goes over the wire: at once, or in one of the ways that never end well."""
+"""Ways to send a reply: at once, or with a fault of the connection."""
 
 import asyncio
 import socket
@@ -21,17 +21,19 @@ class Link(NamedTuple):
     outgoing: asyncio.StreamWriter
 
     async def gone_within(self, seconds: float) -> bool:
-        """Waits that long, or until the client leaves; whether it did."""
+        """Wait this long, or until the client disconnects; return whether it did."""
         try:
             async with asyncio.timeout(seconds):
-                return not await self.reader.read(1)  # a client that writes on has not left, but nothing of it is read
+                return not await self.reader.read(
+                    1
+                )  # a client that keeps writing is still connected; the data is ignored
         except TimeoutError:
             return False
         except ConnectionError:
             return True
 
     async def write(self, data: bytes) -> bool:
-        """Whether the client was still there."""
+        """Send the data and return whether the client is still connected."""
         try:
             self.outgoing.write(data)
             await self.outgoing.drain()
@@ -40,26 +42,26 @@ class Link(NamedTuple):
         return not self.reader.at_eof()
 
     async def trickle(self, data: bytes, seconds: float) -> bool:
-        """One byte after the other, `seconds` apart."""
+        """Send one byte after the other, `seconds` apart."""
         for at in range(len(data)):
             if not await self.write(data[at : at + 1]) or await self.gone_within(seconds):
                 return False
         return True
 
     def reset(self) -> None:
-        """Ends the connection with a reset instead of a goodbye."""
+        """End the connection with a TCP reset."""
         raw = self.outgoing.get_extra_info("socket")
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.outgoing.transport.abort()
 
 
 async def plain(link: Link, reply: Reply, rule: "Rule | None" = None) -> bool:
-    """The whole reply at once. All deliveries return whether the client had the whole of it."""
+    """Send the complete reply at once. All deliveries return whether the client got the complete reply."""
     return await link.write(head(reply) + reply.body)
 
 
 async def _reset(link: Link, reply: Reply, rule: "Rule") -> bool:
-    """A reset instead of a reply; variant "half" after half of it."""
+    """Send a TCP reset instead of a reply; variant "half" after half of it."""
     if rule.variant == "half":
         await link.write((head(reply) + reply.body)[: len(reply.body) // 2])
     link.reset()
@@ -67,7 +69,7 @@ async def _reset(link: Link, reply: Reply, rule: "Rule") -> bool:
 
 
 async def _close(link: Link, reply: Reply, rule: "Rule") -> bool:
-    """A goodbye instead of a reply."""
+    """Close the connection instead of replying."""
     return False
 
 
@@ -89,7 +91,7 @@ async def _late(link: Link, reply: Reply, rule: "Rule") -> bool:
 
 
 async def _cut_body(link: Link, reply: Reply, rule: "Rule") -> bool:
-    """Half of what Content-Length promised, then a goodbye."""
+    """Send half of the promised Content-Length, then close."""
     await link.write(head(reply) + reply.body[: len(reply.body) // 2])
     return False
 

@@ -1,4 +1,4 @@
-"""Changes in a good answer: more words, other names, other values."""
+"""Edits of a valid answer: additional words, other names, other values."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from simulation.scripted_server.reading import OUTCOMES, Role
 
 
 def worded(text: str, role: Role, words: str) -> str:
-    """The answer with more words where it explains itself."""
+    """Return the answer with more words in its explanation."""
     if role in OUTCOMES:
         return changed(text, lambda outcome: outcome.update(reasoning=f"{words} {outcome['reasoning']}"))
     if role is Role.CLASSIFIER:
@@ -18,7 +18,7 @@ def worded(text: str, role: Role, words: str) -> str:
 
 
 def named(text: str, role: Role, words: str) -> str:
-    """An outcome with these words in the first material and the first observation; other answers as they are."""
+    """Return an outcome with these words in the first material and the first observation; other answers unchanged."""
     return changed(text, lambda outcome: _name(outcome, words)) if role in OUTCOMES else text
 
 
@@ -31,7 +31,7 @@ def _name(outcome: dict[str, Any], words: str) -> None:
 
 
 def put(outcome: dict[str, Any], value: Any) -> None:
-    """A value where a number or a text is expected."""
+    """Put a value where a number or a text is expected."""
     for material in outcome["new_materials"][:1]:
         material["properties"] = {**material["properties"], "purity": value}
     outcome["new_observations"][0]["value"] = value
@@ -49,5 +49,5 @@ def replaced_action(text: str, name: str, parameters: str) -> str:
 
 
 def _untagged(words: str) -> str:
-    """Words that do not close the tag they stand in nor open another of the answer's own."""
+    """Return the words without tags of the answer's own format."""
     return re.sub(r"</?(verdict|confidence|reasoning|goal_relevance|evidence_strength)>", "", words)

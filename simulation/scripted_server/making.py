@@ -1,4 +1,4 @@
-"""From a question to the reply that goes over the wire: what is said, wrapped up, and spoilt where a rule says so."""
+"""Build the reply to a question: the answer, its envelope, and the fault of a rule."""
 
 from decimal import Decimal
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from simulation.scripted_server.rules import Rule
 
 
 class Made(NamedTuple):
-    """A reply, the tokens it tells, and what it costs by its own account."""
+    """A reply, its reported tokens, and its reported cost."""
 
     reply: Reply
     tokens: Tokens | None = None
@@ -20,7 +20,7 @@ class Made(NamedTuple):
 
 
 def made(question: Question, role: Role, rule: Rule | None, prompt: Tokens, mind: Mind, number: int) -> Made:
-    """The reply to a question whose prompt has these tokens. `number` is in its id."""
+    """Return the reply to a question whose prompt has these tokens. `number` is part of its id."""
     answer = _answer(question, role, rule, prompt, mind)
     write = anthropic_wire.write if question.flavour.dialect == "anthropic" else openai_wire.write
     reply = json_reply(200, write(question, answer, number))

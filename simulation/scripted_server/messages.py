@@ -1,4 +1,4 @@
-"""HTTP as far as a model provider needs it: requests in, replies out, over asyncio streams."""
+"""Minimal HTTP for a model provider: requests in, replies out, over asyncio streams."""
 
 import asyncio
 import json
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-LARGEST_HEAD = 512 * 1024  # also what the reader holds at once: a whole prompt, mostly
+LARGEST_HEAD = 512 * 1024  # also the reader's buffer size: usually an entire prompt
 LARGEST_BODY = 32 * 1024 * 1024
 _OVERLOADED = 529
 
@@ -29,11 +29,11 @@ class Reply(NamedTuple):
 
 
 class NotHttpError(Exception):
-    """What came is no request that this server reads; the message says why."""
+    """The bytes are not a valid request; the message states why."""
 
 
 def json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None) -> Reply:
-    """JSON on the wire as providers send it: letters stay UTF-8, half a surrogate pair is escaped."""
+    """Return a JSON reply as providers send it: UTF-8, with unpaired surrogates escaped."""
     try:
         body = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:
@@ -42,19 +42,19 @@ def json_reply(status: int, data: Any, headers: Mapping[str, str] | None = None)
 
 
 def head(reply: Reply) -> bytes:
-    """Status line and headers, the empty line included."""
-    known = reply.status in set(HTTPStatus)
-    phrase = HTTPStatus(reply.status).phrase if known else "Overloaded" if reply.status == _OVERLOADED else "Unknown"
+    """Return status line and headers with the empty line."""
+    is_known = reply.status in set(HTTPStatus)
+    phrase = HTTPStatus(reply.status).phrase if is_known else "Overloaded" if reply.status == _OVERLOADED else "Unknown"
     headers = {"content-length": str(len(reply.body)), **reply.headers}
     lines = [f"HTTP/1.1 {reply.status} {phrase}", *(f"{name}: {value}" for name, value in headers.items())]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """The next request of a connection; None when the client is gone. NotHttpError if it cannot be read."""
+    """Return the next request of a connection; None after a disconnect. Raises NotHttpError."""
     try:
-        written = await reader.readuntil(b"\r\n\r\n")
-        method, path, headers = _read_head(written)
+        head_bytes = await reader.readuntil(b"\r\n\r\n")
+        method, path, headers = _read_head(head_bytes)
         return Request(method, path, headers, await reader.readexactly(_length(headers)))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
@@ -63,8 +63,8 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
 
 
 def _read_head(written: bytes) -> tuple[str, str, dict[str, str]]:
-    first, *lines = written.decode("latin-1").rstrip("\r\n").split("\r\n")
-    words = first.split(" ")
+    request_line, *lines = written.decode("latin-1").rstrip("\r\n").split("\r\n")
+    words = request_line.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
         raise NotHttpError("the first line is not METHOD PATH HTTP/1.1")
     pairs = (line.partition(":") for line in lines)
@@ -72,8 +72,8 @@ def _read_head(written: bytes) -> tuple[str, str, dict[str, str]]:
 
 
 def _length(headers: Mapping[str, str]) -> int:
-    """Bytes of the body. Chunked requests are not read: no SDK sends them."""
-    written = headers.get("content-length", "0")
-    if "transfer-encoding" in headers or not written.isdecimal() or int(written) > LARGEST_BODY:
-        raise NotHttpError(f"a request says its Content-Length, at most {LARGEST_BODY}")
-    return int(written)
+    """Return the length of the body. Chunked requests are rejected, because no SDK sends them."""
+    length_text = headers.get("content-length", "0")
+    if "transfer-encoding" in headers or not length_text.isdecimal() or int(length_text) > LARGEST_BODY:
+        raise NotHttpError(f"a request must state its Content-Length, at most {LARGEST_BODY}")
+    return int(length_text)

@@ -1,4 +1,4 @@
-"""Chat Completions, as OpenAI speaks it and as Gemini, OpenRouter and local servers vary it."""
+"""The Chat Completions API of OpenAI, with the variants of Gemini, OpenRouter and local servers."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -10,14 +10,14 @@ from simulation.scripted_server.refusing import RefusedError, always_reasons, ba
 _FINISH = {"stop": "stop", "max_tokens": "length", "context": "length", "refusal": "stop", "filtered": "content_filter"}
 _ROLES = ("system", "developer", "user", "assistant")
 _DEFAULT_MOST = 4096
-_CREATED = 1_763_600_000  # the same second for every answer, so that the same prompts give the same bytes
+_CREATED = 1_763_600_000  # constant, so that the same prompts give the same bytes
 _GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
-# OpenRouter's prices here, in dollars a token: uncached input, cached input, output.
+# Prices of the OpenRouter path, in dollars per token: uncached input, cached input, output.
 PRICES = (Decimal("0.000001"), Decimal("0.0000001"), Decimal("0.000004"))
 
 
 def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) -> Question:
-    """The question of a request. RefusedError as the provider would refuse it."""
+    """Return the question in a request. Raises RefusedError as the provider would."""
     if flavour.needs_key and len(headers.get("authorization", "")) <= len("Bearer "):
         raise RefusedError(401, "invalid_request_error", "You didn't provide an API key.")
     if not isinstance(body.get("model"), str) or not body["model"]:
@@ -40,7 +40,7 @@ def read(body: Mapping[str, Any], headers: Mapping[str, str], flavour: Flavour) 
 
 
 def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
-    """The envelope of an answer."""
+    """Return the envelope of an answer."""
     flavour = question.flavour.name
     message: dict[str, Any] = {"role": "assistant", "content": answer.text}
     if flavour in ("openai", "openrouter"):
@@ -65,13 +65,13 @@ def write(question: Question, answer: Answer, number: int) -> dict[str, Any]:
 
 
 def cost(tokens: Tokens) -> Decimal:
-    """What OpenRouter asks for these tokens here."""
+    """Return the cost of these tokens on the OpenRouter path."""
     uncached, cached, output = PRICES
     return tokens.input_uncached * uncached + tokens.cache_read * cached + tokens.output * output
 
 
 def error(flavour: Flavour, status: int, kind: str, message: str) -> Any:
-    """The envelope of an error. Google wraps it in a list, OpenRouter says the status as a number."""
+    """Return the envelope of an error. Google wraps it in a list, OpenRouter gives the status as a number."""
     if flavour.name == "gemini":
         return [{"error": {"code": status, "message": message, "status": _GOOGLE_STATUS.get(status, "INTERNAL")}}]
     if flavour.name == "openrouter":
@@ -97,12 +97,12 @@ def _turn(message: Any) -> Turn:
 
 
 def _max_tokens(body: Mapping[str, Any]) -> int:
-    most = body.get("max_completion_tokens", body.get("max_tokens"))
-    if most is None:
+    max_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
+    if max_tokens is None:
         return _DEFAULT_MOST
-    if not isinstance(most, int) or most < 1:
+    if not isinstance(max_tokens, int) or max_tokens < 1:
         raise bad("max_tokens: must be a whole number from 1")
-    return most
+    return max_tokens
 
 
 def _reasons(body: Mapping[str, Any]) -> bool:
@@ -112,7 +112,7 @@ def _reasons(body: Mapping[str, Any]) -> bool:
 
 
 def _usage(flavour: str, tokens: Tokens) -> dict[str, Any]:
-    """Cached tokens are part of the prompt's here, and reasoning of the completion's."""
+    """Return the usage; cached tokens are part of the prompt's here, and reasoning of the completion's."""
     usage: dict[str, Any] = {
         "prompt_tokens": tokens.prompt,
         "completion_tokens": tokens.output,

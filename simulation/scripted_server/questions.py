@@ -1,4 +1,4 @@
-"""What a request asks, whichever dialect it is written in."""
+"""The content of a request, independent of its API."""
 
 import hashlib
 from typing import NamedTuple
@@ -7,7 +7,7 @@ BYTES_PER_TOKEN = 4
 
 
 class Flavour(NamedTuple):
-    """A provider as it is told by the path of a request."""
+    """A provider, selected by the path of a request."""
 
     name: str
     dialect: str  # "openai" or "anthropic"
@@ -29,14 +29,14 @@ class Turn(NamedTuple):
 
 
 class Block(NamedTuple):
-    """A stretch of the prompt in the order in which it is cached. `ttl` is "5m" or "1h" at a breakpoint, else ""."""
+    """A part of the prompt in caching order. `ttl` is "5m" or "1h" at a breakpoint, else ""."""
 
     text: str
     ttl: str = ""
 
 
 class Question(NamedTuple):
-    """One prompt. `hidden` is how many tokens of the answer are thinking; `shows_thinking` whether they are told as a block."""
+    """One prompt. `hidden` is the number of thinking tokens; `shows_thinking` whether they are returned as a block."""
 
     flavour: Flavour
     model: str
@@ -49,7 +49,7 @@ class Question(NamedTuple):
 
     @property
     def asked(self) -> str:
-        """All that was said to the model but the system prompt."""
+        """All user messages without the system prompt."""
         return "\n".join(turn.text for turn in self.turns if turn.role == "user")
 
 
@@ -69,9 +69,9 @@ class Tokens(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the model says. `text` None: nothing at all, which some providers write as null.
+    """The model's answer. `text` None: no content, which some providers write as null.
 
-    `stop` is one of stop, max_tokens, context, refusal, filtered; `told` whether the usage is told.
+    `stop` is one of stop, max_tokens, context, refusal, filtered; `told`: whether usage is reported.
     """
 
     text: str | None
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
 
 
 def tokens_of(text: str) -> int:
-    """Tokens by this server's rule: a quarter of the bytes, rounded up."""
+    """Return the tokens by this server's rule: a quarter of the bytes, rounded up."""
     return tokens_in(len(encoded(text)))
 
 
@@ -92,12 +92,12 @@ def tokens_in(size: int) -> int:
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of a text; half a surrogate pair counts as it would alone."""
+    """Return the bytes of a text; an unpaired surrogate is encoded alone."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def draw(below: int, *about: object) -> int:
-    """A number from 0 to below - 1 that depends on `about` and on nothing else."""
+    """Return a number from 0 to below - 1 that depends only on `about`."""
     digest = hashlib.blake2b(digest_size=8)
     for part in about:
         digest.update(encoded(str(part)) + b"\x00")

@@ -1,4 +1,4 @@
-"""What a prompt says, whatever words its prompt set uses: the role it asks for, materials, steps done, the action."""
+"""Extract from a prompt of any prompt set: the requested role, materials, number of steps, the action."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from simulation.scripted_server.questions import Question
 
-# What a prompt encloses in these is data; greedy, so that an end written inside the data changes nothing.
+# These enclose data in a prompt; greedy, so that an end mark inside the data changes nothing.
 _TAGGED = re.compile(r"<(materials|observations|action|record|interpretation|context|item|rows)>.*</\1>", re.DOTALL)
 _MARKED = re.compile(r"<<<([A-Z]+ [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
 _SUMMARY = re.compile(r"summar", re.IGNORECASE)
@@ -19,13 +19,13 @@ _SUMMARISED = re.compile(r"^STEPS 1 TO (\d{1,3})\b", re.MULTILINE)
 _LEFT = re.compile(r"\b(\d{1,3}) (?:steps?|actions?|attempts?)\s+(?:are\s+)?(?:left|remain)", re.IGNORECASE)
 _ALIAS = re.compile(r"\bS\d{1,3}\b")
 _OPENING = re.compile(r"[{\[]")
-_NEAR = 40  # characters before an object in which its alias may stand
+_NEAR = 40  # characters before an object that may contain its alias
 _ACTION_DATA = re.compile(r"<action>.*</action>|<<<(ACTION [0-9a-f]{16})\b.*\b\1>>>", re.DOTALL)
 _ACTION_NAMED = re.compile(r"\bACTION:\W{0,3}([A-Za-z][A-Za-z0-9]{2,60})", re.IGNORECASE)
 
 
 class Role(StrEnum):
-    """What a prompt asks for."""
+    """What a prompt requests."""
 
     AGENT = "agent"
     PLAN = "plan"
@@ -40,7 +40,7 @@ OUTCOMES = (Role.TRANSITION, Role.PERTURBED)  # roles whose answer is an outcome
 
 
 class Seen(NamedTuple):
-    """A material as a transition's prompt shows it."""
+    """A material as a transition prompt shows it."""
 
     alias: str
     fields: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Seen(NamedTuple):
 
 
 def role(question: Question) -> Role:
-    """By the form of answer that the instructions state; what stands between data tags is not looked at."""
+    """Return the role by the answer format in the instructions, ignoring text between data tags."""
     instructions = _MARKED.sub("", _TAGGED.sub("", question.asked))
     if '"marks"' in question.system:
         return Role.RATER
@@ -79,51 +79,51 @@ def _agent_role(asked: str) -> Role:
 
 
 def limited_barcodes(asked: str) -> list[str]:
-    """Barcodes that can be used and used up, in their order in the prompt. Where nothing tells, all of them."""
-    found = list(_BARCODE.finditer(asked))
-    told: dict[str, str] = {}
-    for at, this in enumerate(found):
-        end = found[at + 1].start() if at + 1 < len(found) else len(asked)
+    """Return barcodes that can be used and used up, in prompt order; all of them if the prompt states nothing."""
+    matches = list(_BARCODE.finditer(asked))
+    availability: dict[str, str] = {}
+    for at, this in enumerate(matches):
+        end = matches[at + 1].start() if at + 1 < len(matches) else len(asked)
         about = asked[this.end() : end]
         if word := _AVAILABILITY.search(about):
-            told[this[0]] = word[0]
-    if not told:
-        return list(dict.fromkeys(match[0] for match in found))
-    return [code for code, word in told.items() if word == "available_for_further_use"]
+            availability[this[0]] = word[0]
+    if not availability:
+        return list(dict.fromkeys(match[0] for match in matches))
+    return [code for code, word in availability.items() if word == "available_for_further_use"]
 
 
 def steps_done(asked: str) -> int:
-    """The highest number of a step in the history; 0 where there is none."""
+    """Return the highest number of a step in the history; 0 if there is none."""
     numbers = [*_NUMBERED.findall(asked), *_SUMMARISED.findall(asked)]
     return max(map(int, numbers), default=0)
 
 
 def steps_left(asked: str) -> int | None:
-    """What the prompt says of it last; None where it says nothing."""
-    found = _LEFT.findall(asked)
-    return int(found[-1]) if found else None
+    """Return the last number of remaining steps in the prompt, or None."""
+    numbers = _LEFT.findall(asked)
+    return int(numbers[-1]) if numbers else None
 
 
 def materials(asked: str) -> list[Seen]:
-    """The inputs of an action: objects with a name and properties that have an alias, each alias once."""
-    found: dict[str, Seen] = {}
+    """Return the inputs of an action: objects with a name, properties and an alias, each alias once."""
+    by_alias: dict[str, Seen] = {}
     end = 0
     for start, stop, value in _objects(asked):
-        near = _ALIAS.findall(asked[max(end, start - _NEAR) : start])
-        for seen in _materials_in(value, near[-1] if near else ""):
-            found.setdefault(seen.alias, seen)
+        aliases = _ALIAS.findall(asked[max(end, start - _NEAR) : start])
+        for material in _materials_in(value, aliases[-1] if aliases else ""):
+            by_alias.setdefault(material.alias, material)
         end = stop
-    return list(found.values())
+    return list(by_alias.values())
 
 
 def action_name(asked: str) -> str:
-    """The action that is to be simulated; "The action" where it is not found."""
+    """Return the action to be simulated; "The action" if it is not found."""
     enclosed = _ACTION_DATA.search(asked)
     for _, _, value in _objects(enclosed[0]) if enclosed else ():
         if isinstance(value, Mapping) and isinstance(name := value.get("name", value.get("action")), str):
             return name[:60]
-    named = _ACTION_NAMED.search(enclosed[0] if enclosed else asked)
-    return named[1] if named else "The action"
+    match = _ACTION_NAMED.search(enclosed[0] if enclosed else asked)
+    return match[1] if match else "The action"
 
 
 def _materials_in(value: Any, alias: str) -> Iterator[Seen]:
@@ -132,8 +132,8 @@ def _materials_in(value: Any, alias: str) -> Iterator[Seen]:
             yield from _materials_in(part, "")
     elif isinstance(value, Mapping) and "new_materials" not in value:
         if "name" in value and isinstance(value.get("properties"), Mapping):
-            own = [part for key, part in value.items() if key != "name" and _is_alias(part)]
-            if alias := str(own[0]) if own else alias:
+            aliases = [part for key, part in value.items() if key != "name" and _is_alias(part)]
+            if alias := str(aliases[0]) if aliases else alias:
                 yield Seen(alias, value)
         else:
             for key, part in value.items():
@@ -145,12 +145,12 @@ def _is_alias(value: Any) -> bool:
 
 
 def _objects(text: str) -> Iterator[tuple[int, int, Any]]:
-    """The outermost JSON objects and lists in a text: start, end, value."""
-    decoder, at = json.JSONDecoder(), 0
-    while found := _OPENING.search(text, at):
+    """Yield the outermost JSON objects and lists in a text: start, end, value."""
+    decoder, offset = json.JSONDecoder(), 0
+    while match := _OPENING.search(text, offset):
         try:
-            value, at = decoder.raw_decode(text, found.start())
+            value, offset = decoder.raw_decode(text, match.start())
         except (ValueError, RecursionError):
-            at = found.end()
+            offset = match.end()
         else:
-            yield found.start(), at, value
+            yield match.start(), offset, value

@@ -1,4 +1,4 @@
-"""Faults that are an HTTP status with the provider's own envelope of an error."""
+"""Faults that are an HTTP status with the provider's own error envelope."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Error(NamedTuple):
-    """An error as each dialect says it."""
+    """An error in the words of each API."""
 
     status: int
     anthropic: str
@@ -41,13 +41,13 @@ def envelope(flavour: Flavour, status: int, kind: str, message: str) -> object:
 
 
 def reply(flavour: Flavour, status: int, kind: str, message: str, retry_after: float | None = None) -> Reply:
-    """An error reply; `retry_after` in seconds."""
+    """Return an error reply; `retry_after` in seconds."""
     headers = {} if retry_after is None else {"retry-after": f"{retry_after:g}"}
     return json_reply(status, envelope(flavour, status, kind, message), headers)
 
 
 def struck(question: Question, rule: "Rule") -> Reply:
-    """The reply of an error that a rule asks for."""
+    """Return the error reply of a rule."""
     error = ERRORS[rule.fault]
     kind = error.anthropic if question.flavour.dialect == "anthropic" else error.openai
     return reply(question.flavour, rule.status or error.status, kind, error.message, rule.retry_after)

@@ -1,4 +1,4 @@
-"""What the providers do not take, so that a request which they would refuse is refused here as well."""
+"""Reject requests that the providers would reject."""
 
 import re
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ _ANTHROPIC_FIELDS = frozenset(
 
 
 class RefusedError(Exception):
-    """A request that this server does not take: HTTP status, the provider's word for it, and why."""
+    """A request that this server rejects: HTTP status, the provider's error code, and the reason."""
 
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
@@ -87,9 +87,9 @@ def bad(message: str) -> RefusedError:
 
 
 def need_fields(body: Mapping[str, Any], dialect: str) -> None:
-    """No field that the provider does not know: it would refuse the whole request."""
-    known = _OPENAI_FIELDS if dialect == "openai" else _ANTHROPIC_FIELDS
-    if unknown := sorted(set(body) - known):
+    """Raise RefusedError for a field that the provider does not know, as it would."""
+    allowed = _OPENAI_FIELDS if dialect == "openai" else _ANTHROPIC_FIELDS
+    if unknown := sorted(set(body) - allowed):
         word = "Unknown parameter" if dialect == "openai" else "Extra inputs are not permitted"
         raise bad(f"{word}: '{unknown[0]}'")
 
@@ -99,7 +99,7 @@ def always_reasons(model: str) -> bool:
 
 
 def refuse_openai(body: Mapping[str, Any], reasons: bool) -> None:
-    """What OpenAI's own models that reason do not take."""
+    """Raise RefusedError for what OpenAI's reasoning models do not accept."""
     model = body["model"]
     if always_reasons(model) or _REASONS_IF_ASKED.match(model):
         if "max_tokens" in body:
@@ -110,7 +110,7 @@ def refuse_openai(body: Mapping[str, Any], reasons: bool) -> None:
 
 
 def refuse_anthropic(body: Mapping[str, Any], version: str) -> None:
-    """What the Messages API does not take, by the version that the request names."""
+    """Raise RefusedError for what the Messages API does not accept, by the version in the request."""
     thinking = body.get("thinking") or {}
     kind = thinking.get("type")
     sampling = [name for name in ("temperature", "top_p", "top_k") if body.get(name) is not None]

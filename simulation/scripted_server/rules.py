@@ -1,4 +1,4 @@
-"""Which fault strikes which request."""
+"""Rules that decide which request gets which fault."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -11,9 +11,9 @@ FAULTS = frozenset({*refusals.ERRORS, *spoiling.TEXTS, *turns.ANSWERS, *bodies.B
 
 @dataclass
 class Rule:
-    """A fault and what it strikes: every `every`-th request of that model, role and wording, at most `times` in all.
+    """A fault and its targets: every `every`-th request with that model, role and wording, at most `times`.
 
-    "" and None strike without limit. The rest is for the faults that have use for it.
+    "" and None mean no restriction. The other fields are parameters of single faults.
     """
 
     fault: str
@@ -23,15 +23,15 @@ class Rule:
     every: int = 1
     times: int | None = None
     retry_after: float | None = None  # seconds in the header Retry-After
-    seconds: float | None = None  # between two bytes of what drips; how late what is late comes
-    status: int | None = None  # instead of the fault's own
-    size: int | None = None  # bytes of what is huge
+    seconds: float | None = None  # between two bytes of a slow reply; delay of a late reply
+    status: int | None = None  # instead of the default
+    size: int | None = None  # bytes of a huge reply
     variant: str = ""
     met: int = field(default=0, init=False)
     struck: int = field(default=0, init=False)
 
     def strikes(self, model: str, role: str, asked: str) -> bool:
-        """Whether this request is struck. It is counted in any case."""
+        """Return whether this request gets the fault, and count it."""
         if (self.model and self.model != model) or (self.role and self.role != role) or self.contains not in asked:
             return False
         self.met += 1
@@ -42,12 +42,12 @@ class Rule:
 
 
 def read(data: Mapping[str, Any] | Rule) -> Rule:
-    """A rule of its JSON. ValueError that says what is allowed."""
+    """Return a rule from its JSON. Raises ValueError with what is allowed."""
     if isinstance(data, Rule):
         return data
-    known = {entry.name for entry in fields(Rule) if entry.init}
-    if unknown := sorted(set(data) - known):
-        raise ValueError(f"a rule has no {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    allowed = {entry.name for entry in fields(Rule) if entry.init}
+    if unknown := sorted(set(data) - allowed):
+        raise ValueError(f"a rule has no {unknown[0]!r}; it has {', '.join(sorted(allowed))}")
     if data.get("fault") not in FAULTS:
         raise ValueError(f"there is no fault {data.get('fault')!r}; there are {', '.join(sorted(FAULTS))}")
     if not isinstance(data.get("every", 1), int) or data.get("every", 1) < 1:
@@ -56,5 +56,5 @@ def read(data: Mapping[str, Any] | Rule) -> Rule:
 
 
 def first(rules: Iterable[Rule], model: str, role: str, asked: str) -> Rule | None:
-    """The rule that strikes this request; rules behind it do not count it."""
+    """Return the rule for this request, or None; rules after it do not count it."""
     return next((rule for rule in rules if rule.strikes(model, role, asked)), None)

@@ -1,4 +1,4 @@
-"""Starting and stopping the server: in a thread of this process, or as a process of its own."""
+"""Start and stop the server: in a thread of this process, or as a separate process."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from simulation.scripted_server.rules import Rule, read
 from simulation.scripted_server.service import Options, Service
 
 _ROOT = Path(__file__).parents[2]
-_BACKLOG = 1024  # connections that may knock at once
+_BACKLOG = 1024  # connections waiting to be accepted
 _PATHS = {
     "ANTHROPIC": "",
     "OPENAI": "/v1",
@@ -28,32 +28,32 @@ _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Server(NamedTuple):
-    """A running server, spoken to over HTTP from anywhere."""
+    """A running server and its HTTP control interface."""
 
     url: str
 
     def environ(self) -> dict[str, str]:
-        """Base URLs and dummy keys for every provider."""
+        """Return base URLs and dummy keys for every provider."""
         urls = {f"{name}_BASE_URL": self.url + path for name, path in _PATHS.items()}
         return urls | {f"{name}_API_KEY": f"dummy-{name.lower()}" for name in _PATHS}
 
     def counters(self) -> dict[str, Any]:
-        """{"total": {...}, "models": {id: {...}}}; see counting.Count."""
+        """Return {"total": {...}, "models": {id: {...}}}; see counting.RequestCounts."""
         counted: dict[str, Any] = self._ask("GET", "/counters")
         return counted
 
     def requests(self) -> list[dict[str, Any]]:
-        """The last requests: path, headers without keys, body."""
-        kept: list[dict[str, Any]] = self._ask("GET", "/requests")
-        return kept
+        """Return the last requests: path, headers without keys, body."""
+        stored: list[dict[str, Any]] = self._ask("GET", "/requests")
+        return stored
 
     def faults(self, *faults: Mapping[str, Any] | Rule | str) -> None:
-        """From now on these rules and no others; a name alone strikes everything. ValueError if one is not known."""
-        named = [{"fault": rule} if isinstance(rule, str) else rule for rule in faults]
-        self._ask("POST", "/faults", [_as_json(read(rule)) for rule in named])
+        """Replace all rules by these; a name alone matches every request. Raises ValueError for an unknown fault."""
+        rules = [{"fault": rule} if isinstance(rule, str) else rule for rule in faults]
+        self._ask("POST", "/faults", [_as_json(read(rule)) for rule in rules])
 
     def reset(self) -> None:
-        """Counters to nought, no faults, nothing cached."""
+        """Reset counters, faults and caches."""
         self._ask("POST", "/reset")
 
     def _ask(self, method: str, path: str, data: Any = None) -> Any:
@@ -68,7 +68,7 @@ def _as_json(rule: Rule) -> dict[str, Any]:
 
 
 async def serve(options: Options, port: int, ready: Any) -> None:
-    """Serves until it is cancelled; `ready` is called with the URL."""
+    """Serve until cancelled; call `ready` with the URL."""
     service = Service(options)
     tasks: set[asyncio.Task[None]] = set()
 
@@ -79,7 +79,7 @@ async def serve(options: Options, port: int, ready: Any) -> None:
         try:
             await service.connected(reader, writer)
         except asyncio.CancelledError:
-            pass  # the server stops; asyncio would log a cancelled connection as an error
+            pass  # the server is stopping; asyncio would log a cancelled connection as an error
         finally:
             tasks.discard(task)
 
@@ -102,7 +102,7 @@ def running(
     faults: Sequence[Mapping[str, Any] | Rule] = (),
     port: int = 0,
 ) -> Iterator[Server]:
-    """The server in a thread of this process, stopped at the end of the block with all that hangs in it."""
+    """Run the server in a thread of this process and stop it, with everything that hangs in it, at the end of the block."""
     loop, started, urls = asyncio.new_event_loop(), threading.Event(), list[str]()
 
     def ready(url: str) -> None:
@@ -113,7 +113,7 @@ def running(
     main.add_done_callback(lambda _: started.set())
 
     def run() -> None:
-        loop.run_until_complete(asyncio.wait([main]))  # raises nothing: the block below asks how it ended
+        loop.run_until_complete(asyncio.wait([main]))  # raises nothing: the code below checks how it ended
         loop.close()
 
     thread = threading.Thread(target=run, name="model server", daemon=True)
@@ -122,7 +122,7 @@ def running(
     try:
         if not urls:
             thread.join()
-            main.result()  # raises what kept it from starting
+            main.result()  # raises the error that prevented its start
         yield Server(urls[0])
     finally:
         if thread.is_alive():
@@ -132,9 +132,9 @@ def running(
 
 @contextmanager
 def spawned(*arguments: str) -> Iterator[Server]:
-    """The server as a process of its own, with its command's options: its work is then not this process's.
+    """Run the server as a separate process with its command's options, so that its work is not this process's.
 
-    It ends with this process, however that ends. Ctrl-C reaches this process alone, which stops it at the end of the block.
+    It ends with this process in any case. Ctrl-C reaches this process only, which stops it at the end of the block.
     """
     command = [sys.executable, "-m", "simulation.scripted_server", "--port", "0", "--with-parent", *arguments]
     pipe = subprocess.PIPE

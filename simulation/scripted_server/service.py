@@ -1,4 +1,4 @@
-"""The server: requests come in, roles are told apart, answers go out, everything is counted."""
+"""The server: parse requests, recognise roles, answer, and count everything."""
 
 import asyncio
 import json
@@ -19,15 +19,15 @@ from simulation.scripted_server.questions import FLAVOURS, Flavour, Question
 from simulation.scripted_server.refusing import RefusedError, bad
 from simulation.scripted_server.rules import Rule
 
-_KEPT = 50  # requests that can be looked at afterwards
+_KEPT = 50  # requests stored for inspection
 _SECRET = ("authorization", "x-api-key")
 
 
 @dataclass(frozen=True)
 class Options:
-    """How the server behaves. `most_at_once`: requests in flight of one model, beyond which it says 429. `steps`: see Mind."""
+    """How the server behaves. `most_at_once`: requests in flight per model beyond which it returns 429. `steps`: see AnswerOptions."""
 
-    latency: float = 0.0  # seconds before each answer; errors come at once
+    latency: float = 0.0  # seconds before each answer; errors are immediate
     seed: int = 0
     most_at_once: int | None = None
     faults: Sequence[Mapping[str, Any] | Rule] = ()
@@ -36,7 +36,7 @@ class Options:
 
 @dataclass
 class Service:
-    """All that the server knows. It lives in one event loop."""
+    """The state of the server, used in one event loop."""
 
     options: Options
     counters: Counters = field(default_factory=Counters)
@@ -48,7 +48,7 @@ class Service:
         self.rules = [rules.read(rule) for rule in self.options.faults]
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection until either side ends it."""
+        """Serve one connection until either side ends it."""
         link = Link(reader, writer)
         try:
             while request := await read_request(reader):
@@ -62,7 +62,7 @@ class Service:
             writer.close()
 
     async def _serve(self, link: Link, request: Request) -> bool:
-        """Whether the connection can go on."""
+        """Handle one request and return whether the connection can continue."""
         flavour = FLAVOURS.get(request.path)
         if flavour is None or request.method != "POST":
             return await deliveries.plain(link, self._about(request))
@@ -77,13 +77,13 @@ class Service:
         return await self._answer(link, question)
 
     def _question(self, request: Request, body: dict[str, Any], flavour: Flavour) -> Question:
-        shown = {name: value for name, value in request.headers.items() if name not in _SECRET}
-        self.kept.append({"path": request.path, "headers": shown, "body": body})
+        headers = {name: value for name, value in request.headers.items() if name not in _SECRET}
+        self.kept.append({"path": request.path, "headers": headers, "body": body})
         read = anthropic_wire.read if flavour.dialect == "anthropic" else openai_wire.read
         return read(body, request.headers, flavour)
 
     async def _refuse(self, link: Link, flavour: Flavour, model: str, refused: RefusedError) -> bool:
-        """A request that is not taken; it counts all the same, for a model without a name if it names none."""
+        """Send a rejection. It is counted, under an empty name if the request has no model."""
         self.counters.begin(model, "unread", "")
         reply = refusals.reply(flavour, refused.status, refused.kind, refused.message)
         sent = await deliveries.plain(link, self._signed(reply))
@@ -94,44 +94,44 @@ class Service:
         role = reading.role(question)
         rule = self._rule(question, role)
         self.counters.begin(question.model, role, rule.fault if rule else "")
-        made, sent = None, False
+        built, sent = None, False
         try:
             if rule and rule.fault in refusals.ERRORS:
-                made = Made(self._signed(refusals.struck(question, rule)))
-                sent = await deliveries.plain(link, made.reply)
+                built = Made(self._signed(refusals.struck(question, rule)))
+                sent = await deliveries.plain(link, built.reply)
             elif not (self.options.latency and await link.gone_within(self.options.latency)):
                 mind = Mind(self.options.seed, self.options.steps)
-                made = making.made(question, role, rule, self.caches.count(question), mind, self.number)
-                made = made._replace(reply=self._signed(made.reply))
+                built = making.made(question, role, rule, self.caches.count(question), mind, self.number)
+                built = built._replace(reply=self._signed(built.reply))
                 deliver = deliveries.DELIVERIES.get(rule.fault, deliveries.plain) if rule else deliveries.plain
-                sent = await deliver(link, made.reply, rule)  # type: ignore[arg-type]
+                sent = await deliver(link, built.reply, rule)  # type: ignore[arg-type]
         finally:
-            told = made if sent else None
+            counted = built if sent else None
             self.counters.end(
                 question.model,
-                told.reply.status if told else None,
-                told.tokens if told else None,
-                told.cost if told else Decimal(0),
+                counted.reply.status if counted else None,
+                counted.tokens if counted else None,
+                counted.cost if counted else Decimal(0),
             )
         return sent
 
     def _rule(self, question: Question, role: reading.Role) -> Rule | None:
-        """The fault that strikes, if any: one that was asked for, or too many requests at once."""
+        """Return the fault for this request, if any: of a rule, or because of too many requests in flight."""
         count = self.counters.models.get(question.model)
-        most = self.options.most_at_once
-        if most is not None and count and count.in_flight >= most:
+        limit = self.options.most_at_once
+        if limit is not None and count and count.in_flight >= limit:
             return Rule("rate_limit")
         if not self.rules:
             return None
         return rules.first(self.rules, question.model, role, f"{question.system}\n{question.asked}")
 
     def _signed(self, reply: Reply) -> Reply:
-        """With the id of the request, under both dialects' names."""
+        """Return the reply with the request id, under both APIs' header names."""
         name = f"req_{self.number:08d}"
         return reply._replace(headers={**reply.headers, "request-id": name, "x-request-id": name})
 
     def _about(self, request: Request) -> Reply:
-        """The server's own pages: GET /counters, GET /requests, POST /reset, POST /faults."""
+        """Answer the control interface: GET /counters, GET /requests, POST /reset, POST /faults."""
         match request.method, request.path:
             case "GET", "/counters":
                 return json_reply(200, self.counters.to_json())
@@ -145,14 +145,14 @@ class Service:
         return json_reply(404, {"error": {"message": f"there is no {request.method} {request.path}"}})
 
     def reset(self) -> None:
-        """Counters to nought, no faults, nothing cached."""
+        """Reset counters, faults and caches."""
         self.counters.reset()
         self.caches = PromptCaches()
         self.rules = []
         self.kept.clear()
 
     def _new_rules(self, body: bytes) -> Reply:
-        """A list of rules takes the place of those before."""
+        """Replace all rules by a list in the body."""
         try:
             self.rules = [rules.read(rule) for rule in json.loads(body)]
         except (ValueError, TypeError, AttributeError) as problem:

@@ -1,4 +1,4 @@
-"""One answer of a model: its text, its tokens, why it stopped, and the faults of all that."""
+"""One answer of a model with its tokens and stop reason, and faults of these."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 def plain(question: Question, text: str, prompt: Tokens, whole: bool = False) -> Answer:
-    """The answer with this text, cut at the request's `max_tokens` (thinking counts) unless it is to stay whole."""
+    """Return the answer with this text, truncated at the request's `max_tokens` (including thinking) unless `whole`."""
     hidden = min(question.hidden, question.max_tokens)
     room = (question.max_tokens - hidden) * 4
     data = encoded(text)
-    cut = len(data) > room and not whole
-    if cut:
+    is_truncated = len(data) > room and not whole
+    if is_truncated:
         text = data[:room].decode("utf-8", "ignore")
     thinking = anthropic_wire.thinking_text(hidden) if question.shows_thinking else ""
     tokens = prompt._replace(output=hidden + tokens_of(text), reasoning=hidden)
-    return Answer(text, "max_tokens" if cut else "stop", tokens, question.model, thinking)
+    return Answer(text, "max_tokens" if is_truncated else "stop", tokens, question.model, thinking)
 
 
 def _with_text(answer: Answer, text: str | None, stop: str) -> Answer:
@@ -29,12 +29,12 @@ def _with_text(answer: Answer, text: str | None, stop: str) -> Answer:
 
 
 def _empty(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """No content; variant "null" writes it so, "spaces" as a few blanks and line ends."""
+    """Return no content; variant "null" as null, "spaces" as spaces and line ends."""
     return _with_text(answer, {"null": None, "spaces": " \n \n"}.get(rule.variant, ""), "stop")
 
 
 def _refusal(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Variant "content_filter" has OpenAI's filter cut in instead of the model refusing in words."""
+    """Return a refusal; with variant "content_filter" by OpenAI's filter instead of the model."""
     return _with_text(answer, None, "filtered" if rule.variant == "content_filter" else "refusal")
 
 
@@ -44,7 +44,7 @@ def _truncated(answer: Answer, question: Question, rule: "Rule") -> Answer:
 
 
 def _thinking_only(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Nothing but thought; variant "max_tokens" says that it ate all the room there was."""
+    """Return thinking without an answer; with variant "max_tokens" it used all tokens."""
     thinking = answer.thinking or anthropic_wire.thinking_text(50)
     tokens = answer.tokens._replace(reasoning=tokens_of(thinking))
     stop = "max_tokens" if rule.variant == "max_tokens" else "stop"
@@ -52,7 +52,7 @@ def _thinking_only(answer: Answer, question: Question, rule: "Rule") -> Answer:
 
 
 def _context_stop(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """The context was full before the answer was complete: a stop reason of Anthropic's, a length of the others."""
+    """Return an incomplete answer because the context was full: a stop reason of Anthropic, a length for others."""
     return _with_text(answer, (answer.text or "")[:20], "context")
 
 
@@ -61,7 +61,7 @@ def _no_usage(answer: Answer, question: Question, rule: "Rule") -> Answer:
 
 
 def _rerouted(answer: Answer, question: Question, rule: "Rule") -> Answer:
-    """Another model answers than the one asked for, and only the envelope says so."""
+    """Return an answer of another model than requested, visible only in the envelope."""
     return answer._replace(served_model=rule.variant or "some-other-model")
 
 

@@ -1,4 +1,4 @@
-"""Who may see the laboratory: staff. To anyone else who is signed in, its pages do not exist."""
+"""Access to the laboratory: staff only. Its pages return 404 to other users."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -14,22 +14,23 @@ from simulation.models import Job
 
 
 class StaffRequest(HttpRequest):
-    """A request that `staff_only` let through."""
+    """A request that `staff_only` accepted."""
 
     user: User
     htmx: HtmxDetails
 
 
+# Other apps register their own checks, because the laboratory does not know what its jobs are for.
 _seals: list[Callable[[Job], bool]] = []
 
 
 def seal(asked: Callable[[Job], bool]) -> None:
-    """Have `asked` of every job whose calls somebody wants to read. The laboratory does not know what its jobs are for."""
+    """Register a function that is called for every job whose calls somebody wants to read."""
     _seals.append(asked)
 
 
 def sealed(job: Job | None) -> bool:
-    """Whether what models said in this job is shown to nobody yet."""
+    """Return whether the model replies of this job are hidden from everybody for now."""
     return job is not None and any(asked(job) for asked in _seals)
 
 
@@ -37,12 +38,12 @@ _doors: list[Callable[[User, Sequence[Job]], set[int]]] = []
 
 
 def door(asked: Callable[[User, Sequence[Job]], set[int]]) -> None:
-    """Have `asked` say which of some jobs have a page for this user, by their keys."""
+    """Register a function that returns the keys of jobs that have a page for this user."""
     _doors.append(asked)
 
 
 def open_jobs(user: User, jobs: Sequence[Job]) -> set[int]:
-    """The keys of those of these jobs whose page this user may open: to the others nothing links."""
+    """Return the keys of the jobs whose page this user may open; nothing links to the others."""
     return {pk for asked in _doors for pk in asked(user, jobs)}
 
 
@@ -52,7 +53,7 @@ GuardedView = Callable[..., HttpResponseBase]
 
 
 def staff_only(view: View[P]) -> GuardedView:
-    """Runs the view for staff and answers a plain 404 to others; LoginRequiredMiddleware has turned away strangers."""
+    """Run the view for staff and return 404 to other users. LoginRequiredMiddleware has rejected anonymous visitors."""
 
     @wraps(view)
     def guarded(request: StaffRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
@@ -64,7 +65,7 @@ def staff_only(view: View[P]) -> GuardedView:
 
 
 def page_or_fragment(request: StaffRequest, page: str, fragment: str, context: Mapping[str, Any]) -> HttpResponse:
-    """The fragment for htmx, the page that includes it for everyone else; neither is kept by a cache."""
+    """Render the fragment for htmx, and otherwise the page that includes it; caches store neither."""
     partial = request.htmx and not request.htmx.history_restore_request
     response = render(request, fragment if partial else page, context)
     patch_vary_headers(response, ["HX-Request"])

@@ -1,4 +1,4 @@
-"""Two attempts at one experiment side by side, step by step: a person's beside a model's, or any other two."""
+"""Two episodes of one experiment side by side, step by step: a person's beside a model's, or any other two."""
 
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ MOST_CHOICES = 200
 
 
 class Pair(NamedTuple):
-    """Step `number` of both attempts; None where one has ended before."""
+    """Step `number` of both episodes; None where one has already ended."""
 
     number: int
     first: StepView | None
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """One of the two: its state, the verdict that ended it, and its page."""
+    """One of the two: its status, the verdict that ended it, and its page."""
 
     line: Standing
     verdict: Any
@@ -38,7 +38,7 @@ class Attempt(NamedTuple):
 @staff_only
 @require_safe
 def beside(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Show the attempts to choose from, and the chosen one beside this one. 404 for one at another experiment."""
+    """Show the episodes to choose from, and the chosen one beside this one. 404 for one of another experiment."""
     row = get_object_or_404(listed(), code=code)
     others = _others(row)
     other = _chosen(request, row)
@@ -50,25 +50,25 @@ def beside(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _others(row: Episode) -> QuerySet[Episode]:
-    """Return the other attempts at the same experiment, those of people first."""
-    first = Case(When(cast=queueing.PERSON_CAST, then=Value(0)), default=Value(1))
+    """Return the other episodes of the same experiment, those of people first."""
+    order = Case(When(cast=queueing.PERSON_CAST, then=Value(0)), default=Value(1))
     rows = Episode.objects.filter(experiment=row.experiment).exclude(pk=row.pk)
-    return rows.only("code", "cast", "replicate", "status").order_by(first, "cast", "replicate", "pk")
+    return rows.only("code", "cast", "replicate", "status").order_by(order, "cast", "replicate", "pk")
 
 
 def _chosen(request: StaffRequest, row: Episode) -> Episode | None:
-    wanted = request.GET.get("with", "")
-    if not wanted:
+    code_text = request.GET.get("with", "")
+    if not code_text:
         return None
     try:
-        return get_object_or_404(listed().filter(experiment=row.experiment).exclude(pk=row.pk), code=UUID(wanted))
+        return get_object_or_404(listed().filter(experiment=row.experiment).exclude(pk=row.pk), code=UUID(code_text))
     except ValueError:
         raise Http404 from None
 
 
 def _steps(request: StaffRequest, row: Episode, other: Episode) -> dict[str, Any]:
-    most = max(one.transitions.count() for one in (row, other))
-    page = Paginator(range(1, most + 1), STEPS_PER_PAGE).get_page(request.GET.get("page"))
+    last_step = max(one.transitions.count() for one in (row, other))
+    page = Paginator(range(1, last_step + 1), STEPS_PER_PAGE).get_page(request.GET.get("page"))
     steps = [
         [step_view(step) for step in one.transitions.filter(number__in=list(page)).order_by("number")]
         for one in (row, other)

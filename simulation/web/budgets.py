@@ -1,4 +1,4 @@
-"""A run's budget, set anew: what the old one held goes on."""
+"""Raise a run's budget, and continue what the old one blocked."""
 
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -23,14 +23,14 @@ Limit = TypeVar("Limit", Decimal, int)
 
 
 class BudgetForm(Budget):
-    """What a run may take in all, not on top of what it took. Empty: no limit of that kind."""
+    """The total limits of a run, including what it has used. Blank: no limit of that kind."""
 
     max_cost = forms.DecimalField(
-        min_value=Decimal(0), max_digits=12, decimal_places=6, required=False, label="Most money, in US dollars"
+        min_value=Decimal(0), max_digits=12, decimal_places=6, required=False, label="Maximum cost in US dollars"
     )
-    max_tokens = forms.IntegerField(min_value=1, max_value=10**12, required=False, label="Most tokens")
+    max_tokens = forms.IntegerField(min_value=1, max_value=10**12, required=False, label="Maximum tokens")
     max_minutes = forms.IntegerField(
-        min_value=1, max_value=60 * 24 * 60, required=False, label="Most time, in minutes since the first call"
+        min_value=1, max_value=60 * 24 * 60, required=False, label="Maximum time in minutes, from the first call"
     )
 
     def __init__(self, run: Run, *args: Any, **kwargs: Any) -> None:
@@ -54,20 +54,20 @@ class BudgetForm(Budget):
         return self._above(self.cleaned_data["max_minutes"], passed, f"{passed:,} minutes")
 
     def _above(self, limit: Limit | None, taken: Limit, words: str) -> Limit | None:
-        """The limit, if it leaves anything to take."""
+        """Return the limit. Raises ValidationError if nothing would remain."""
         if limit is not None and limit <= taken:
-            raise forms.ValidationError(f"The run took {words} already; give more than that, or leave it empty.")
+            raise forms.ValidationError(f"The run has already used {words}. Enter a larger value, or leave it blank.")
         return limit
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def continue_run(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Sets a larger budget, and lets go on what the old one held."""
+    """Set a larger budget, and continue what the old one blocked."""
     row = get_object_or_404(Run, code=code)
     form = BudgetForm(row, request.POST if request.method == "POST" else None)
     if form.is_valid() and _continued(row, form):
-        messages.success(request, "The budget is set, and what it held goes on.")
+        messages.success(request, "The budget was raised, and the run continues.")
         return redirect("simulation:run", code=row.code)
     context = {"run": row, "form": form, "state": run_state(row)}
     return render(request, "simulation/continue_run.html", context, status=422 if form.errors else 200)

@@ -1,4 +1,4 @@
-"""One line of a list of calls, and what several cost together."""
+"""Rows of a list of calls, and their total cost."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _LONG = ("request", "reply", "reply_headers", "effective_params", "dropped_param
 
 
 class CallLine(NamedTuple):
-    """A call for a list. Tokens and cost are None where the provider did not say."""
+    """A call in a list. Tokens and cost are None if not reported."""
 
     call: ModelCall
     what: str
@@ -30,7 +30,7 @@ class CallLine(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """Calls that belong together: what they came to, and how many of them came to nobody knows what."""
+    """Calls that belong together: their totals, and how many have an unknown cost."""
 
     lines: Sequence[CallLine]
     tokens: int
@@ -39,12 +39,12 @@ class Calls(NamedTuple):
 
 
 def short(rows: QuerySet[ModelCall]) -> QuerySet[ModelCall]:
-    """Without the columns that hold texts."""
+    """Return the rows without their text columns."""
     return rows.defer(*_LONG)
 
 
 def call_line(row: ModelCall) -> CallLine:
-    """No query."""
+    """Return the row of a call, without a query."""
     return CallLine(
         call=row,
         what=f"{row.get_role_display()}: {row.purpose}",
@@ -69,20 +69,20 @@ def together(rows: Iterable[ModelCall]) -> Calls:
 
 
 def by_step(rows: Iterable[ModelCall]) -> dict[int, Calls]:
-    """The calls of agent and transition model under the number of the step they were made for."""
-    found: dict[int, list[ModelCall]] = defaultdict(list)
+    """Return the calls of agent and transition model by step number."""
+    by_number: dict[int, list[ModelCall]] = defaultdict(list)
     for row in rows:
         if row.role in ("agent", "transition"):
-            found[row.number].append(row)
-    return {number: together(calls) for number, calls in sorted(found.items())}
+            by_number[row.number].append(row)
+    return {number: together(calls) for number, calls in sorted(by_number.items())}
 
 
 def _which(row: ModelCall) -> str:
-    """Which turn and which attempt, where it is not the first of either."""
+    """Return the turn and the attempt, unless both are the first."""
     parts = [f"turn {row.turn + 1}"] if row.turn else []
     return ", ".join(parts + ([f"attempt {row.attempt}"] if row.attempt > 1 else []))
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    values = [count for count in counts if count is not None]
+    return sum(values) if values else None

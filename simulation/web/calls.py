@@ -1,4 +1,4 @@
-"""Calls of language models: each with the bytes that went out and came back. For staff alone."""
+"""Pages of model calls, with the bytes sent and received. Staff only."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ _LONG = ("initial", "memory", "experiment__data")
 
 
 class Said(NamedTuple):
-    """One text of the conversation and who said it."""
+    """One text of the conversation and its author."""
 
     by: str
     text: Visible
@@ -35,7 +35,7 @@ class Said(NamedTuple):
 @staff_only
 @require_safe
 def call(request: StaffRequest, code: UUID) -> HttpResponse:
-    """One HTTP attempt. With `?all=1` its texts are not cut before 200,000 characters; none of a job that is sealed."""
+    """Show one HTTP attempt. `?all=1` raises the text limit to 200,000 characters; a sealed job shows no texts."""
     row = _found(code)
     about: dict[str, Any] = {"job": row.job, "open_jobs": access.open_jobs(request.user, [row.job] if row.job else [])}
     if access.sealed(row.job):
@@ -65,7 +65,7 @@ def call(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @require_safe
 def call_request(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The whole body as it was sent, as a file."""
+    """Return the complete body as sent, as a file."""
     row = _unsealed(code)
     (body,) = shelf.take([row.request])
     return _file(json.dumps(body, indent=2).encode(), f"request-{row.code}.json")
@@ -74,7 +74,7 @@ def call_request(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @require_safe
 def call_reply(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The bytes as they came, as a file that no browser opens by itself."""
+    """Return the received bytes as a file that no browser opens by itself."""
     row = _unsealed(code)
     return _file(bytes(row.reply or b""), f"reply-{row.code}.bin")
 
@@ -82,7 +82,7 @@ def call_reply(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @require_safe
 def run_calls(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The ledger of a run, newest first, or those calls alone that stand in one state."""
+    """Show the call log of a run, newest first, or only calls in one state."""
     run = get_object_or_404(Run, code=code)
     states = dict(ModelCall.STATES)
     state = request.GET.get("state", "")
@@ -99,7 +99,7 @@ def run_calls(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def conversation(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Who said what, in either dialect: Anthropic's system text stands beside the messages, OpenAI's among them."""
+    """Yield author and text of each message. Anthropic's system text is beside the messages, OpenAI's among them."""
     if body.get("system"):
         yield "system", _written(body["system"])
     for message in body.get("messages") or ():
@@ -113,7 +113,7 @@ def _written(content: Any) -> str:
 
 
 def _answer(row: ModelCall) -> str:
-    """What the model wrote, read from the stored bytes; "" where they hold no completion."""
+    """Return the model's text from the stored bytes; "" if they contain no completion."""
     if row.reply is None or row.provider not in PROVIDERS:
         return ""
     endpoint = Endpoint(row.provider, row.requested_model)
@@ -138,7 +138,7 @@ def _unsealed(code: UUID) -> ModelCall:
 
 
 def _unit(row: ModelCall) -> QuerySet[ModelCall]:
-    """Every turn and attempt of the same question."""
+    """Return every turn and attempt of the same question."""
     thing = {"episode_id": row.episode_id, "twin_id": row.twin_id, "job_id": row.job_id}
     unit = {**thing, "number": row.number, "role": row.role, "speaker": row.speaker}
     return ModelCall.objects.filter(**unit).order_by("turn", "attempt")

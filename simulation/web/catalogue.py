@@ -1,4 +1,4 @@
-"""What can be played: the experiments and the action catalogue."""
+"""Pages of the experiments and the action catalogue."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from simulation.web.access import StaffRequest, staff_only
 
 
 class Route(NamedTuple):
-    """Lines of a rubric that belong together; without a name, those every record must show."""
+    """Rubric lines that belong together; without a name, those that every record must show."""
 
     name: str
     lines: list[Mapping[str, Any]]
@@ -41,7 +41,7 @@ def experiments(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_safe
 def experiment(request: StaffRequest, slug: str) -> HttpResponse:
-    """The open part of an experiment. Its hidden truth is shown to nobody."""
+    """Show the public part of an experiment; its hidden truth is never shown."""
     row = get_object_or_404(Experiment, slug=slug)
     spec = laboratory.specification(row)
     context = {
@@ -66,14 +66,14 @@ def actions(request: StaffRequest) -> HttpResponse:
 
 
 def _by_route(spec: ExperimentSpec) -> list[Route]:
-    """What is always required first, then each route's own lines."""
+    """Return the required lines first, then each route's own lines."""
     routes = list(dict.fromkeys(["", *(str(line.get("route", "")) for line in spec.rubric)]))
     lines = [Route(route, [line for line in spec.rubric if line.get("route", "") == route]) for route in routes]
     return [route for route in lines if route.lines]
 
 
 def protocol_lines(spec: ExperimentSpec) -> list[ProtocolLine]:
-    """Materials of the start by name, later ones by the label that an earlier step gave them."""
+    """Return initial materials by name, later ones by the label from an earlier step."""
     names = {key: draft.name for key, draft in spec.materials}
     return [
         ProtocolLine(

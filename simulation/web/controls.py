@@ -26,7 +26,7 @@ def stop_run(request: StaffRequest, code: UUID) -> HttpResponse:
 def pause_run(request: StaffRequest, code: UUID) -> HttpResponse:
     row = _run(code)
     control.pause_run(row)
-    messages.success(request, "Paused. Calls under way are answered and kept; no further one is made.")
+    messages.success(request, "Paused. Calls in progress are completed and stored; no new calls are made.")
     return _back(row)
 
 
@@ -41,19 +41,19 @@ def resume_run(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_only
 @require_POST
 def try_again(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Lets what is held go on at the step where it stands."""
+    """Continue blocked rows at their current step."""
     row = _run(code)
     if number := control.try_again(row):
-        messages.success(request, f"{number} queued again; each goes on at the step where it stood.")
+        messages.success(request, f"{number} queued again; each continues at its current step.")
     else:
-        messages.info(request, "Nothing was held for a key or a request that was not accepted.")
+        messages.info(request, "Nothing was blocked by a missing key or a rejected request.")
     return _back(row)
 
 
 @staff_only
 @require_POST
 def request_run_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Request again all verdicts that are missing in a run."""
+    """Request all missing verdicts of a run again."""
     row = _run(code)
     control.reopen(row)
     tell_requested(request, control.request_verdicts(row.episodes.all()))

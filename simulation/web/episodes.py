@@ -1,4 +1,4 @@
-"""The list of episodes and the transcript of one."""
+"""The list of episodes, and the transcript of one."""
 
 from typing import Any
 from uuid import UUID
@@ -25,26 +25,26 @@ _LONG = ("initial", "pending", "memory")
 
 
 def listed() -> QuerySet[Episode]:
-    """Episodes with all that a `Standing` needs, and without the long JSON columns."""
+    """Return episodes with everything that an `EpisodeRow` needs, without the long JSON columns."""
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
-    retried = [f"retried_as__{name}" for name in _LONG]
-    return rows.defer(*_LONG, *retried, "experiment__data", "run__setup")
+    deferred = [f"retried_as__{name}" for name in _LONG]
+    return rows.defer(*_LONG, *deferred, "experiment__data", "run__setup")
 
 
 @staff_only
 @require_safe
 def episodes(request: StaffRequest) -> HttpResponse:
     form = EpisodeFilter(request.GET)
-    chosen = form.chosen()
-    page = Paginator(listed().filter(**chosen), PER_PAGE).get_page(request.GET.get("page"))
-    context = {"form": form, "page": page, "filtered": bool(chosen), "lines": [standing(row) for row in page]}
+    lookups = form.chosen()
+    page = Paginator(listed().filter(**lookups), PER_PAGE).get_page(request.GET.get("page"))
+    context = {"form": form, "page": page, "filtered": bool(lookups), "lines": [standing(row) for row in page]}
     return render(request, "simulation/episodes.html", context)
 
 
 @staff_only
 @require_safe
 def episode(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The transcript, twenty steps a page. While the episode plays, htmx asks for its head alone."""
+    """Show the transcript, twenty steps per page. While the episode runs, htmx requests only its head."""
     row = get_object_or_404(listed(), code=code)
     line = standing(row)
     notice = worker_notice(line.live and not (row.run.paused_at or row.awaits_person))
@@ -61,7 +61,7 @@ def episode(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
-    """One page of steps with the calls that each took, and what was judged of them all."""
+    """Return one page of steps with their calls, and the verdicts."""
     contents = list(row.transitions.values_list("number", "action_name", "accepted"))
     page = Paginator(row.transitions.prefetch_related("twins"), STEPS_PER_PAGE).get_page(_page(request))
     steps = [step_view(step) for step in page]
@@ -84,11 +84,11 @@ def _transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
 
 
 def _calls(row: Episode, page: Page[Transition], steps: int) -> QuerySet[ModelCall]:
-    """Those of the steps on this page and those for the verdict; on the last page also those that led to no step."""
-    wanted = Q(number__in=[step.number for step in page]) | Q(role="verdict")
+    """Return calls of the steps on this page and of the verdict; on the last page also those without a step."""
+    condition = Q(number__in=[step.number for step in page]) | Q(role="verdict")
     if not page.has_next():
-        wanted |= Q(number__gt=steps)
-    return short(row.calls.filter(wanted).order_by("number", "pk"))
+        condition |= Q(number__gt=steps)
+    return short(row.calls.filter(condition).order_by("number", "pk"))
 
 
 def _verdict_calls(calls: list[ModelCall]) -> Calls | None:
@@ -97,13 +97,13 @@ def _verdict_calls(calls: list[ModelCall]) -> Calls | None:
 
 
 def _page(request: StaffRequest) -> str | int | None:
-    """The page asked for, or the one that holds the step asked for."""
+    """Return the requested page, or the one that contains the requested step."""
     step = request.GET.get("step", "")
     return page_of(int(step)) if step.isdecimal() and len(step) < 6 else request.GET.get("page")
 
 
 def page_of(step: int) -> int:
-    """The page of a transcript on which a step stands."""
+    """Return the page of a transcript that contains a step."""
     return max(step - 1, 0) // STEPS_PER_PAGE + 1
 
 
@@ -112,28 +112,28 @@ def page_of(step: int) -> int:
 def stop_episode(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Episode, code=code)
     if not control.stop(row) and not Episode.objects.filter(pk=row.pk, status="cancelled").exists():
-        messages.info(request, "This episode had ended already.")
+        messages.info(request, "This episode has already ended.")
     return redirect(_back(request, row))
 
 
 @staff_only
 @require_POST
 def retry_episode(request: StaffRequest, code: UUID) -> HttpResponse:
-    """A new episode in the same place. Pressed twice, the second press leads to the same one."""
+    """Create a new episode in the same place. Pressing twice leads to the same one."""
     row = get_object_or_404(Episode, code=code)
     try:
-        again = queueing.retry(row)
+        new_episode = queueing.retry(row)
     except ValueError:
-        messages.info(request, "This episode was not queued again: only a failed or stopped one is, and only once.")
+        messages.info(request, "Not queued again: only failed or stopped episodes can be retried, and only once.")
         return redirect(_back(request, row))
-    messages.success(request, f"Replicate {again.replicate} is queued again.")
-    return redirect(_back(request, again))
+    messages.success(request, f"Replicate {new_episode.replicate} is queued again.")
+    return redirect(_back(request, new_episode))
 
 
 @staff_only
 @require_POST
 def request_verdicts(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Request again the verdicts that are missing of this episode. Pressed twice, each is still asked for once."""
+    """Request the missing verdicts of this episode again. Pressing twice requests each once."""
     row = get_object_or_404(Episode, code=code)
     tell_requested(request, control.request_verdicts(Episode.objects.filter(pk=row.pk)))
     return redirect(_back(request, row))
@@ -144,16 +144,16 @@ def tell_requested(request: StaffRequest, number: int) -> None:
     if number:
         messages.success(request, f"{number} missing verdict{'s' * (number != 1)} requested again.")
     else:
-        messages.info(request, "No verdict was requested: none is missing, or they are requested already.")
+        messages.info(request, "No verdict was requested: none is missing, or all are already requested.")
 
 
 def _back(request: StaffRequest, row: Episode) -> str:
-    """To the page of the run or of the episode, whichever the button stood on."""
+    """Return the URL of the page with the button: that of the run or of the episode."""
     if request.POST.get("from") == "run":
         return reverse("simulation:run", args=[row.run.code])
     return reverse("simulation:episode", args=[row.code])
 
 
 def _shown(request: StaffRequest, steps: int) -> int:
-    written = request.GET.get("shown", "")
-    return int(written) if written.isdecimal() and len(written) < 6 else steps
+    text = request.GET.get("shown", "")
+    return int(text) if text.isdecimal() and len(text) < 6 else steps

@@ -1,4 +1,4 @@
-"""Which language models there are, how each is reached, what it costs and how long it lives."""
+"""The page of language models: how each is reached, its prices and its lifecycle."""
 
 import json
 import os
@@ -26,14 +26,14 @@ _CLASSES = [
 
 
 class PriceLine(NamedTuple):
-    """A price, and each of its classes in words; what is not known says so."""
+    """A price with each of its classes as text; unknown ones are marked."""
 
     row: ModelPrice
     classes: list[tuple[str, str]]
 
 
 class ModelLine(NamedTuple):
-    """A model with the price that holds today, those that will, and whether its provider has switched it off."""
+    """A model with today's price, future prices, and whether its provider has switched it off."""
 
     row: LanguageModel
     ended: bool
@@ -43,12 +43,12 @@ class ModelLine(NamedTuple):
 
 
 class ProviderLine(NamedTuple):
-    """A provider with the variables that it is reached by. Of a key, no more than that it is there."""
+    """A provider with its variables. Of a key, only whether it exists."""
 
     name: str
     info: ProviderInfo
     has_key: bool
-    elsewhere: bool  # its base URL is not the provider's own
+    elsewhere: bool  # its base URL points elsewhere
     models: list[ModelLine]
 
 
@@ -60,7 +60,7 @@ def models(request: StaffRequest) -> HttpResponse:
 
 
 def provider_lines(environ: Mapping[str, str], today: date) -> list[ProviderLine]:
-    """Every provider, with or without models. Two queries."""
+    """Return every provider, with or without models, with two queries."""
     rows = [_model_line(row, today) for row in LanguageModel.objects.prefetch_related("prices")]
     return [
         ProviderLine(
@@ -75,19 +75,17 @@ def provider_lines(environ: Mapping[str, str], today: date) -> list[ProviderLine
 
 
 def _model_line(row: LanguageModel, today: date) -> ModelLine:
-    """Prices come with the latest first."""
     prices = [_price_line(price) for price in row.prices.all()]
-    now = next((price for price in prices if price.row.effective_from <= today), None)
+    # Prices are ordered with the latest first.
+    current = next((price for price in prices if price.row.effective_from <= today), None)
     later = [price for price in reversed(prices) if price.row.effective_from > today]
     options = [(name, _written(value)) for name, value in row.options.items()]
-    return ModelLine(row, roster.ended(row, today), options, now, later)
+    return ModelLine(row, roster.ended(row, today), options, current, later)
 
 
 def _price_line(row: ModelPrice) -> PriceLine:
     amounts = [(words, getattr(row, name)) for name, words in _CLASSES]
-    return PriceLine(
-        row, [(words, "not known" if each is None else f"{each.normalize():f}") for words, each in amounts]
-    )
+    return PriceLine(row, [(words, "unknown" if each is None else f"{each.normalize():f}") for words, each in amounts])
 
 
 def _written(value: Any) -> str:

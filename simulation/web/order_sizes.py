@@ -1,4 +1,4 @@
-"""What an order form as it stands would make, and its worst case. Unreadable values count as nothing."""
+"""What a run form would create, and its maximum cost. Unreadable values count as zero."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,27 +12,27 @@ from simulation.web.forms.order_form import OrderForm
 from simulation.web.forms.orders import ERRORS, EpisodesForm, TwinsForm
 from simulation.web.forms.person_forms import PersonForm
 
-# The button of pages without scripts that asks for the size alone, beside the one that orders.
+# The button that only updates the size on pages without scripts, beside the one that starts the run.
 ASKED = "size"
 
 
 def of_episodes(form: EpisodesForm) -> dict[str, Any]:
-    """Context of _order_size.html: each chosen experiment, so many times."""
-    known, each = _chosen(form), _number(form["replicates"].value(), 100)
-    line, total = _cast(form), len(known) * each
+    """Return the context of _order_size.html: chosen experiments times replicates."""
+    experiments, replicates = _chosen(form), _number(form["replicates"].value(), 100)
+    line, total = _cast(form), len(experiments) * replicates
     ready = line is not None and line.ready and total
     return {
         "total": total,
         "noun": "episode",
-        "factors": [(len(known), "experiment"), (each, "replicate")],
+        "factors": [(len(experiments), "experiment"), (replicates, "replicate")],
         "needs": "Choose at least one experiment and 1 to 100 replicates.",
         "cast": line,
-        "worst": spending.estimate(roster.setup(line.name), known, each) if line and ready else None,
+        "worst": spending.estimate(roster.setup(line.name), experiments, replicates) if line and ready else None,
     }
 
 
 def of_twins(form: TwinsForm, pools: Mapping[str, int]) -> dict[str, Any]:
-    """The same: each accepted step of the chosen experiments, `pools` by slug, with each error so many times."""
+    """Return the same for twins: accepted steps of the chosen experiments (`pools` by slug) times errors times copies."""
     steps = sum(pools.get(row.slug, 0) for row in _chosen(form))
     steps = min(steps, _number(form["sample"].value(), 1_000_000) or steps)
     errors, each = len(ERRORS.get(str(form["error"].value()), ())), _number(form["per_transition"].value(), 5)
@@ -49,24 +49,24 @@ def of_twins(form: TwinsForm, pools: Mapping[str, int]) -> dict[str, Any]:
 
 
 def of_person(form: PersonForm) -> dict[str, Any]:
-    """The same: one attempt; those who answer and judge may cost money."""
+    """Return the same for one episode by a person; the models that answer and judge may cost money."""
     slug = str(form["experiment"].value() or "")
     cast = next((one.cast for one, chosen in form.answerer_rows() if chosen), "")
-    known = list(Experiment.objects.defer("data").filter(slug=slug))
+    experiments = list(Experiment.objects.defer("data").filter(slug=slug))
     return {
-        "total": len(known),
+        "total": len(experiments),
         "noun": "attempt",
         "factors": [],
         "needs": "Choose an experiment.",
         "cast": next((line for line in roster.casts() if line.name == cast), None),
-        "worst": _with_person(cast, known) if known and cast else None,
+        "worst": _with_person(cast, experiments) if experiments and cast else None,
     }
 
 
 def _with_person(cast: str, known: list[Experiment]) -> Estimate | None:
     try:
         return spending.estimate(roster.with_person(cast), known, 1)
-    except LabError:  # the form itself says what is missing
+    except LabError:  # the form shows what is missing
         return None
 
 
@@ -79,6 +79,6 @@ def _cast(form: OrderForm) -> roster.CastLine | None:
 
 
 def _number(written: object, most: int) -> int:
-    """A whole number up to `most`; 0 for anything else."""
+    """Return an integer up to `most`; 0 for anything else."""
     text = str(written or "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 8 and int(text) <= most else 0

@@ -31,7 +31,7 @@ _MOST_OPEN = 20
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_person(request: StaffRequest) -> HttpResponse:
-    """Begin an attempt: which experiment, and who answers."""
+    """Start an episode: choose the experiment, and who answers."""
     if request.method == "POST":
         form = PersonForm(request.POST)
         if form.is_valid() and order_sizes.ASKED not in request.POST and (episode := _begun(form, request)):
@@ -45,26 +45,26 @@ def new_person(request: StaffRequest) -> HttpResponse:
 
 
 def _begun(form: PersonForm, request: StaffRequest) -> Episode | None:
-    """The attempt, or None with the reason in the form: a key may have gone since the list was made."""
+    """Return the episode, or None with the reason in the form, because a key may have been removed since."""
     try:
-        wanted = form.cleaned_data
-        who, submission, limit = request.user, wanted["submission_id"], wanted["max_cost"]
-        return queueing.queue_person(wanted["experiment"], wanted["cast"], who, submission, max_cost=limit)
+        data = form.cleaned_data
+        who, submission, limit = request.user, data["submission_id"], data["max_cost"]
+        return queueing.queue_person(data["experiment"], data["cast"], who, submission, max_cost=limit)
     except LabError as error:
         form.add_error("cast", str(error))
         return None
 
 
 def _begun_before(request: StaffRequest) -> list[Standing]:
-    """This person's attempts that have not ended, the latest first."""
-    mine = _rows().filter(cast=queueing.PERSON_CAST, run__created_by=request.user)
-    return [standing(row) for row in mine.exclude(status__in=Episode.ENDED)[:_MOST_OPEN]]
+    """Return this person's episodes that have not ended, the latest first."""
+    own_episodes = _rows().filter(cast=queueing.PERSON_CAST, run__created_by=request.user)
+    return [standing(row) for row in own_episodes.exclude(status__in=Episode.ENDED)[:_MOST_OPEN]]
 
 
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def play(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The bench. A GET with `action` shows that action's form; htmx asks for the form alone, or whether an answer came."""
+    """Show the bench. A GET with `action` shows that action's form; htmx requests only the form, or whether an answer has arrived."""
     row = get_object_or_404(_rows().select_related("run__created_by"), code=code)
     if not _by_person(row):
         return redirect("simulation:episode", code=row.code)
@@ -81,11 +81,11 @@ def play(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _choose(request: StaffRequest, row: Episode, mine: bool) -> HttpResponse:
-    """A choice of the person whose attempt it is. What the catalogue refuses comes back with its message, at no cost."""
+    """Submit an action of the person whose episode it is. A rejection by the catalogue is shown at no cost."""
     number, bench = request.POST.get("number", ""), laboratory.bench(row)
     kind = bench.catalogue.find(request.POST.get("action", ""))
     if not mine or kind is None or not _awaits(row) or number != str(row.next_number):
-        messages.info(request, "Nothing was done: this step was taken already, or it is not yours to take.")
+        messages.info(request, "Nothing was done: this step has already been taken, or it is not your episode.")
         return _back(row)
     form = ActionForm(kind, bench.situation(), request.POST)
     if form.is_valid():
@@ -97,7 +97,7 @@ def _choose(request: StaffRequest, row: Episode, mine: bool) -> HttpResponse:
 
 
 def _answered(request: StaffRequest, row: Episode) -> HttpResponse:
-    """The waiting line again, or, once there is an answer, word to the page to load itself anew."""
+    """Return the waiting line again or, once there is an answer, the instruction to reload the page."""
     if not _answering(row):
         response = HttpResponse(headers={"HX-Refresh": "true"})
     else:
@@ -147,13 +147,13 @@ def _waiting(row: Episode) -> dict[str, Any]:
 
 
 def _groups(bench: Bench) -> list[tuple[str, list[ActionType]]]:
-    """The actions by kind and name."""
+    """Return the actions by kind and name."""
     types = sorted(bench.catalogue.types.values(), key=lambda known: known.name)
     return [(kind, [known for known in types if known.kind == kind]) for kind in KINDS]
 
 
 def _rows() -> QuerySet[Episode]:
-    """Episodes with what a bench needs, and without the long columns that it seldom does."""
+    """Return episodes with what a bench needs, without rarely needed long columns."""
     rows = Episode.objects.select_related("experiment", "run", "retried_as").prefetch_related("reviews")
     return rows.defer("initial", "memory", "experiment__data", "retried_as__initial", "retried_as__memory")
 
@@ -163,7 +163,7 @@ def _awaits(row: Episode) -> bool:
 
 
 def _answering(row: Episode) -> bool:
-    """Whether anything can come without the person."""
+    """Return whether something can arrive without the person."""
     return not row.awaits_person and row.status in WORK_LEFT
 
 
@@ -173,5 +173,4 @@ def _by_person(row: Episode) -> bool:
 
 
 def _back(row: Episode) -> HttpResponseRedirect:
-    """To the bench as it is now."""
     return HttpResponseRedirect(reverse("simulation:play", args=[row.code]))

@@ -1,4 +1,4 @@
-"""Where the rows of a run stand, and why those ended that ended badly."""
+"""Counts of a run's rows by status, and causes of failures."""
 
 from collections import Counter
 from typing import NamedTuple
@@ -7,11 +7,11 @@ from simulation.models import Run
 from simulation.runs import causes, queueing
 from simulation.web.standing import WORK_LEFT
 
-HELD = ("budget", "credentials", "bad_request")  # what somebody can put right
+HELD = ("budget", "credentials", "bad_request")  # reasons that a person can fix
 
 
 class RunState(NamedTuple):
-    """Where the rows of a run stand, why those ended that ended badly, and which buttons make sense."""
+    """The counts of a run's rows by status, causes of failures, and which buttons apply."""
 
     by_status: dict[str, int]
     groups: list[causes.Group]
@@ -26,23 +26,25 @@ class RunState(NamedTuple):
 
     @property
     def held_otherwise(self) -> int:
-        """Held for something that somebody can put right: a key, a model's options."""
+        """Blocked for a reason that a person can fix: a key, a model's options."""
         return self.held - self.held_by_budget
 
 
 def run_state(run: Run) -> RunState:
-    """One query."""
-    counted = queueing.standings(run)
-    held = "failed" if run.kind == "ratings" else "blocked"  # a job that failed for these is what is tried again
+    """Return the state of a run with one query."""
+    counts = queueing.standings(run)
+    blocked_status = (
+        "failed" if run.kind == "ratings" else "blocked"
+    )  # a rating job that failed for these reasons is tried again
     may_go_on = dict.fromkeys(HELD, 0)
     by_status: Counter[str] = Counter()
-    for status, reason, number in counted:
+    for status, reason, number in counts:
         by_status[status] += number
-        if status == held and reason in may_go_on:
+        if status == blocked_status and reason in may_go_on:
             may_go_on[reason] += number
     return RunState(
         by_status=dict(by_status),
-        groups=causes.grouped(counted),
+        groups=causes.grouped(counts),
         total=by_status.total(),
         live=sum(by_status[status] for status in WORK_LEFT),
         held=sum(may_go_on.values()) if run.kind == "ratings" else by_status["blocked"],

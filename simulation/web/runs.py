@@ -1,4 +1,4 @@
-"""Ordering episodes and watching them play."""
+"""Start runs of episodes and watch their progress."""
 
 from typing import Any
 from uuid import UUID
@@ -21,7 +21,7 @@ from simulation.web.spend import spend
 from simulation.web.standing import poll_seconds, standing, worker_notice
 from simulation.web.twin_lines import twin_line
 
-# What needs a person comes first, then what moves, then what waits, then what is done.
+# Rows that need a person come first, then active ones, then queued ones, then the rest.
 MISSING_SHOWN = 20
 _ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waiting"), ("queued",)]
 
@@ -29,11 +29,11 @@ _ORDER = [("failed", "blocked", "rejected_out", "unusable"), ("running", "waitin
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_episodes(request: StaffRequest) -> HttpResponse:
-    """The order form. With htmx, or its button without, it tells what it would make and cost at worst as it stands."""
+    """Show the form of a run. With htmx, or a button without it, it also shows what would be created and the maximum cost."""
     if request.method == "POST":
         form = EpisodesForm(request.POST)
-        if form.is_valid() and order_sizes.ASKED not in request.POST and (made := _order(form, request)):
-            return redirect("simulation:run", code=made.code)
+        if form.is_valid() and order_sizes.ASKED not in request.POST and (new_run := _order(form, request)):
+            return redirect("simulation:run", code=new_run.code)
     else:
         form = EpisodesForm(initial=_prefilled(request))
     if request.htmx:
@@ -45,7 +45,7 @@ def new_episodes(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_safe
 def run(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The live page of an order. Its fragment stops asking once everything has ended or is held."""
+    """Show the live page of a run. Its fragment stops polling once everything has ended or is blocked."""
     row = get_object_or_404(Run.objects.select_related("created_by"), code=code)
     state = run_state(row)
     page = Paginator(_rows(row), PER_PAGE).get_page(request.GET.get("page"))
@@ -69,28 +69,28 @@ def run(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _missing(row: Run) -> dict[str, Any]:
-    """Return how many verdicts of the panel are missing in a run of episodes, and which: the first few of them."""
+    """Return how many verdicts of the panel are missing in a run of episodes, and the first few of them."""
     if row.kind != "episodes":
         return {"missing": 0}
     rows = MissingReview.objects.filter(episode__run=row, episode__counts=True).select_related("episode__experiment")
-    shown = rows.only(
+    columns = rows.only(
         "classifier", "reason", "requested_at", "episode__code", "episode__replicate", "episode__experiment__name"
     )
-    return {"missing": rows.count(), "missing_shown": shown.order_by("classifier", "pk")[:MISSING_SHOWN]}
+    return {"missing": rows.count(), "missing_shown": columns.order_by("classifier", "pk")[:MISSING_SHOWN]}
 
 
 def _order(form: EpisodesForm, request: StaffRequest) -> Run | None:
-    """The run; None, with the reason in the form, where something needed was taken away meanwhile."""
-    wanted = form.cleaned_data
+    """Return the run; None, with the reason in the form, if something it needs has been removed."""
+    data = form.cleaned_data
     try:
         return queueing.queue_episodes(
-            wanted["experiments"],
-            wanted["cast"],
-            wanted["replicates"],
-            wanted["seed"],
+            data["experiments"],
+            data["cast"],
+            data["replicates"],
+            data["seed"],
             request.user,
-            wanted["submission_id"],
-            wanted["manifest"],
+            data["submission_id"],
+            data["manifest"],
             **form.terms(),
         )
     except LabError as error:
@@ -99,7 +99,7 @@ def _order(form: EpisodesForm, request: StaffRequest) -> Run | None:
 
 
 def _prefilled(request: StaffRequest) -> dict[str, object]:
-    """Experiments named in the address are ticked, so that other pages can link here."""
+    """Return experiments named in the URL as initial values, so that other pages can link here."""
     return {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
 
 
@@ -125,7 +125,7 @@ def _urgency() -> Case:
 
 
 def _counts(row: Run, by_status: dict[str, int]) -> list[tuple[str, int]]:
-    """Each status that occurs, in words, with its number."""
+    """Return each occurring status as text with its number."""
     kinds = {"episodes": Episode.STATUSES, "twins": Twin.STATUSES, "ratings": Job.STATUSES}
-    words = dict(kinds[row.kind])
-    return [(words[status], by_status[status]) for status in words if by_status.get(status)]
+    labels = dict(kinds[row.kind])
+    return [(labels[status], by_status[status]) for status in labels if by_status.get(status)]

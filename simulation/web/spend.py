@@ -1,4 +1,4 @@
-"""What a run took so far, for its page."""
+"""Tokens, cost and time of a run for its page."""
 
 from decimal import Decimal
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from simulation.models import ModelCall, Run
 from simulation.web.transcript import span
 
 _ROLES = dict(ModelCall.ROLES)
-_STATE_WORDS = {"started": "under way", "lost": "lost", "fenced": "too late"}
+_STATE_WORDS = {"started": "in progress", "lost": "lost", "fenced": "too late"}
 
 
 class Clock(NamedTuple):
-    """Time since the first call, and the most there may be."""
+    """Time since the first call, and its limit."""
 
     passed: str
     most: str
@@ -28,7 +28,7 @@ class PlayerSpend(NamedTuple):
 
 
 class Spend(NamedTuple):
-    """The ledger's sums. `cached` is the share, in per cent, of the tokens going in that were read from a cache."""
+    """Sums of the call log. `cached` is the percentage of input tokens that were read from a cache."""
 
     totals: spending.Totals
     cached: int
@@ -36,12 +36,12 @@ class Spend(NamedTuple):
     rate: spending.Rate | None
     players: list[PlayerSpend]
     clock: Clock | None
-    held_cost: Decimal  # of a run with a budget: what counts against it beyond what is known to be spent
+    held_cost: Decimal  # with a budget: reserved in addition to what is spent
     held_tokens: int
 
 
 def spend(run: Run) -> Spend | None:
-    """A fixed number of queries; none at all, and None, where no language model plays."""
+    """Return the usage with a fixed number of queries; None, without a query, if no language model takes part."""
     if not run.setup.get("models"):
         return None
     totals = spending.totals(run)
@@ -58,8 +58,8 @@ def spend(run: Run) -> Spend | None:
 
 
 def _player(one: spending.SpeakerTotals) -> PlayerSpend:
-    written = one.totals.cache_write_5m + one.totals.cache_write_1h
-    return PlayerSpend(_ROLES.get(one.role, one.role), one.speaker, one.totals, written)
+    cache_written = one.totals.cache_write_5m + one.totals.cache_write_1h
+    return PlayerSpend(_ROLES.get(one.role, one.role), one.speaker, one.totals, cache_written)
 
 
 def _cached(totals: spending.Totals) -> int:

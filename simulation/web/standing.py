@@ -1,4 +1,4 @@
-"""How far an episode has come, in words for people."""
+"""The status of an episode as text for people."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -11,12 +11,12 @@ from simulation.models import Episode, EvidenceReview, Twin, Worker
 from simulation.runs import causes, queueing
 
 _BAD = ("failed", "rejected_out", "blocked")
-MOST_OF_AN_ERROR = 200  # characters in a list; the episode's own page shows the whole
+MOST_OF_AN_ERROR = 200  # characters in a list; the episode's own page shows the full text
 WORK_LEFT = ("queued", "running", "waiting")
 
 
 class Standing(NamedTuple):
-    """One line of a list of episodes. `tone` is the kind of its pill in site.css, "" for a plain one."""
+    """One row of a list of episodes. `tone` is the kind of its pill in site.css, "" for a plain one."""
 
     episode: Episode
     label: str
@@ -28,15 +28,15 @@ class Standing(NamedTuple):
     by_person: bool
     may_stop: bool
     may_retry: bool
-    cause: str  # a key of causes.CAUSES, "" while nothing is wrong
+    cause: str  # a key of causes.CAUSES, or ""
     cause_words: str
-    why: str  # a key of causes: the reason, or the status where no reason is stored
+    why: str  # a key of causes: the reason, or the status without one
     reason: str  # the same in words
     help: str
 
 
 def standing(episode: Episode) -> Standing:
-    """Needs the episode's experiment, run and reviews at hand; asks the database for nothing else."""
+    """Return the row. Episode, experiment, run and reviews must be loaded; it makes no query."""
     status, reason = episode.status, episode.reason
     return Standing(
         episode=episode,
@@ -58,9 +58,9 @@ def standing(episode: Episode) -> Standing:
 
 
 def poll_seconds(statuses: Collection[str], still: object) -> int:
-    """How soon a page should ask again: 2 while anything can move, 10 while it stands still, 0 when all has ended.
+    """Return the polling interval of a page: 2 while anything can change, 10 while idle, 0 when everything has ended.
 
-    It stands still without a worker and in a run that is paused.
+    A run is idle without a worker, or while it is paused.
     """
     if not set(WORK_LEFT) & set(statuses):
         return 0
@@ -68,14 +68,14 @@ def poll_seconds(statuses: Collection[str], still: object) -> int:
 
 
 def worker_notice(work_left: bool) -> str:
-    """Why nothing may be moving; "" if a worker lives or nothing is left to do."""
+    """Return why nothing may be progressing; "" if a worker is alive or nothing is left to do."""
     if not work_left or queueing.workers_alive():
         return ""
-    seen = Worker.objects.filter(kind__in=queueing.PLAY_ANYTHING).aggregate(last=Max("seen_at"))["last"]
-    if seen is None:
+    last_seen = Worker.objects.filter(kind__in=queueing.PLAY_ANYTHING).aggregate(last=Max("seen_at"))["last"]
+    if last_seen is None:
         return "No worker is running: start one with"
-    silent = int((timezone.now() - seen).total_seconds())
-    return f"No word from the worker for {_ago(max(silent, int(settings.WORKER_SILENT_SECONDS)))}. Start one with"
+    seconds_silent = int((timezone.now() - last_seen).total_seconds())
+    return f"No heartbeat from a worker for {_ago(max(seconds_silent, int(settings.WORKER_SILENT_SECONDS)))}. Start one with"
 
 
 def _ago(seconds: int) -> str:
@@ -93,7 +93,7 @@ def _label(episode: Episode) -> str:
         return "Your move"
     return {
         "queued": "Queued",
-        "running": "Playing",
+        "running": "Running",
         "waiting": "Waiting",
         "blocked": "Blocked",
         "submitted": "Submitted",
@@ -110,9 +110,9 @@ def _detail(episode: Episode) -> str:
     steps = f"{done} step{'' if done == 1 else 's'}"
     match episode.status:
         case "queued":
-            return "waits for a worker"
+            return "waiting for a worker"
         case "running" | "waiting" if episode.awaits_person:
-            return f"step {episode.next_number} of {limit}: waits for a person"
+            return f"step {episode.next_number} of {limit}: waiting for a person"
         case "running" if episode.phase == "verdict":
             return f"submitted after {steps}: {episode.get_phase_display()}"
         case "running":
@@ -120,36 +120,36 @@ def _detail(episode: Episode) -> str:
         case "waiting":
             return f"step {episode.next_number} of {limit}: {again(episode)}"
         case "blocked":
-            return f"held at step {episode.next_number}: {causes.words(episode.status, episode.reason)}"
+            return f"blocked at step {episode.next_number}: {causes.words(episode.status, episode.reason)}"
         case "submitted":
             return f"after {steps}; {_verdict(episode)}"
         case "quit":
             return f"the agent gave up after {steps}"
         case "rejected_out":
-            return f"three rejections running; {steps}"
+            return f"three consecutive rejections; {steps}"
         case "truncated":
             return f"all {limit} steps used without a submission"
         case "cancelled":
-            return f"by hand, after {steps}"
+            return f"stopped by a person, after {steps}"
         case _:
             return f"after {steps}: {_told(episode)}"
 
 
 def _told(episode: Episode) -> str:
-    """The reason in words, then what was said, cut to what a line can take."""
+    """Return the reason, then the error, truncated for a list."""
     error = episode.error if len(episode.error) <= MOST_OF_AN_ERROR else episode.error[:MOST_OF_AN_ERROR] + "…"
     return f"{causes.words(episode.status, episode.reason)}. {error}"
 
 
 def again(row: Episode | Twin) -> str:
-    """Why a row waits and until when."""
-    why = causes.words(row.status, row.reason)
-    until = f"to be tried again at {row.not_before:%H:%M:%S} UTC" if row.not_before else "to be tried again"
-    return f"{why}; {until}" if why else until
+    """Return why a row waits and until when."""
+    reason = causes.words(row.status, row.reason)
+    until = f"retry at {row.not_before:%H:%M:%S} UTC" if row.not_before else "will be retried"
+    return f"{reason}; {until}" if reason else until
 
 
 def verdict_of(episode: Episode) -> EvidenceReview | None:
-    """The verdict that ends the episode; a panel's stand beside it."""
+    """Return the verdict that ends the episode, without those of the panel."""
     return next((review for review in episode.reviews.all() if review.primary), None)
 
 

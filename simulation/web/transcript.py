@@ -1,4 +1,4 @@
-"""A step as a page shows it: what was done, what changed, what was seen. The simulator's ledger is not in here."""
+"""A step for a page: what was done, what changed, what was observed. The simulator's hidden ledger is not included."""
 
 import re
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ _SHOWN = {
     "dry_ice": "dry ice",
 }
 _REFUSERS = {
-    RejectedBy.PARSER: "The action could not be read, so nothing was tried.",
-    RejectedBy.CATALOGUE: "The action catalogue refused it before anything was simulated.",
-    RejectedBy.TRANSITION_MODEL: "The transition model refused it.",
+    RejectedBy.PARSER: "The action could not be parsed, so nothing was tried.",
+    RejectedBy.CATALOGUE: "The action catalogue rejected it before anything was simulated.",
+    RejectedBy.TRANSITION_MODEL: "The transition model rejected it.",
 }
 
 
 class Row(NamedTuple):
-    """One property; `before` or `after` is empty where the material was not there."""
+    """One property; `before` or `after` is empty where the material did not exist."""
 
     name: str
     before: str
@@ -51,7 +51,7 @@ class Lane(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What the checker found: its verdict, its errors and warnings in words (and of which law), how many stayed open."""
+    """The checker's verdict, its errors and warnings with their titles, and the number of undecided checks."""
 
     verdict: str
     findings: list[Mapping[str, Any]]
@@ -75,9 +75,9 @@ class StepView(NamedTuple):
 
 
 def step_view(row: Transition) -> StepView:
-    """Everything a page shows of a stored step. No query."""
+    """Return everything a page shows of a stored step, without a query."""
     step = step_from_json(row.step)
-    shown = step.transcript()
+    transcript_step = step.transcript()
     names = {material.barcode: material.name for material in step.inputs}
     return StepView(
         row=row,
@@ -86,9 +86,9 @@ def step_view(row: Transition) -> StepView:
         start=clock(step.started_at),
         took=span(step.ended_at - step.started_at),
         parameters=[(words(name), _named(value, names)) for name, value in step.action.parameters.items()],
-        lanes=_lanes(shown),
-        observations=shown.observations,
-        rejected=shown.rejected,
+        lanes=_lanes(transcript_step),
+        observations=transcript_step.observations,
+        rejected=transcript_step.rejected,
         refuser=_REFUSERS.get(RejectedBy(row.rejected_by), "") if not row.accepted else "",
         fidelity=step.outcome.fidelity,
         reasoning=step.outcome.reasoning,
@@ -97,26 +97,26 @@ def step_view(row: Transition) -> StepView:
 
 
 def checked(report: Mapping[str, Any] | None) -> Checked | None:
-    """A stored report for people; None where the step was never checked."""
+    """Return a stored report for people; None if the step was never checked."""
     if not report:
         return None
-    told: list[Mapping[str, Any]] = [
+    findings: list[Mapping[str, Any]] = [
         {**finding, "law": LAWS.get(finding["code"], "")}
         for finding in report["findings"]
         if finding["severity"] != "info"
     ]
-    return Checked(report["verdict"], told, len(report["findings"]) - len(told))
+    return Checked(report["verdict"], findings, len(report["findings"]) - len(findings))
 
 
 def clock(seconds: int) -> str:
-    """Time since the episode began, as day and hh:mm:ss."""
+    """Return the time since the episode began, as day and hh:mm:ss."""
     days, rest = divmod(seconds, 86400)
     text = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
     return f"day {days + 1}, {text}" if days else text
 
 
 def span(seconds: int) -> str:
-    """How long something took, in its two largest units; "" for no time at all."""
+    """Return a duration in its two largest units; "" for zero."""
     parts = []
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
         number, seconds = divmod(seconds, size)
@@ -126,12 +126,12 @@ def span(seconds: int) -> str:
 
 
 def words(name: str) -> str:
-    """A field's name for people."""
+    """Return a field's name for people."""
     return re.sub(r"\bph\b", "pH", name.replace("_", " "))
 
 
 def written(value: Any) -> str:
-    """A value as text, exactly as it was given wherever it is text already."""
+    """Return a value as text, unchanged if it is text already."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
@@ -142,14 +142,14 @@ def written(value: Any) -> str:
 
 
 def _named(value: Any, names: Mapping[str, str]) -> str:
-    """A parameter's value; a barcode of a material of the step gets its name before it."""
+    """Return a parameter's value; barcodes of materials in the step are preceded by their names."""
     if isinstance(value, list):
         return ", ".join(_named(part, names) for part in value)
     return f"{names[value]} ({value})" if isinstance(value, str) and value in names else said(written(value))
 
 
 def _lanes(step: TranscriptStep) -> list[Lane]:
-    """Each output beside the input it continues; then the inputs that no output continues."""
+    """Return each output beside the input it continues; then the inputs that no output continues."""
     inputs = {material["barcode"]: material for material in step.inputs}
     names = {code: str(material["name"]) for code, material in inputs.items()}
     lanes, continued = [], set()
@@ -174,20 +174,25 @@ def _lane(
         Row(words(name), old.get(name, ""), new.get(name, ""), old.get(name) != new.get(name))
         for name in dict.fromkeys((*new, *old))
     ]
-    shown = after or before or {}
+    material = after or before or {}
     changed = [row for row in rows if row.changed] if fate == "changed" else rows if fate == "new" else []
-    kept = fate if fate != "changed" or changed else "unchanged"
+    final_fate = fate if fate != "changed" or changed else "unchanged"
     return Lane(
-        str(shown["barcode"]), str(shown["name"]), kept, origins, changed, [r for r in rows if r not in changed]
+        str(material["barcode"]),
+        str(material["name"]),
+        final_fate,
+        origins,
+        changed,
+        [r for r in rows if r not in changed],
     )
 
 
 def _properties(material: Mapping[str, Any] | None) -> dict[str, str]:
-    """All that a card about the material shows, in reading order."""
+    """Return everything that a card about the material shows, in reading order."""
     if material is None:
         return {}
     state = {
-        "kept at": said(material["environmental_condition"]),
+        "storage": said(material["environmental_condition"]),
         "supply": said(material["available_for_use"]),
         "kind": str(material["material_type"]),
     }
@@ -195,5 +200,5 @@ def _properties(material: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def said(text: Any) -> str:
-    """A closed value (availability, condition) as people say it; anything else as it stands."""
+    """Return the display text of a closed value (availability, condition); anything else unchanged."""
     return _SHOWN.get(str(text), str(text))

@@ -1,4 +1,4 @@
-"""How far a twin has come, in words for people."""
+"""The status of a twin as text for people."""
 
 from typing import NamedTuple
 
@@ -18,7 +18,7 @@ _LABELS = {"cancelled": "stopped"}
 
 
 class TwinLine(NamedTuple):
-    """One line of a list of twins. `tone` is the kind of its pill in site.css."""
+    """One row of a list of twins. `tone` is the kind of its pill in site.css."""
 
     twin: Twin
     label: str
@@ -31,7 +31,7 @@ class TwinLine(NamedTuple):
 
 
 def twin_line(twin: Twin) -> TwinLine:
-    """No query."""
+    """Return the row, without a query."""
     return TwinLine(
         twin=twin,
         label=_LABELS.get(twin.status, twin.status),
@@ -45,12 +45,12 @@ def twin_line(twin: Twin) -> TwinLine:
 
 
 def made_by_model(twin: Twin) -> bool:
-    """A model's twin says itself what it changed, which is no knowledge; a planted one has its rule."""
+    """Return whether a model planted the error. Its own description is unverified, whereas a rule defines its error."""
     return twin.status == "done" and twin.perturbation != "none" and not twin.rule
 
 
 def awaits_vetting(twin: Twin) -> bool:
-    """Return whether no person has looked at it: accepted unread, it still waits."""
+    """Return whether no person has vetted it, even if it was accepted automatically."""
     return made_by_model(twin) and twin.vetted_at is None
 
 

@@ -1,4 +1,4 @@
-"""Twins: outcomes with a planted error, and what that error is. For staff alone."""
+"""Pages of twins: outcomes with a planted error, and the error itself. Staff only."""
 
 from uuid import UUID
 
@@ -28,25 +28,25 @@ _LONG = ("initial", "pending", "memory", "experiment__data")
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def twins(request: StaffRequest) -> HttpResponse:
-    """Every twin, beside the order form, which tells what it would make and cost at worst as it stands."""
+    """Show every twin, beside the form of a run with what it would create and its maximum cost."""
     pools = _pools()
     if request.htmx:
         return render(request, "simulation/_order_size.html", order_sizes.of_twins(TwinsForm(request.GET), pools))
     ticked = {"experiments": request.GET.getlist("experiments")}
     form = TwinsForm(request.POST) if request.method == "POST" else TwinsForm(initial=ticked)
-    if form.is_valid() and order_sizes.ASKED not in request.POST and (made := _order(form, request)):
-        return redirect("simulation:run", code=made.code)
+    if form.is_valid() and order_sizes.ASKED not in request.POST and (new_run := _order(form, request)):
+        return redirect("simulation:run", code=new_run.code)
     step = _step(request)
     page = Paginator(_listed(step), PER_PAGE).get_page(request.GET.get("page"))
-    shown = {"page": page, "twins": [twin_line(t) for t in page], "step": step}
-    context = {"form": form, "pools": pools, **shown, **order_sizes.of_twins(form, pools)}
+    twins_context = {"page": page, "twins": [twin_line(t) for t in page], "step": step}
+    context = {"form": form, "pools": pools, **twins_context, **order_sizes.of_twins(form, pools)}
     return render(request, "simulation/twins.html", context, status=422 if form.errors else 200)
 
 
 @staff_only
 @require_safe
 def twin(request: StaffRequest, code: UUID) -> HttpResponse:
-    """What the twin says otherwise than its original, who says it is wrong, and the calls it took."""
+    """Show how the twin differs from its original, who described the error, and its calls."""
     rows = Twin.objects.select_related("run", "vetted_by", "transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in _LONG]
     row = get_object_or_404(rows.defer("run__setup", *hidden), code=code)
@@ -68,7 +68,7 @@ def twin(request: StaffRequest, code: UUID) -> HttpResponse:
 def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(Twin, code=code)
     if not control.retry_twin(row):
-        messages.info(request, "This twin was not queued again: only a failed, unusable or stopped one is.")
+        messages.info(request, "Not queued again: only failed, unusable or stopped twins can be retried.")
     if request.POST.get("from") == "run":
         return redirect("simulation:run", code=row.run.code)
     if request.POST.get("from") == "twin":
@@ -77,18 +77,18 @@ def retry_twin(request: StaffRequest, code: UUID) -> HttpResponse:
 
 
 def _order(form: TwinsForm, request: StaffRequest) -> Run | None:
-    """The order; None, with the reason on the form, if it cannot be taken."""
-    wanted = form.cleaned_data
+    """Return the run; None, with the reason in the form, if it cannot be created."""
+    data = form.cleaned_data
     try:
         return queueing.queue_twins(
-            accepted_steps(wanted["experiments"]),
-            ERRORS[wanted["error"]],
-            wanted["cast"],
-            wanted["per_transition"],
-            wanted["seed"],
+            accepted_steps(data["experiments"]),
+            ERRORS[data["error"]],
+            data["cast"],
+            data["per_transition"],
+            data["seed"],
             request.user,
-            wanted["submission_id"],
-            wanted["sample"],
+            data["submission_id"],
+            data["sample"],
             **form.terms(),
         )
     except LabError as error:
@@ -97,7 +97,7 @@ def _order(form: TwinsForm, request: StaffRequest) -> Run | None:
 
 
 def _step(request: StaffRequest) -> UUID | None:
-    """The step whose twins alone are wanted, if the address names one."""
+    """Return the step in the URL whose twins are shown, or None."""
     try:
         return UUID(request.GET.get("step", ""))
     except ValueError:
@@ -109,13 +109,13 @@ def _listed(step: UUID | None) -> QuerySet[Twin]:
     hidden = [f"transition__episode__{name}" for name in _LONG]
     rows = rows.defer("outcome", "diff", "run__setup", "transition__step", "transition__findings", *hidden)
     rows = rows.filter(transition__code=step) if step else rows.order_by("-pk")
-    told: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
-    return told
+    annotated: QuerySet[Twin] = rows.annotate(fidelity=KT("outcome__fidelity"))
+    return annotated
 
 
 def _pools() -> dict[str, int]:
-    """How many steps of each experiment twins can be made of."""
-    counted = Experiment.objects.annotate(
+    """Return the number of steps per experiment that twins can be created from."""
+    annotated = Experiment.objects.annotate(
         n=Count("episodes__transitions", filter=Q(episodes__transitions__in=accepted_steps(Experiment.objects.all())))
     )
-    return dict(counted.values_list("slug", "n"))
+    return dict(annotated.values_list("slug", "n"))

@@ -1,4 +1,4 @@
-"""Text of a model made wholly visible: characters that show nothing, or steer what is shown, get a name."""
+"""Make a model's text fully visible: invisible characters, and those that affect the display, are named."""
 
 import re
 from collections.abc import Iterator
@@ -13,18 +13,18 @@ _HIDDEN = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
 _RUN = re.compile(f"({_HIDDEN.pattern})\\1*")
-CUT, WHOLE = 6_000, 200_000  # characters of one text on a page, and when all is asked for
+CUT, WHOLE = 6_000, 200_000  # characters of one text on a page, and with ?all=1
 
 
 class Piece(NamedTuple):
-    """A stretch of plain text, or the name of a hidden character and how often it stands here."""
+    """A run of plain text, or the name of a hidden character with its number of repetitions."""
 
     text: str
     mark: bool = False
 
 
 class Visible(NamedTuple):
-    """The beginning of a text, and how many characters the whole has."""
+    """The beginning of a text, and the length of the full text."""
 
     pieces: list[Piece]
     shown: int
@@ -36,23 +36,23 @@ class Visible(NamedTuple):
 
 
 def visible(text: str, limit: int = CUT) -> Visible:
-    """The first `limit` characters in pieces that are safe to encode and to read."""
+    """Return the first `limit` characters in pieces that are safe to encode and to read."""
     begin = text[:limit]
     return Visible(list(_pieces(begin)), len(begin), len(text))
 
 
 def decoded(body: bytes) -> str:
-    """Bytes as text; each that is no UTF-8 as \\xNN."""
+    r"""Return bytes as text; invalid UTF-8 as \\xNN."""
     return body.decode("utf-8", "backslashreplace")
 
 
 def _pieces(text: str) -> Iterator[Piece]:
-    at = 0
-    for found in _RUN.finditer(text):
-        if found.start() > at:
-            yield Piece(text[at : found.start()])
-        times = found.end() - found.start()
-        yield Piece(f"U+{ord(found[1]):04X}" + (f" ×{times}" if times > 1 else ""), mark=True)
-        at = found.end()
-    if at < len(text):
-        yield Piece(text[at:])
+    offset = 0
+    for match in _RUN.finditer(text):
+        if match.start() > offset:
+            yield Piece(text[offset : match.start()])
+        times = match.end() - match.start()
+        yield Piece(f"U+{ord(match[1]):04X}" + (f" ×{times}" if times > 1 else ""), mark=True)
+        offset = match.end()
+    if offset < len(text):
+        yield Piece(text[offset:])

@@ -1,4 +1,4 @@
-"""Which items a study takes from the pool, and who rates which in what order. Pure: the same seed, the same plan."""
+"""Choose which items a study takes from the pool, and who rates which in what order. The same seed gives the same plan."""
 
 from ratings.protocol.planning.arms import arm_of_seat, arms_by_item, every_arm
 from ratings.protocol.planning.assigning import assign, matrix

@@ -1,4 +1,4 @@
-"""Which way of showing goes to whom, by chance and evenly."""
+"""Assign display arms at random and evenly."""
 
 import itertools
 import random
@@ -9,39 +9,39 @@ from ratings.protocol.planning.nouns import Arm, Planned, Source
 
 
 def every_arm(layouts: Iterable[str], contexts: Iterable[bool], marks: Iterable[str]) -> tuple[Arm, ...]:
-    """All combinations that a study's lists allow."""
-    return tuple(Arm(*chosen) for chosen in itertools.product(layouts, contexts, marks))
+    """Return all combinations of a study's lists."""
+    return tuple(Arm(*values) for values in itertools.product(layouts, contexts, marks))
 
 
 def arm_of_seat(every: Sequence[Arm], seed: int, number: int) -> Arm:
-    """The arm of the seat of that number (1, 2, ...): in each run of as many seats as arms, every arm once.
+    """Return the display arm of the rater with this number (1, 2, ...).
 
-    A seat that comes late has one without anybody else's changing.
+    Each block of as many raters as arms contains every arm once. A rater who joins late gets an arm without changing anybody else's.
     """
-    block, at = divmod(number - 1, len(every))
+    block, index = divmod(number - 1, len(every))
     order = list(every)
     random.Random(f"arms/{seed}/{block}").shuffle(order)
-    return order[at]
+    return order[index]
 
 
 def arms_by_item(
     given: Mapping[int, Sequence[Planned]], every: Sequence[Arm], rng: random.Random
 ) -> dict[tuple[int, str], Arm]:
-    """An arm for each item of each rater: even within a rater, within their items of a source, then within an item."""
-    here: dict[str, Counter[Arm]] = defaultdict(Counter)
-    chosen: dict[tuple[int, str], Arm] = {}
-    for rater, own in given.items():
+    """Return an arm for each item of each rater: balanced within a rater, then within their items of a source, then within an item."""
+    by_item: dict[str, Counter[Arm]] = defaultdict(Counter)
+    assigned: dict[tuple[int, str], Arm] = {}
+    for rater, items_of_rater in given.items():
         total: Counter[Arm] = Counter()
-        for items in _by_source(own, rng):
-            same: Counter[Arm] = Counter()
+        for items in _by_source(items_of_rater, rng):
+            in_source: Counter[Arm] = Counter()
             for item in items:
                 order = rng.sample(every, len(every))
-                arm = min(order, key=lambda a: (same[a], total[a], here[item.key][a]))
-                same[arm] += 1
+                arm = min(order, key=lambda a: (in_source[a], total[a], by_item[item.key][a]))
+                in_source[arm] += 1
                 total[arm] += 1
-                here[item.key][arm] += 1
-                chosen[rater, item.key] = arm
-    return chosen
+                by_item[item.key][arm] += 1
+                assigned[rater, item.key] = arm
+    return assigned
 
 
 def _by_source(own: Sequence[Planned], rng: random.Random) -> list[list[Planned]]:

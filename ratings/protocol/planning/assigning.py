@@ -1,4 +1,4 @@
-"""The whole plan of a study: who rates what, in which order, shown how, and what comes a second time."""
+"""The complete plan of a study: who rates what, in which order and display arm, and which items are repeated."""
 
 import random
 from collections import Counter, defaultdict
@@ -23,36 +23,36 @@ def assign(
     most: int | None = None,
     first_seat: int = 1,
 ) -> list[Place]:
-    """Exactly `needed` raters for each item, never two of a pair for one rater, loads at most one apart.
+    """Return the planned assignments: exactly `needed` raters per item, never two versions of a pair for one rater, loads at most one apart.
 
-    Crossed: everybody rates everything. Pool: nothing, it is claimed later. `most` is the most a rater may get,
-    `first_seat` the number of the first rater's seat.
+    Crossed: every rater rates every item. Pool: none, because items are claimed later. `most` is the maximum per rater, `first_seat` the number of
+    the first rater. Raises PlanError, with a number that would work, if the plan is impossible.
     """
     _check(items, raters, design, most)
     if design == "pool":
         return []
     rng = random.Random(f"assign/{seed}")
-    given: dict[int, list[Planned]] = {rater: [] for rater in range(raters)}
+    items_by_rater: dict[int, list[Planned]] = {rater: [] for rater in range(raters)}
     slots: dict[tuple[int, str], int] = {}
-    taken: Counter[str] = Counter()
+    next_slot: Counter[str] = Counter()
     for item, rater in deal(items, raters, rng):
-        given[rater].append(item)
-        taken[item.key] += 1
-        slots[rater, item.key] = taken[item.key]
-    shown = _shown(given, arms, by, seed, first_seat, rng)
+        items_by_rater[rater].append(item)
+        next_slot[item.key] += 1
+        slots[rater, item.key] = next_slot[item.key]
+    arms_by_item = _shown(items_by_rater, arms, by, seed, first_seat, rng)
     places = []
-    for rater, own in given.items():
-        for at, (key, occasion) in enumerate(lay_out((), own, (), repeats, distance, rng), start=1):
+    for rater, items_of_rater in items_by_rater.items():
+        for position, (key, occasion) in enumerate(lay_out((), items_of_rater, (), repeats, distance, rng), start=1):
             slot = slots[rater, key] if occasion == FIRST else None
-            places.append(Place(rater, key, at, occasion, slot, *shown[rater, key]))
-    _check_repeats(given, repeats, distance)
+            places.append(Place(rater, key, position, occasion, slot, *arms_by_item[rater, key]))
+    _check_repeats(items_by_rater, repeats, distance)
     return places
 
 
 def matrix(items: Iterable[Planned], places: Iterable[Place], raters: int) -> Matrix:
-    """How many items of each source every rater gets."""
-    source = {item.key: item.source for item in items}
-    sources = tuple(sorted(set(source.values())))
+    """Return how many items of each source every rater gets."""
+    source_of_item = {item.key: item.source for item in items}
+    sources = tuple(sorted(set(source_of_item.values())))
     firsts: dict[int, list[Place]] = defaultdict(list)
     repeats: Counter[int] = Counter()
     for place in places:
@@ -60,16 +60,16 @@ def matrix(items: Iterable[Planned], places: Iterable[Place], raters: int) -> Ma
             firsts[place.rater].append(place)
         else:
             repeats[place.rater] += 1
-    rows = tuple(_row(rater, firsts[rater], source, sources, repeats[rater]) for rater in range(raters))
+    rows = tuple(_row(rater, firsts[rater], source_of_item, sources, repeats[rater]) for rater in range(raters))
     return Matrix(sources, rows, _shared(firsts, raters))
 
 
 def _row(
     rater: int, own: Sequence[Place], source: Mapping[str, Source], sources: Sequence[Source], repeats: int
 ) -> Row:
-    seen = Counter(source[place.key] for place in own)
+    counts = Counter(source[place.key] for place in own)
     arms = sorted({Arm(place.layout, place.with_context, place.marks) for place in own})
-    return Row(rater, {name: seen[name] for name in sources}, len(own), repeats, tuple(arms))
+    return Row(rater, {name: counts[name] for name in sources}, len(own), repeats, tuple(arms))
 
 
 def _shared(firsts: Mapping[int, Sequence[Place]], raters: int) -> tuple[int, int]:
@@ -79,19 +79,19 @@ def _shared(firsts: Mapping[int, Sequence[Place]], raters: int) -> tuple[int, in
 
 
 def _check(items: Sequence[Planned], raters: int, design: str, most: int | None) -> None:
-    if raters < (fewest := raters_needed(items)):
-        raise PlanError(f"{_many(raters)} too few: nobody may rate two versions of one item; {fewest} would work")
-    wanted = max((item.needed for item in items), default=0)
-    if design == "crossed" and raters != wanted:
-        s, make = ("", "makes") if raters == 1 else ("s", "make")
+    if raters < (min_raters := raters_needed(items)):
+        raise PlanError(f"{_many(raters)} too few: no rater may rate two versions of one item; {min_raters} would work")
+    needed = max((item.needed for item in items), default=0)
+    if design == "crossed" and raters != needed:
+        s, verb = ("", "makes") if raters == 1 else ("s", "make")
         raise PlanError(
-            f"crossed: every rater rates every item, so {raters} rater{s} {make} {raters} rating{s} per item"
+            f"crossed: every rater rates every item, so {raters} rater{s} {verb} {raters} rating{s} per item"
         )
     total = sum(item.needed for item in items)
     if most is not None and total > most * raters:
-        enough = -(-total // most)
-        by = f"{raters} rater{'s' * (raters != 1)}"
-        raise PlanError(f"{total} ratings by {by} are more than {most} each; {enough} raters would work")
+        sufficient = -(-total // most)
+        raters_text = f"{raters} rater{'s' * (raters != 1)}"
+        raise PlanError(f"{total} ratings by {raters_text} are more than {most} each; {sufficient} raters would work")
 
 
 def _many(raters: int) -> str:
@@ -103,14 +103,14 @@ def _shown(
 ) -> Mapping[tuple[int, str], Arm]:
     if by == "item":
         return arms_by_item(given, arms, rng)
-    own = {rater: arm_of_seat(arms, seed, first_seat + rater) for rater in given}
-    return {(rater, item.key): own[rater] for rater, items in given.items() for item in items}
+    arm_of = {rater: arm_of_seat(arms, seed, first_seat + rater) for rater in given}
+    return {(rater, item.key): arm_of[rater] for rater, items in given.items() for item in items}
 
 
 def _check_repeats(given: Mapping[int, Sequence[Planned]], repeats: float, distance: int) -> None:
     longest = max((len(own) for own in given.values()), default=0)
     if repeats and longest and longest <= distance:
         raise PlanError(
-            f"repeats {distance} items apart need raters with more than {distance} items, and nobody has more than "
-            f"{longest}: ask for a distance of at most {longest - 1}, for fewer raters or for more items"
+            f"repeats {distance} items apart need raters with more than {distance} items, and no rater has more than "
+            f"{longest}: choose a gap of at most {longest - 1}, fewer raters or more items"
         )

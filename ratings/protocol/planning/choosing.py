@@ -1,4 +1,4 @@
-"""Which items a study takes from the pool. Pure: the same seed, the same choice."""
+"""Choose which items a study takes from the pool. The same seed gives the same choice."""
 
 import random
 from collections import Counter, defaultdict, deque
@@ -10,33 +10,33 @@ from ratings.protocol.planning.nouns import Candidate, PlanError, Source
 
 
 def distinct(pool: Iterable[Candidate]) -> list[Candidate]:
-    """The pool in a fixed order, only the first of those that look alike."""
-    first: dict[str, Candidate] = {}
+    """Return the pool in a fixed order, with only the first of candidates that look identical."""
+    by_content: dict[str, Candidate] = {}
     for candidate in sorted(pool, key=lambda c: c.key):
-        first.setdefault(candidate.content, candidate)
-    return list(first.values())
+        by_content.setdefault(candidate.content, candidate)
+    return list(by_content.values())
 
 
 def choose(
     pool: Iterable[Candidate], wanted: Mapping[Source, int], seed: int, versions: int | None = None
 ) -> list[Candidate]:
-    """The items of a study: so many of each source, no more than `versions` of one pair, spread evenly.
+    """Return the items of a study: the requested number of each source, at most `versions` of one pair, spread evenly.
 
-    Pairs that can serve several of the wanted sources come first, then experiments and actions served least so far,
-    then the two together: no action is taken from one experiment only where others have it too.
+    Pairs that can serve several of the requested sources come first, then experiments and actions used least so far,
+    then their combinations. Raises PlanError if the pool has too few.
     """
-    choice = _Choice.over([c for c in distinct(pool) if c.source in wanted], seed, versions)
-    if short := [source for source in wanted if choice.supply(source) < wanted[source]]:
-        raise PlanError("; ".join(_shortage(choice, source, wanted[source]) for source in short))
-    for source in sorted(wanted, key=lambda s: (choice.supply(s) - wanted[s], s)):
-        if not choice.take(source, wanted[source]):
-            raise PlanError(_crowding(choice, source, wanted[source], versions))
-    return choice.chosen()
+    matching = _Choice.over([c for c in distinct(pool) if c.source in wanted], seed, versions)
+    if short_sources := [source for source in wanted if matching.supply(source) < wanted[source]]:
+        raise PlanError("; ".join(_shortage(matching, source, wanted[source]) for source in short_sources))
+    for source in sorted(wanted, key=lambda s: (matching.supply(s) - wanted[s], s)):
+        if not matching.take(source, wanted[source]):
+            raise PlanError(_crowding(matching, source, wanted[source], versions))
+    return matching.chosen()
 
 
 @dataclass
 class _Choice:
-    """A matching between wanted items and pairs, each pair holding at most `versions` of them."""
+    """A matching of requested items with pairs; each pair holds at most `versions` of them."""
 
     by_pair: dict[str, dict[Source, list[Candidate]]]
     rank: dict[str, int]
@@ -49,10 +49,10 @@ class _Choice:
         by_pair: dict[str, dict[Source, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
         for candidate in pool:
             by_pair[candidate.pair][candidate.source].append(candidate)
-        order = sorted(by_pair)
-        random.Random(f"choose/{seed}").shuffle(order)
+        pairs = sorted(by_pair)
+        random.Random(f"choose/{seed}").shuffle(pairs)
         return cls(
-            {pair: dict(found) for pair, found in by_pair.items()}, {p: i for i, p in enumerate(order)}, versions
+            {pair: dict(found) for pair, found in by_pair.items()}, {p: i for i, p in enumerate(pairs)}, versions
         )
 
     def supply(self, source: Source) -> int:
@@ -62,20 +62,21 @@ class _Choice:
         return [candidate for pair in sorted(self.taken) for candidate in self.taken[pair]]
 
     def take(self, source: Source, count: int) -> bool:
-        """So many items of this source; False if there are not, however the others are moved about."""
+        """Choose this many items of the source. Return False if that is impossible however the others are rearranged."""
         pairs = [pair for pair in self.by_pair if self._unused(pair, source)]
         heap = [(self._merit(pair, source), pair) for pair in pairs]
         heapify(heap)
         return all(self._take_best(heap, source) or self._take_moved(source) for _ in range(count))
 
     def _take_best(self, heap: list[tuple[tuple[int, ...], str]], source: Source) -> bool:
-        """The item of least merit number. Merits only grow as items are taken, so an old one is a lower bound."""
+        """Choose the item with the lowest rank. Return False if none is left."""
         while heap:
-            known, pair = heappop(heap)
+            old_rank, pair = heappop(heap)
             if not self._room(pair):
                 continue
-            if (now := self._merit(pair, source)) > known:
-                heappush(heap, (now, pair))
+            # Ranks only grow as items are taken, so an old one in the heap is a lower bound.
+            if (new_rank := self._merit(pair, source)) > old_rank:
+                heappush(heap, (new_rank, pair))
                 continue
             self._add(self._unused(pair, source)[0])
             if self._unused(pair, source):
@@ -84,25 +85,25 @@ class _Choice:
         return False
 
     def _take_moved(self, source: Source) -> bool:
-        """One item more, once others have been taken from elsewhere instead (the shortest augmenting path)."""
-        via: dict[Source, tuple[str, Candidate, Source]] = {}
+        """Choose one more item after exchanging others (the shortest augmenting path of the matching)."""
+        path: dict[Source, tuple[str, Candidate, Source]] = {}
         queue = deque([source])
         while queue:
-            needing = queue.popleft()
-            for pair in (pair for pair in self.rank if self._unused(pair, needing)):
+            needed_source = queue.popleft()
+            for pair in (pair for pair in self.rank if self._unused(pair, needed_source)):
                 if self._room(pair):
-                    self._shift(pair, needing, source, via)
+                    self._shift(pair, needed_source, source, path)
                     return True
                 for old in self.taken[pair]:
-                    if old.source != source and old.source not in via:
-                        via[old.source] = pair, old, needing
+                    if old.source != source and old.source not in path:
+                        path[old.source] = pair, old, needed_source
                         queue.append(old.source)
         return False
 
     def _shift(
         self, pair: str, needing: Source, source: Source, via: Mapping[Source, tuple[str, Candidate, Source]]
     ) -> None:
-        """Put `needing` into the pair with room, and back along `via` each into the place that the one before left."""
+        """Put an item of `needing` into the pair with room, then refill along the path each place that this frees."""
         self._add(self._unused(pair, needing)[0])
         while needing != source:
             pair, old, needing = via[needing]
@@ -110,11 +111,11 @@ class _Choice:
             self._add(self._unused(pair, needing)[0])
 
     def _merit(self, pair: str, source: Source) -> tuple[int, ...]:
-        """Smallest is best: a pair begun but without this source, then one serving most sources, then even spread."""
+        """Return the sort key of a pair, smallest first: begun without this source, serving most sources, then even spread."""
         taken, example = self.taken.get(pair, []), self._unused(pair, source)[0]
-        own = sum(candidate.source == source for candidate in taken)
-        spread = [self.served[source, stratum] for stratum in _strata(example)]
-        return own, 0 if taken else 1, -len(self.by_pair[pair]), *spread, self.rank[pair]
+        same_source = sum(candidate.source == source for candidate in taken)
+        uses = [self.served[source, stratum] for stratum in _strata(example)]
+        return same_source, 0 if taken else 1, -len(self.by_pair[pair]), *uses, self.rank[pair]
 
     def _unused(self, pair: str, source: Source) -> list[Candidate]:
         return [c for c in self.by_pair[pair].get(source, ()) if c not in self.taken.get(pair, ())]
@@ -136,19 +137,19 @@ class _Choice:
 
 
 def _strata(candidate: Candidate) -> tuple[str, str, str]:
-    where, what = candidate.experiment, candidate.action
-    return f"in {where}", f"by {what}", f"{what} in {where}"
+    experiment, action = candidate.experiment, candidate.action
+    return f"in {experiment}", f"by {action}", f"{action} in {experiment}"
 
 
 def _shortage(choice: _Choice, source: Source, count: int) -> str:
-    advice = "play more episodes" if source[1] == "none" else "make more twins, or vet those that wait"
+    advice = "run more episodes" if source[1] == "none" else "create more twins, or vet those in the queue"
     return f"needs {count} {_named(source)}, the pool holds {choice.supply(source)}: {advice}"
 
 
 def _crowding(choice: _Choice, source: Source, count: int, versions: int | None) -> str:
     return (
-        f"needs {count} {_named(source)}; the pool holds {choice.supply(source)}, but so few raters can rate only "
-        f"{versions} of the versions of one transition: ask for more raters or for fewer items"
+        f"needs {count} {_named(source)}; the pool holds {choice.supply(source)}, but with so few raters only "
+        f"{versions} of the versions of one transition can be rated: choose more raters or fewer items"
     )
 
 

@@ -1,8 +1,8 @@
-"""Crossover: every rater reads both conditions of every case, one in each of two sessions.
+"""Crossover: every rater rates both conditions of every case, one in each of two sessions.
 
-A case is two versions of one pair, one in each condition. Half of the raters read version 1 of a case in session 1, the
-other half in session 2; each rater reads version 1 of half of the cases in session 1. That is a balanced 2 x 2 Latin
-square over raters and cases, so that neither the order of conditions nor practice goes with a condition.
+A case is two versions of one pair, one in each condition. Half of the raters rate version 1 of a case in session 1, the
+other half in session 2; each rater rates version 1 of half of the cases in session 1. That is a balanced 2 x 2 Latin
+square over raters and cases, so neither the order of conditions nor practice is confounded with a condition.
 """
 
 import random
@@ -15,36 +15,36 @@ from ratings.protocol.planning.nouns import FIRST, Alike, Arm, Candidate, Place,
 from ratings.protocol.planning.ordering import lay_out
 
 SESSIONS = (1, 2)
-_ORDERS = (Arm("first"), Arm("second"))  # which half of the square a seat has; drawn like an arm
+_ORDERS = (Arm("first"), Arm("second"))  # which half of the square a rater has; drawn like an arm
 _Versions = tuple[Sequence[Candidate], Sequence[Candidate]]  # in condition 1, in condition 2
 
 
 def choose_cases(
     pool: Iterable[Candidate], first: Mapping[Source, Source], wanted: Mapping[Source, int], seed: int
 ) -> list[tuple[Candidate, Candidate]]:
-    """Return as many cases as `wanted` by the source of their version in condition 2, no pair in two of them.
+    """Return as many cases as `wanted`, by the source of their version in condition 2, with no pair in two of them.
 
-    `first` maps the source of that version to the source of the version in condition 1. PlanError if there are too few.
+    `first` maps the source of that version to the source of the version in condition 1. Raises PlanError if there are too few.
     """
     by_case = _group_cases(pool, first)
     cases = {two.key: (one, two) for versions in by_case.values() for one, two in _differing(*versions)}
     for source, count in wanted.items():
-        there = len({two.pair for _, two in cases.values() if two.source == source})
-        if there < count:
+        available = len({two.pair for _, two in cases.values() if two.source == source})
+        if available < count:
             alike = _count_alike({case: versions for case, versions in by_case.items() if case[1] == source})
-            raise PlanError(_too_few(first[source], source, count, there, alike))
+            raise PlanError(_too_few(first[source], source, count, available, alike))
     try:
         chosen = choose([two for _, two in cases.values()], wanted, seed, versions=1)
     except PlanError as error:
         raise PlanError(
-            f"needs {sum(wanted.values())} pairs, each for one kind of case alone, and the pool has too few that differ: "
-            "ask for fewer, or simulate more steps"
+            f"needs {sum(wanted.values())} pairs, each for one kind of case only, and the pool has too few with different outcomes: "
+            "request fewer, or simulate more steps"
         ) from error
     return [cases[two.key] for two in chosen]
 
 
 def count_alike(pool: Iterable[Candidate], first: Mapping[Source, Source]) -> Alike:
-    """Return how many cases are left out because both sources gave the identical outcome, of how many that both have."""
+    """Return how many cases are excluded because both sources gave the identical outcome, out of those that both have."""
     return _count_alike(_group_cases(pool, first))
 
 
@@ -53,43 +53,43 @@ def _count_alike(by_case: Mapping[tuple[str, Source], _Versions]) -> Alike:
 
 
 def _group_cases(pool: Iterable[Candidate], first: Mapping[Source, Source]) -> dict[tuple[str, Source], _Versions]:
-    """Return the versions in condition 1 and in condition 2 by pair and source of the latter, where there are both."""
+    """Return the versions in condition 1 and in condition 2, by pair and source of the latter, where both exist."""
     by_pair: dict[tuple[str, Source], list[Candidate]] = defaultdict(list)
     for candidate in sorted(pool, key=lambda c: c.key):
         by_pair[candidate.pair, candidate.source].append(candidate)
     return {
-        (pair, source): (ones, versions)
+        (pair, source): (first_versions, versions)
         for (pair, source), versions in sorted(by_pair.items())
-        if source in first and (ones := by_pair.get((pair, first[source])))
+        if source in first and (first_versions := by_pair.get((pair, first[source])))
     }
 
 
 def _differing(ones: Sequence[Candidate], twos: Sequence[Candidate]) -> list[tuple[Candidate, Candidate]]:
-    """Return for each version in condition 2 the first in condition 1 that differs from it, where one does."""
-    found = ((next((one for one in ones if one.content != two.content), None), two) for two in twos)
-    return [(one, two) for one, two in found if one is not None]
+    """Return each version in condition 2 with the first version in condition 1 that differs from it, if any."""
+    matches = ((next((one for one in ones if one.content != two.content), None), two) for two in twos)
+    return [(one, two) for one, two in matches if one is not None]
 
 
 def assign_sessions(
     items: Sequence[Planned], raters: int, seed: int, *, arms: Mapping[int, Arm], first_seat: int = 1
 ) -> list[Place]:
-    """Return every rater's two sessions: in each, one version of every pair, in a random order.
+    """Return every rater's two sessions: in each, one version of every pair, in random order.
 
-    `arms` gives the way of showing of each condition. PlanError unless each pair has one item in each condition.
+    `arms` gives the display arm of each condition. Raises PlanError unless each pair has one item in each condition.
     """
     cases = _cases(items)
-    late = _starts_late(cases, seed)
+    reversed_pairs = _starts_late(cases, seed)
     rng = random.Random(f"sessions/{seed}/{first_seat}")
     places = []
     for rater in range(raters):
-        second_half = arm_of_seat(_ORDERS, seed, first_seat + rater) == _ORDERS[1]
-        at = 0
+        is_second_half = arm_of_seat(_ORDERS, seed, first_seat + rater) == _ORDERS[1]
+        position = 0
         for session in SESSIONS:
-            own = [case[(session == 2) ^ second_half ^ late[case[0].pair]] for case in cases]
-            condition = {item.key: item.condition for item in own}
+            own = [case[(session == 2) ^ is_second_half ^ reversed_pairs[case[0].pair]] for case in cases]
+            condition_of = {item.key: item.condition for item in own}
             for key, _ in lay_out((), own, (), 0.0, 0, rng):
-                at += 1
-                places.append(Place(rater, key, at, FIRST, rater + 1, *arms[condition[key]], session=session))
+                position += 1
+                places.append(Place(rater, key, position, FIRST, rater + 1, *arms[condition_of[key]], session=session))
     return places
 
 
@@ -97,31 +97,33 @@ def _cases(items: Sequence[Planned]) -> list[tuple[Planned, Planned]]:
     by_pair: dict[str, list[Planned]] = defaultdict(list)
     for item in sorted(items, key=lambda item: (item.pair, item.condition, item.key)):
         by_pair[item.pair].append(item)
-    wrong = [own for own in by_pair.values() if [item.condition for item in own] != [1, 2]]
-    if wrong:
+    incomplete = [own for own in by_pair.values() if [item.condition for item in own] != [1, 2]]
+    if incomplete:
         raise PlanError(
-            f"{len(wrong)} of {len(by_pair)} pairs do not have exactly one version in each condition; a crossover needs "
-            "one of each: leave those items out, or choose design crossed or balanced"
+            f"{len(incomplete)} of {len(by_pair)} pairs do not have exactly one version in each condition; a crossover needs "
+            "one of each: exclude those items, or choose the crossed or balanced design"
         )
     return [(own[0], own[1]) for own in by_pair.values()]
 
 
 def _starts_late(cases: Sequence[tuple[Planned, Planned]], seed: int) -> dict[str, bool]:
-    """Return for half of the cases of each kind True: they have their conditions the other way round."""
+    """Return True for half of the cases of each kind: their conditions are in reverse order."""
     kinds: dict[tuple[Source, Source], list[str]] = defaultdict(list)
     for one, two in cases:
         kinds[one.source, two.source].append(one.pair)
     rng = random.Random(f"cases/{seed}")
-    order = [pair for kind in sorted(kinds) for pair in rng.sample(kinds[kind], len(kinds[kind]))]
-    return {pair: at % 2 == 1 for at, pair in enumerate(order)}
+    pairs = [pair for kind in sorted(kinds) for pair in rng.sample(kinds[kind], len(kinds[kind]))]
+    return {pair: index % 2 == 1 for index, pair in enumerate(pairs)}
 
 
 def _too_few(one: Source, two: Source, wanted: int, there: int, alike: Alike) -> str:
     versions = f"one by {_named(one)} and one by {_named(two)}"
-    same = f", and {alike.cases} more on which the two are identical, which compare nothing" if alike.cases else ""
+    identical_text = (
+        f", and {alike.cases} more with identical outcomes, which cannot be compared" if alike.cases else ""
+    )
     return (
-        f"needs {wanted} pairs with {versions}; the pool holds {there}{same}: make more twins of the same steps, simulate the "
-        "same steps with both, or ask for fewer"
+        f"needs {wanted} pairs with {versions}; the pool holds {there}{identical_text}: create more twins of the same steps, simulate the "
+        "same steps with both, or request fewer"
     )
 
 

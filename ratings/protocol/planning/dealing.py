@@ -1,4 +1,4 @@
-"""Who rates what: exactly as many raters as an item needs, never two versions of one thing for the same rater."""
+"""Distribute items to raters: exactly as many raters as an item needs, never two versions of one pair for the same rater."""
 
 import random
 from collections import Counter, defaultdict
@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from ratings.protocol.planning.nouns import Planned, Source
 
+# Random swaps that even out the plan: 60 for each assignment, but at most 150,000, so that a large plan takes seconds.
 MOST_TRIES = 150_000
 TRIES_PER_PLACE = 60
 
 
 def raters_needed(items: Sequence[Planned]) -> int:
-    """The fewest raters that can do it: nobody gets two versions, so a pair needs all its ratings from different people."""
+    """Return the smallest sufficient number of raters: no rater gets two versions, so a pair needs all its ratings from different people."""
     needed: Counter[str] = Counter()
     for item in items:
         needed[item.pair] += item.needed
@@ -20,21 +21,21 @@ def raters_needed(items: Sequence[Planned]) -> int:
 
 
 def deal(items: Sequence[Planned], raters: int, rng: random.Random) -> list[tuple[Planned, int]]:
-    """All of it to raters 0, 1, ...: loads at most one apart, and any two raters with about as many items in common.
+    """Return all items with raters 0, 1, ...: loads at most one apart, and any two raters with about as many items in common.
 
-    Each pair goes to those who have least to do, so the loads never drift apart by more than one; then places are
-    swapped as long as that evens out what raters share and which sources they see.
+    Each pair goes to the raters with the smallest loads, so loads never differ by more than one. Then random swaps are kept if they even out
+    what raters share and which sources they see.
     """
-    board = _Board(raters)
+    matrix = _Board(raters)
     for versions in _shuffled_pairs(items, rng):
-        board.deal(versions, rng)
-    board.even_out(rng)
-    return board.places
+        matrix.deal(versions, rng)
+    matrix.even_out(rng)
+    return matrix.places
 
 
 @dataclass
 class Hand:
-    """What a rater has already when more is dealt: how much waits, how much more there is room for, the pairs met."""
+    """What a rater has when more is distributed: unrated items, how many more are allowed, and the pairs they already have."""
 
     waiting: int
     room: int | None = None
@@ -53,30 +54,30 @@ class Hand:
 def deal_more(
     needs: Sequence[Planned], hands: Mapping[int, Hand], readers: Mapping[str, Iterable[int]], rng: random.Random
 ) -> list[tuple[Planned, int]]:
-    """As much of `needs` as the hands may have, to whoever has least waiting; `readers` are those an item has already.
+    """Return as much of `needs` as the workloads allow, each item to the rater with fewest unrated; `readers` are the raters an item already has.
 
-    What fewest may have goes first. What nobody may have is left: it waits for another seat.
+    Items that the fewest raters can take come first. Items that nobody can take are left out: they wait for another rater.
     """
-    reading = Reading(readers)
-    order = list(needs)
-    rng.shuffle(order)
-    order.sort(key=lambda item: sum(hand.may_have(item) for hand in hands.values()) - item.needed)
-    dealt = []
-    for item in order:
+    shared = Reading(readers)
+    ordered = list(needs)
+    rng.shuffle(ordered)
+    ordered.sort(key=lambda item: sum(hand.may_have(item) for hand in hands.values()) - item.needed)
+    assigned = []
+    for item in ordered:
         for _ in range(item.needed):
-            free = [rater for rater, hand in hands.items() if hand.may_have(item)]
-            if not free:
+            eligible = [rater for rater, hand in hands.items() if hand.may_have(item)]
+            if not eligible:
                 break
-            rng.shuffle(free)
-            best = min(free, key=lambda rater: (hands[rater].waiting, reading.met(item.key, rater)))
-            reading.add(item.key, best)
+            rng.shuffle(eligible)
+            best = min(eligible, key=lambda rater: (hands[rater].waiting, shared.met(item.key, rater)))
+            shared.add(item.key, best)
             hands[best].take(item)
-            dealt.append((item, best))
-    return dealt
+            assigned.append((item, best))
+    return assigned
 
 
 class Reading:
-    """Who reads what, and how many items any two raters have in common."""
+    """Who rates what, and how many items any two raters have in common."""
 
     def __init__(self, readers: Mapping[str, Iterable[int]]) -> None:
         self.readers: dict[str, set[int]] = defaultdict(set)
@@ -94,7 +95,7 @@ class Reading:
         self.shared.subtract(_two(rater, other) for other in self.readers[key])
 
     def met(self, key: str, rater: int) -> int:
-        """How many items this rater shares with the readers of this one."""
+        """Return how many items this rater shares with the raters of this item."""
         return sum(self.shared[_two(rater, other)] for other in self.readers[key])
 
 
@@ -106,11 +107,11 @@ def _shuffled_pairs(items: Sequence[Planned], rng: random.Random) -> list[list[P
     pairs: dict[str, list[Planned]] = defaultdict(list)
     for item in items:
         pairs[item.pair].append(item)
-    found = list(pairs.values())
-    rng.shuffle(found)
-    for versions in found:
+    groups = list(pairs.values())
+    rng.shuffle(groups)
+    for versions in groups:
         rng.shuffle(versions)
-    return found
+    return groups
 
 
 class _Board:
@@ -125,14 +126,14 @@ class _Board:
         self.places: list[tuple[Planned, int]] = []
 
     def deal(self, versions: Sequence[Planned], rng: random.Random) -> None:
-        """One pair, to the raters with least to do."""
-        order = list(range(len(self.loads)))
-        rng.shuffle(order)
-        free = sorted(order, key=self.loads.__getitem__)[: sum(item.needed for item in versions)]
+        """Assign one pair to the raters with the smallest loads."""
+        raters = list(range(len(self.loads)))
+        rng.shuffle(raters)
+        available = sorted(raters, key=self.loads.__getitem__)[: sum(item.needed for item in versions)]
         for item in versions:
             for _ in range(item.needed):
-                best = min(free, key=lambda rater: self._cost(rater, item))
-                free.remove(best)
+                best = min(available, key=lambda rater: self._cost(rater, item))
+                available.remove(best)
                 self._place(item, best)
 
     def _cost(self, rater: int, item: Planned) -> tuple[int, int]:
@@ -149,23 +150,23 @@ class _Board:
         self.places.append((item, rater))
 
     def even_out(self, rng: random.Random) -> None:
-        """Swap places at random wherever that brings the sum of squares down, until it is least or patience ends."""
-        left = self._excess()
+        """Swap assignments at random, and keep swaps that lower the sum of squares, until it is minimal or the tries are used up."""
+        excess = self._excess()
         for _ in range(min(MOST_TRIES, TRIES_PER_PLACE * len(self.places))):
-            if left <= 0:
+            if excess <= 0:
                 return
-            one, two = rng.randrange(len(self.places)), rng.randrange(len(self.places))
-            if self._may_swap(one, two):
-                gain = self._swap(one, two)
-                if gain > 0:
-                    self._swap(one, two)
+            first, second = rng.randrange(len(self.places)), rng.randrange(len(self.places))
+            if self._may_swap(first, second):
+                change = self._swap(first, second)
+                if change > 0:
+                    self._swap(first, second)
                 else:
-                    left += gain
+                    excess += change
 
     def _excess(self) -> int:
-        """How far the sum of squares is above the least there could be."""
-        many = len(self.loads)
-        shares = [self.shared[a][b] for a in range(many) for b in range(a)]
+        """Return how far the sum of squares is above the smallest possible."""
+        n_raters = len(self.loads)
+        shares = [self.shared[a][b] for a in range(n_raters) for b in range(a)]
         sources = sorted({source for seen in self.seen for source in seen})
         return _above_even(shares) + sum(_above_even([seen[source] for seen in self.seen]) for source in sources)
 
@@ -176,18 +177,18 @@ class _Board:
         return x.pair == y.pair or (y.pair not in self.pairs[a] and x.pair not in self.pairs[b])
 
     def _swap(self, one: int, two: int) -> int:
-        """a, who had x, now has y, and b, who had y, has x. Returns what that adds to the sum of squares."""
+        """Give x, which a has, to b, and y, which b has, to a. Return the change of the sum of squares."""
         (x, a), (y, b) = self.places[one], self.places[two]
         with_a = [o for o in self.readers[x.key] if o != a and o not in self.readers[y.key]]
         with_b = [o for o in self.readers[y.key] if o != b and o not in self.readers[x.key]]
-        added = 0
+        change = 0
         for other in with_a:
-            added += self._share(a, other, -1) + self._share(b, other, 1)
+            change += self._share(a, other, -1) + self._share(b, other, 1)
         for other in with_b:
-            added += self._share(b, other, -1) + self._share(a, other, 1)
+            change += self._share(b, other, -1) + self._share(a, other, 1)
         if x.source != y.source:
-            added += self._see(a, x.source, -1) + self._see(b, x.source, 1)
-            added += self._see(b, y.source, -1) + self._see(a, y.source, 1)
+            change += self._see(a, x.source, -1) + self._see(b, x.source, 1)
+            change += self._see(b, y.source, -1) + self._see(a, y.source, 1)
         for item, old, new in ((x, a, b), (y, b, a)):
             readers = self.readers[item.key]
             readers[readers.index(old)] = new
@@ -195,11 +196,12 @@ class _Board:
         self.pairs[a].add(y.pair)
         self.pairs[b].add(x.pair)
         self.places[one], self.places[two] = (x, b), (y, a)
-        return added
+        return change
 
     def _share(self, a: int, b: int, by: int) -> int:
         before = self.shared[a][b]
         self.shared[a][b] = self.shared[b][a] = before + by
+        # (n + by)^2 - n^2 with by = 1 or -1.
         return 2 * by * before + 1
 
     def _see(self, rater: int, source: Source, by: int) -> int:
@@ -209,8 +211,8 @@ class _Board:
 
 
 def _above_even(numbers: Sequence[int]) -> int:
-    """Their sum of squares above that of the most even numbers with the same sum."""
+    """Return the sum of squares minus that of the most even integers with the same sum."""
     if not numbers:
         return 0
-    each, rest = divmod(sum(numbers), len(numbers))
-    return sum(n * n for n in numbers) - each * each * (len(numbers) - rest) - (each + 1) ** 2 * rest
+    quotient, rest = divmod(sum(numbers), len(numbers))
+    return sum(n * n for n in numbers) - quotient * quotient * (len(numbers) - rest) - (quotient + 1) ** 2 * rest

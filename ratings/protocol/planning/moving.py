@@ -1,4 +1,4 @@
-"""Work that waits, moved to raters who came late; nobody else's work is touched."""
+"""Move unrated items to raters who joined late, without changing the order of anybody else's items."""
 
 import itertools
 import random
@@ -8,10 +8,12 @@ from typing import NamedTuple
 from ratings.protocol.planning.dealing import Hand, Reading
 from ratings.protocol.planning.nouns import Planned
 
-CHOICE = 40  # of so many the best is taken: a look at all of thousands for every move would be no fairer
+CHOICE = 40  # the best of 40 is taken: comparing thousands for every move is slow and no fairer
 
 
 class Move(NamedTuple):
+    """One item that changes its rater."""
+
     item: Planned
     giver: int
     taker: int
@@ -24,21 +26,21 @@ def even_out(
     readers: Mapping[str, Iterable[int]],
     rng: random.Random,
 ) -> list[Move]:
-    """Items that nobody has seen, one by one from whoever has most left to whichever newcomer has least.
+    """Return moves of items nobody has seen, one at a time from the rater with most unrated items to the newcomer with fewest.
 
-    Until no newcomer may have anything more from one who has at least two items more to do. Of what may be moved comes
-    first what the newcomer would share with those they share least with.
+    It ends when no newcomer can take anything from a rater with at least two more unrated items. Of the items that can be moved, it prefers
+    those that the newcomer would share with the raters they share least with.
     """
-    stock = {rater: rng.sample(items, len(items)) for rater, items in waiting.items() if rater not in newcomers}
-    reading = Reading(readers)
+    movable = {rater: rng.sample(items, len(items)) for rater, items in waiting.items() if rater not in newcomers}
+    shared = Reading(readers)
     moves = []
-    while move := _next(newcomers, hands, stock, reading):
+    while move := _next(newcomers, hands, movable, shared):
         item, giver, taker = move
-        stock[giver].remove(item)
+        movable[giver].remove(item)
         hands[giver].waiting -= 1
         hands[taker].take(item)
-        reading.remove(item.key, giver)
-        reading.add(item.key, taker)
+        shared.remove(item.key, giver)
+        shared.add(item.key, taker)
         moves.append(move)
     return moves
 
@@ -50,7 +52,7 @@ def _next(
         for giver in sorted(stock, key=lambda rater: -hands[rater].waiting):
             if hands[giver].waiting - hands[taker].waiting < 2:
                 break
-            free = (item for item in stock[giver] if hands[taker].may_have(item))
-            if some := list(itertools.islice(free, CHOICE)):
-                return Move(min(some, key=lambda item: reading.met(item.key, taker)), giver, taker)
+            eligible = (item for item in stock[giver] if hands[taker].may_have(item))
+            if compared := list(itertools.islice(eligible, CHOICE)):
+                return Move(min(compared, key=lambda item: reading.met(item.key, taker)), giver, taker)
     return None

@@ -1,4 +1,4 @@
-"""What a plan is made of."""
+"""The types of a plan."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -8,11 +8,11 @@ FIRST, SECOND = 1, 2  # occasions
 
 
 class PlanError(ValueError):
-    """The study asked for cannot be made; the message says what is missing or which number would work."""
+    """The requested study is impossible; the message states what is missing or which number would work."""
 
 
 class Candidate(NamedTuple):
-    """Something that could become an item. Equal `pair`: versions of one thing. Equal `content`: nobody can tell them apart."""
+    """Something that could become an item. Equal `pair`: versions of one thing. Equal `content`: indistinguishable for raters."""
 
     key: str
     source: Source
@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """An item and how many raters it still needs; in a crossover also which condition it is (1 or 2)."""
+    """An item and how many raters it still needs; in a crossover also its condition (1 or 2)."""
 
     key: str
     source: Source
@@ -33,14 +33,14 @@ class Planned(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Of the cases that both sources of a crossover have, how many have one outcome alone: nobody can tell the two apart."""
+    """How many cases of a crossover of sources have identical outcomes, `of` those that both sources have."""
 
     cases: int = 0
     of: int = 0
 
 
 class Arm(NamedTuple):
-    """One way of showing an item."""
+    """One way of displaying an item."""
 
     layout: str = "aligned"
     with_context: bool = False
@@ -50,7 +50,7 @@ class Arm(NamedTuple):
 class Place(NamedTuple):
     """One assignment: rater number (0, 1, ...), item, position in that rater's order (1, 2, ...).
 
-    `slot` is which of the item's wanted ratings it is to be (1, 2, ...); on occasion 2 there is none.
+    `slot` is which of the item's ratings it will be (1, 2, ...); on occasion 2 there is none.
     """
 
     rater: int
@@ -65,7 +65,7 @@ class Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one rater is to get: so many of each source on the first occasion, and so many items a second time."""
+    """One rater's share: items of each source on the first occasion, and repeated items."""
 
     rater: int
     counts: Mapping[Source, int]
@@ -75,7 +75,7 @@ class Row(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """The reader x item picture before opening. `shared` is the fewest and the most items that two raters have in common."""
+    """The raters and their items before opening. `shared` is the smallest and the largest number of items that two raters have in common."""
 
     sources: tuple[Source, ...]
     rows: tuple[Row, ...]

@@ -1,4 +1,4 @@
-"""In what order a rater gets what is theirs, and what comes a second time."""
+"""The order of a rater's items, and which of them are repeated."""
 
 import itertools
 import random
@@ -7,26 +7,26 @@ from collections.abc import Collection, Sequence
 
 from ratings.protocol.planning.nouns import FIRST, SECOND, Planned
 
-TRIES = 3  # halves the imbalance; with 8 it would be a quarter, and "another source than the last" too good a guess
+TRIES = 3  # halves the imbalance; 8 would quarter it, but make "another source than the last" too good a guess
 
 
 def spread(own: Sequence[Planned], rng: random.Random) -> list[Planned]:
-    """A random order: of a few shuffles the one whose sources are spread best over the quarters of the way.
+    """Return a random order: of a few shuffles, the one whose sources are spread best over the quarters.
 
-    Any order may come out, and what came says next to nothing about what comes next.
+    Every order is possible, and previous items reveal next to nothing about the next one.
     """
     orders = [rng.sample(own, len(own)) for _ in range(TRIES)]
     return min(orders, key=imbalance)
 
 
 def imbalance(order: Sequence[Planned]) -> float:
-    """How far the quarters of an order are from holding each source in equal shares."""
-    every = Counter(item.source for item in order)
+    """Return how far the quarters of an order are from containing each source in equal shares."""
+    totals = Counter(item.source for item in order)
     bounds = [len(order) * quarter // 4 for quarter in range(5)]
     total = 0.0
     for begin, end in itertools.pairwise(bounds):
-        here = Counter(item.source for item in order[begin:end])
-        total += sum((here[source] - n * (end - begin) / len(order)) ** 2 for source, n in every.items())
+        counts = Counter(item.source for item in order[begin:end])
+        total += sum((counts[source] - n * (end - begin) / len(order)) ** 2 for source, n in totals.items())
     return total
 
 
@@ -39,24 +39,24 @@ def lay_out(
     rng: random.Random,
     never: Collection[str] = (),
 ) -> list[tuple[str, int]]:
-    """What comes after what was `served`: keys with their occasion.
+    """Return the keys that follow those already `served`, each with its occasion.
 
-    `again` are those served on both occasions, `never` those that must not come a second time. Of all a rater's items this share comes twice, as far as there is room
-    for `distance` others in between.
+    `again` are keys served on both occasions, `never` those that must not be repeated. This share of all the rater's items is repeated, as far as there
+    is room for `distance` others in between.
     """
     firsts = [*served, *(item.key for item in spread(own, rng))]
-    due = int(share * len(firsts) + 0.5) - len(again)
-    points = range(max(len(served), distance + 1), len(firsts) + 1)
-    chosen: dict[int, str] = {}
-    twice = {*again, *never}
-    for point in rng.sample(points, len(points)):
-        if len(chosen) >= due:
+    repeats_due = int(share * len(firsts) + 0.5) - len(again)
+    positions = range(max(len(served), distance + 1), len(firsts) + 1)
+    repeats: dict[int, str] = {}
+    excluded = {*again, *never}
+    for position in rng.sample(positions, len(positions)):
+        if len(repeats) >= repeats_due:
             break
-        if far := [key for key in firsts[: point - distance] if key not in twice]:
-            chosen[point] = rng.choice(far)
-            twice.add(chosen[point])
+        if eligible := [key for key in firsts[: position - distance] if key not in excluded]:
+            repeats[position] = rng.choice(eligible)
+            excluded.add(repeats[position])
     order: list[tuple[str, int]] = []
-    for at in range(len(served), len(firsts) + 1):
-        order += [(chosen[at], SECOND)] if at in chosen else []
-        order += [(firsts[at], FIRST)] if at < len(firsts) else []
+    for index in range(len(served), len(firsts) + 1):
+        order += [(repeats[index], SECOND)] if index in repeats else []
+        order += [(firsts[index], FIRST)] if index < len(firsts) else []
     return order

@@ -1,1 +1,1 @@
-"""Machines as raters: a language model or the checker, given the same frozen payload as people."""
+"""Model raters: a language model or the checker rates the same frozen payload as people."""

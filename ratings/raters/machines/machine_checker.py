@@ -1,7 +1,7 @@
-"""The rule-based checker as a rater: it reads the blinded payload and nothing else. No Django.
+"""The rule-based checker as a rater, which reads the blinded payload and nothing else.
 
-The payload has letters instead of barcodes, headings instead of keys, words instead of codes, and no times or material
-types. The checker's input is put together again from that alone, so it knows no more than the people who rate.
+The payload has letters instead of barcodes, labels instead of keys, words instead of codes, and no times or material
+types. The checker's input is reconstructed from that alone, so it knows no more than the human raters.
 """
 
 import re
@@ -20,7 +20,7 @@ _PLACES = {said: code for code, said in CONDITIONS.items()}
 _SUPPLY = {said: code for code, said in AVAILABILITY.items()}
 _SEEN = re.compile(r"new_observations\[(\d{1,4})\]")
 _MADE = re.compile(r"new_materials\[(\d{1,4})\]")
-# What a code is about: a word in the heading of the rows that it finds wrong, or the row itself.
+# The rows that a check refers to: a word in their label, or the key of the row.
 _ABOUT: Mapping[str, tuple[str, ...]] = {
     "L02": ("volume",), "L05": ("volume",), "L07": ("volume",), "L03": ("concentration", "density"),
     "L04": ("concentration", "mass", "weight"), "L08": ("/availability",), "L09": ("/availability",), "L14": ("/place",),
@@ -28,7 +28,7 @@ _ABOUT: Mapping[str, tuple[str, ...]] = {
 
 
 class Checked(NamedTuple):
-    """What the rules say. `verdict` None: no amount could be compared, and nothing was found wrong."""
+    """The checker's verdict. None: no amount could be compared, and nothing was found wrong."""
 
     verdict: bool | None
     marks: tuple[str, ...]
@@ -36,17 +36,17 @@ class Checked(NamedTuple):
 
 
 def rate(payload: Payload) -> Checked:
-    """The checker's verdict on one transition. It gives no confidence: it computes none."""
+    """Return the checker's verdict on one transition, without a confidence, which it does not compute."""
     report = checker.check(transition(payload))
     marks = [key for finding in report.errors for key in _marks(finding, payload)]
     reason = "\n".join(f"{finding.code}: {finding.text}" for finding in report.errors)
     verdict = {"ok": True, "error": False}.get(report.verdict)
-    valid = set(mark_keys(payload))
-    return Checked(verdict, tuple(key for key in dict.fromkeys(marks) if key in valid), reason)
+    valid_keys = set(mark_keys(payload))
+    return Checked(verdict, tuple(key for key in dict.fromkeys(marks) if key in valid_keys), reason)
 
 
 def transition(payload: Payload) -> dict[str, Any]:
-    """The payload of a step as a line that the checker reads."""
+    """Return the payload of a step as input of the checker."""
     rejected = payload["rejected"]
     return {
         "input_materials": [_material(material) for material in payload["before"]],
@@ -65,14 +65,14 @@ def transition(payload: Payload) -> dict[str, Any]:
 
 
 def _material(material: Payload) -> dict[str, Any]:
-    known = {
+    fields = {
         "barcode": material["ref"],
         "name": material["name"],
         "properties": _unlike(material["properties"]),
         "environmental_condition": _PLACES.get(material["condition"]),
         "available_for_use": _SUPPLY.get(material["availability"]),
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _observation(seen: Payload) -> dict[str, str]:
@@ -80,21 +80,21 @@ def _observation(seen: Payload) -> dict[str, str]:
 
 
 def _unlike(pairs: list[list[str]]) -> dict[str, str]:
-    """Labels with their values, two of one label told apart."""
-    found: dict[str, str] = {}
+    """Return values by label; equal labels are numbered."""
+    values: dict[str, str] = {}
     for label, value in pairs:
         name, number = label, 1
-        while name in found:
+        while name in values:
             number += 1
             name = f"{label} ({number})"
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _marks(finding: Finding, payload: Payload) -> Iterator[str]:
-    """The rows a finding speaks of. One that names a material, but no row of it, marks none."""
-    if seen := _SEEN.match(finding.subject):
-        yield seen_key(int(seen[1]) + 1)
+    """Yield the rows that a finding refers to. A finding about a material but none of its rows marks nothing."""
+    if match := _SEEN.match(finding.subject):
+        yield seen_key(int(match[1]) + 1)
     elif finding.subject in ("failure_reason", "success"):
         yield REJECTED
     else:
@@ -105,12 +105,12 @@ def _marks(finding: Finding, payload: Payload) -> Iterator[str]:
 
 
 def _named(finding: Finding, payload: Payload) -> list[Payload]:
-    """The material that the finding's subject is: by its place, or by a name that only one has, afterwards first."""
+    """Return the material of the finding: by its index, or by a unique name, outputs first."""
     after: list[Payload] = payload["after"]
-    if made := _MADE.match(finding.subject):
-        return after[int(made[1]) : int(made[1]) + 1]
+    if match := _MADE.match(finding.subject):
+        return after[int(match[1]) : int(match[1]) + 1]
     for side in (after, payload["before"]):
-        found = [material for material in side if material["name"] == finding.subject]
-        if found:
-            return found if len(found) == 1 else []
+        matches = [material for material in side if material["name"] == finding.subject]
+        if matches:
+            return matches if len(matches) == 1 else []
     return []

@@ -1,4 +1,4 @@
-"""The machine raters of a study as its page shows them: how far each is and what it took, and nothing of what it said."""
+"""The progress and cost of a study's model raters for its page, without any of their answers."""
 
 from dataclasses import dataclass
 
@@ -13,23 +13,23 @@ from simulation.models import Job
 
 _STATES = {
     "queued": ("queued", ""),
-    "running": ("at work", "info"),
+    "running": ("running", "info"),
     "waiting": ("waiting", "info"),
-    "failed": ("stopped", "danger"),
-    "cancelled": ("stopped by hand", "warn"),
+    "failed": ("failed", "danger"),
+    "cancelled": ("stopped by a person", "warn"),
 }
 
 
 @dataclass(frozen=True)
 class Line:
-    """One machine rater: items rated, answers without a verdict, failures (both by reason), items never asked about."""
+    """One model rater: items rated, answers without a verdict, failures (both by reason), items not yet requested."""
 
     rater: MachineRater
     rated: int
     without: list[tuple[str, int]]
     failed: list[tuple[str, int]]
     owed: int
-    totals: Totals | None  # None: it made no call
+    totals: Totals | None  # None: no calls
     job: Job | None  # the last one
 
     @property
@@ -46,23 +46,23 @@ class Line:
 
     @property
     def state(self) -> tuple[str, str]:
-        """In words, and the tone of its pill."""
+        """The status as text, and the tone of its pill."""
         if self.live and self.rater.run and self.rater.run.paused_at:
             return "paused", "warn"
         if self.job is not None and self.job.status != "done":
             return _STATES[self.job.status]
         if self.owed:
-            return "owes answers", "warn"
+            return "answers missing", "warn"
         return ("done, some failed", "warn") if self.failed else ("done", "ok")
 
     @property
     def error(self) -> str:
-        """What its last job ended with."""
+        """The error of the last job, if it failed."""
         return self.job.error if self.job is not None and self.job.status == "failed" else ""
 
     @property
     def by_budget(self) -> bool:
-        """Whether it stopped because its budget is used up: it goes on with a larger one alone."""
+        """Whether it stopped because its budget is used up, so that it needs a larger one to continue."""
         return self.job is not None and self.job.status == "failed" and self.job.reason == "budget"
 
     @property
@@ -76,7 +76,7 @@ class Line:
 
 
 def lines(study: Study) -> list[Line]:
-    """Every machine rater in the order of its label: five queries, whatever their number."""
+    """Return every model rater in the order of its label, with five queries whatever their number."""
     raters = list(MachineRater.objects.filter(study=study).select_related("run", "study").order_by("pk"))
     if not raters:
         return []
@@ -84,26 +84,26 @@ def lines(study: Study) -> list[Line]:
     jobs = _jobs(study)
     totals = spending.of_runs(rater.run_id for rater in raters if rater.run_id)
     items = Item.objects.filter(study=study).count()
-    made = []
+    lines = []
     for rater in raters:
-        found = counts.get(rater.pk, {})
-        named = [(reason, reason.replace("_", " "), number) for reason, number in sorted(found.items()) if reason]
-        made.append(
+        by_reason = counts.get(rater.pk, {})
+        reasons = [(reason, reason.replace("_", " "), number) for reason, number in sorted(by_reason.items()) if reason]
+        lines.append(
             Line(
                 rater,
-                found.get("", 0),
-                [(words, number) for reason, words, number in named if reason in machines.SETTLED],
-                [(words, number) for reason, words, number in named if reason not in machines.SETTLED],
-                items - sum(found.values()),
+                by_reason.get("", 0),
+                [(words, number) for reason, words, number in reasons if reason in machines.SETTLED],
+                [(words, number) for reason, words, number in reasons if reason not in machines.SETTLED],
+                items - sum(by_reason.values()),
                 totals.get(rater.run_id or 0),
                 jobs.get(str(rater.code)),
             )
         )
-    return made
+    return lines
 
 
 def _counts(study: Study) -> dict[int, dict[str, int]]:
-    """Answers by rater and by why they have no verdict ("" where they have one)."""
+    """Return answers by rater and by the reason for no verdict ("" if there is one)."""
     counts: dict[int, dict[str, int]] = {}
     rows = MachineRating.objects.filter(rater__study=study).order_by().values_list("rater", "failed")
     for rater, failed, number in rows.annotate(n=Count("pk")):
@@ -112,6 +112,6 @@ def _counts(study: Study) -> dict[int, dict[str, int]]:
 
 
 def _jobs(study: Study) -> dict[str, Job]:
-    """The last job of each machine rater by its code."""
+    """Return the last job of each model rater by its code."""
     rows = Job.objects.filter(kind=machines.KIND, subject=job_access.subject(study)).defer("result")
     return {job.params.get("rater", ""): job for job in rows.select_related("run").order_by("pk")}

@@ -1,4 +1,4 @@
-"""The job in which a machine rates: an item a unit, so that a worker that dies costs one call at most."""
+"""The job of a model rater: one item per unit, so that a worker that dies costs one call at most."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -23,23 +23,25 @@ from simulation.llm.rater import PLAUSIBILITY, SUFFICIENCY, Judgement, Kind, LLM
 from simulation.providers import Prompt, Speaker
 from simulation.providers.base import Completion
 
-AT_ONCE = 50  # items a unit where nothing is asked of anybody
-IN_A_ROW = 3  # so many items about which the model was never heard end the job
+AT_ONCE = 50  # items per unit for the checker, which makes no calls
+IN_A_ROW = 3  # consecutive items without any response end the job
 Columns = dict[str, Any]
 
 
 @jobs.handles(machines.KIND)
 def rate(work: Work) -> Outcome:
-    """One unit: the next item, or the next few by rules. What it says is stored before the unit after it begins."""
+    """Run one unit: rate the next item, or the next few by the checker. Answers are stored before the next unit begins."""
     rater = MachineRater.objects.select_related("study").get(code=work.params["rater"])
-    owed = list(machines.owed(rater, work.params)[: 1 if rater.run_id else AT_ONCE])
-    if not owed:
+    items_left = list(machines.owed(rater, work.params)[: 1 if rater.run_id else AT_ONCE])
+    if not items_left:
         return work.finish(lambda: _done(rater))
     items = Item.objects.filter(study=rater.study_id)
-    place = items.filter(pk__lt=owed[0].pk).count()
-    work.tell(place, items.count(), f"{rater.label}, {rater.name}")
-    said = [_asked(work, rater, owed[0], place)] if rater.run_id else [_checked(item) for item in owed]
-    work.commit(lambda: _store(rater, dict(zip(owed, said, strict=True)), work.params["round"]))
+    position = items.filter(pk__lt=items_left[0].pk).count()
+    work.tell(position, items.count(), f"{rater.label}, {rater.name}")
+    answers = (
+        [_asked(work, rater, items_left[0], position)] if rater.run_id else [_checked(item) for item in items_left]
+    )
+    work.commit(lambda: _store(rater, dict(zip(items_left, answers, strict=True)), work.params["round"]))
     return jobs.MORE
 
 
@@ -48,29 +50,29 @@ def kind_of(rater: MachineRater) -> Kind:
 
 
 def what_is_shown(rater: MachineRater, item: Item) -> Shown:
-    """The frozen payload, the context if this machine is given it, and the payload's rows with their keys."""
+    """Return the frozen payload, the context if this model receives it, and the payload's rows with their keys."""
     context = item.context if rater.setup.get("with_context") and item.context else None
     return Shown(item.payload, context, machine_rows.rows(item.payload))
 
 
 def worst_case(rater: MachineRater, items: Iterable[Item], more: int = 0) -> Estimate | None:
-    """The most that these items can come to, by the prompts they really have; None where no model is asked.
+    """Return the maximum cost of these items with their real prompts; None for the checker.
 
-    `more` items are counted besides, each as large as the largest of them.
+    `more` items are added, each as large as the largest of them.
     """
     if rater.run is None:
         return None
     setup = Setup.from_json(rater.run.setup)
     texts = prompting.texts(setup.prompt_sha256)
-    asker = casting.rater(setup, kind_of(rater), *_words(rater), Prompter(_nobody, lambda: texts, {}))
-    prompts = (asker.prompt(what_is_shown(rater, item)) for item in items)
+    rater_role = casting.rater(setup, kind_of(rater), *_words(rater), Prompter(_nobody, lambda: texts, {}))
+    prompts = (rater_role.prompt(what_is_shown(rater, item)) for item in items)
     sizes = [len(one.system.encode()) + len(one.messages[0].text.encode()) for one in prompts]
     sizes += [max(sizes, default=0)] * more
     return spending.estimate_ratings(rater.run.setup, sizes)
 
 
 def _nobody(player: Player) -> Speaker:
-    """For prompts that are only measured."""
+    """Return a speaker for prompts that are only measured, never sent."""
 
     def speak(prompt: Prompt) -> Completion:
         raise AssertionError(f"{player.name} is not asked here")
@@ -79,34 +81,32 @@ def _nobody(player: Player) -> Speaker:
 
 
 def _words(rater: MachineRater) -> tuple[str, str]:
-    """The study's question and guide as they stood when this machine began."""
+    """Return the study's question and guide at the time this model began."""
     return rater.setup["question"], rater.setup["guide"]
 
 
 def _asked(work: Work, rater: MachineRater, item: Item, place: int) -> Columns:
-    """What a model says. A provider that is away ends the job and not the item: nothing was said about that."""
+    """Return the model's answer. An unavailable provider ends the job, because it says nothing about the item."""
     try:
         return _answer(_model(work, rater, place).rate(what_is_shown(rater, item)))
-    except (Refusal, NoUsableAnswer, TooLong) as fault:
-        return _nothing(units.reason(fault), str(fault))
-    except (GaveUp, Held) as fault:
-        if fault.reason != "context" and (fault.reason not in machines.UNSAID or _away(work, rater)):
+    except (Refusal, NoUsableAnswer, TooLong) as error:
+        return _nothing(units.reason(error), str(error))
+    except (GaveUp, Held) as error:
+        if error.reason != "context" and (error.reason not in machines.UNSAID or _away(work, rater)):
             raise
-        return _nothing(fault.reason, str(fault))
+        return _nothing(error.reason, str(error))
 
 
 def _away(work: Work, rater: MachineRater) -> bool:
-    """Whether it is the provider that fails: the items before this one failed so as well, and are owed again then.
-
-    One item that a provider cannot take must not keep a machine from all others.
-    """
-    latest = rater.ratings.order_by("-at", "-pk")[: IN_A_ROW - 1]
-    unsaid = [rating.pk for rating in latest if rating.failed in machines.UNSAID]
-    if len(unsaid) < IN_A_ROW - 1:
+    """Return whether the provider fails, not the item: the items before this one failed in the same way, and are then left unrated."""
+    # One item that a provider cannot process must not keep a model from all others.
+    last_ratings = rater.ratings.order_by("-at", "-pk")[: IN_A_ROW - 1]
+    without_response = [rating.pk for rating in last_ratings if rating.failed in machines.UNSAID]
+    if len(without_response) < IN_A_ROW - 1:
         return False
 
     def take_back() -> None:
-        rater.ratings.filter(pk__in=unsaid).delete()
+        rater.ratings.filter(pk__in=without_response).delete()
         _changed(rater)
 
     work.commit(take_back)
@@ -115,9 +115,9 @@ def _away(work: Work, rater: MachineRater) -> bool:
 
 def _model(work: Work, rater: MachineRater, place: int) -> LLMRater:
     params = work.params
-    same = machines.jobs_of(rater).filter(params__round=params["round"], pk__lte=work.job.pk)
-    known = tuple(same.order_by("pk").values_list("pk", flat=True))
-    return players.of_ratings(work.lease, kind_of(rater), *_words(rater), place, known)
+    jobs_of_round = machines.jobs_of(rater).filter(params__round=params["round"], pk__lte=work.job.pk)
+    job_ids = tuple(jobs_of_round.order_by("pk").values_list("pk", flat=True))
+    return players.of_ratings(work.lease, kind_of(rater), *_words(rater), place, job_ids)
 
 
 def _answer(judged: Judgement) -> Columns:
@@ -130,11 +130,11 @@ def _answer(judged: Judgement) -> Columns:
 
 
 def _checked(item: Item) -> Columns:
-    found = machine_checker.rate(item.payload)
-    if found.verdict is None:
+    verdict = machine_checker.rate(item.payload)
+    if verdict.verdict is None:
         return _nothing(machines.UNDECIDABLE, "no amount in the item could be compared with another")
     return {
-        "verdict": found.verdict, "confidence": None, "marks": list(found.marks), "reasoning": found.reason,
+        "verdict": verdict.verdict, "confidence": None, "marks": list(verdict.marks), "reasoning": verdict.reason,
         "failed": "", "error": "",
     }  # fmt: skip
 
@@ -153,16 +153,18 @@ def _store(rater: MachineRater, said: Mapping[Item, Columns], round: int) -> Non
 
 
 def _changed(rater: MachineRater) -> None:
-    """What was computed of its answers is stale: no clock tells, two workers' may differ."""
+    """Increment the counter that makes stored analyses stale. A counter, because the clocks of two workers may differ."""
     MachineRater.objects.filter(pk=rater.pk).update(changes=F("changes") + 1)
 
 
 def _done(rater: MachineRater) -> Outcome:
-    """The job's result and a line in the study's log: numbers of items, nothing of what was said."""
-    now = machines.standing(rater)
-    failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(now.failed.items()))
-    said = f"{rater.label}, {rater.name}: {now.rated} of {now.items} items rated{failed}"
-    failures = dict(now.failed)
-    content = MachineRated(rater=rater.label, name=rater.name, rated=now.rated, items=now.items, failed=failures)
+    """Return the job's result and log it: numbers of items, no answers."""
+    progress = machines.standing(rater)
+    failed = "".join(f", {number} {reason.replace('_', ' ')}" for reason, number in sorted(progress.failed.items()))
+    message = f"{rater.label}, {rater.name}: {progress.rated} of {progress.items} items rated{failed}"
+    failures = dict(progress.failed)
+    content = MachineRated(
+        rater=rater.label, name=rater.name, rated=progress.rated, items=progress.items, failed=failures
+    )
     log(rater.study, content)
-    return {"said": said, "rated": now.rated, "items": now.items, "failed": failures}
+    return {"said": message, "rated": progress.rated, "items": progress.items, "failed": failures}

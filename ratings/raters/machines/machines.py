@@ -1,8 +1,8 @@
-"""Machines as raters: a model, or the rule-based checker, is given the frozen payload that people see, and no more.
+"""Model raters: a model, or the rule-based checker, receives the frozen payload that people see, and no more.
 
-Its answers are in tables of their own, so that no number of people can contain them, and show nowhere before the study is
-unblinded. An order is a job: an item is one unit, what was answered is never asked again, and what failed is kept as
-failed until somebody orders it to be retried.
+Its answers are in separate tables, so no number about people can include them, and are shown nowhere before the study is
+unblinded. A request is a job: one item is one unit, answered items are never sent again, and failed items stay
+failed until somebody requests a retry.
 """
 
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ from simulation.runs import Limits, Terms, control, queueing
 
 KIND: Final = "machine_rating"
 CHECKER: Final = "checker"
-MOST_ITEMS: Final = 32_767  # an item's place is the number of its calls in the ledger
+MOST_ITEMS: Final = 32_767  # an item's position is the number of its calls in the call log
 CANNOT_JUDGE, UNDECIDABLE = "cannot_judge", machine_checker.UNDECIDABLE
-SETTLED: Final = (CANNOT_JUDGE, UNDECIDABLE)  # answers, though they hold no verdict: not retried
-UNSAID: Final = ("bad_request", "provider_unavailable")  # the model was never heard about the item
-_BY_HAND = ("credentials", "bad_request")  # what a job ended for until somebody put it right
+SETTLED: Final = (CANNOT_JUDGE, UNDECIDABLE)  # answers without a verdict; not retried
+UNSAID: Final = ("bad_request", "provider_unavailable")  # the model never responded to the item
+_BY_HAND = ("credentials", "bad_request")  # reasons that a person must fix
 
 
 class Answer(NamedTuple):
-    """What a machine said of an item. `verdict` None: it could not tell, or gave no usable answer (`failed` says which)."""
+    """A model's answer to an item. `verdict` None: it could not judge, or gave no usable answer (`failed` gives the reason)."""
 
     verdict: bool | None
     confidence: int | None
@@ -43,14 +43,14 @@ class Answer(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A machine rater as people know it. `kind` is "machine", or "checker" for the rules."""
+    """A model rater as people know it. `kind` is "machine", or "checker" for the rules."""
 
     name: str
     kind: str
 
 
 class Ordered(NamedTuple):
-    """What an order came to. `job` is None where nothing was left to rate."""
+    """The result of a request. `job` is None if nothing was left to rate."""
 
     rater: MachineRater
     job: Job | None
@@ -58,7 +58,7 @@ class Ordered(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How far a machine rater is: items rated, answers without a verdict by their reason, items of the study."""
+    """Progress of a model rater: items rated, answers without a verdict by reason, items of the study."""
 
     rated: int
     failed: Mapping[str, int]
@@ -74,11 +74,10 @@ def order(
     by: User | None = None,
     **terms: Unpack[Terms],
 ) -> Ordered:
-    """Have this machine rate what it has not rated yet; with `retry` also what failed. Asked again, it goes on.
+    """Have this model rate what it has not rated yet; with `retry` also what failed. A second request continues.
 
-    `cast` is "checker", a cast (its classifier rates) or a model. `context` None: beside the payload if every rater of
-    the study sees it. A limit that is not named stays as it is. StudyError, or a LabError of who cannot play, says what
-    is wrong.
+    `cast` is "checker", a cast (its classifier rates) or a model. `context` None: shown beside the payload if every rater of
+    the study sees it. Limits that are not given stay as they are. Raises StudyError, or a LabError if the model is not available.
     """
     _refuse(study, cast)
     rater = MachineRater.objects.filter(study=study, cast=cast).first()
@@ -90,87 +89,89 @@ def order(
 
 
 def again(job: Job, by: User | None = None) -> Ordered:
-    """Try such a job again: its rater goes on where it stands, whichever of its jobs this was."""
+    """Request ratings again after this job ended: its rater continues, whichever of its jobs this was."""
     rater = MachineRater.objects.select_related("study").get(code=job.params["rater"])
     return order(rater.study, rater.cast, by=by)
 
 
 def planned(study: Study, cast: str, *, context: bool | None = None) -> MachineRater:
-    """The machine rater that an order would make, unsaved: to say before what it may cost. Refuses what `order` does."""
+    """Return the unsaved model rater of a request, to show its cost beforehand. Raises like `request_ratings`."""
     _refuse(study, cast)
     setup: dict[str, Any] = {"with_context": _context(study, cast, context)}
     if cast == CHECKER:
         return MachineRater(study=study, cast=cast, name=machine_checker.NAME, setup=setup)
-    made = roster.rater(cast)
-    run = Run(kind="ratings", cast=cast, setup=queueing.frozen(made))
+    availability = roster.rater(cast)
+    run = Run(kind="ratings", cast=cast, setup=queueing.frozen(availability))
     setup |= _asked_with(study, run.setup)
-    return MachineRater(study=study, cast=cast, name=made["cast"]["rater"]["model"], run=run, setup=setup)
+    return MachineRater(study=study, cast=cast, name=availability["cast"]["rater"]["model"], run=run, setup=setup)
 
 
 def shown(rater: MachineRater) -> str:
-    """What it is given, in words."""
+    """Return what it receives, in words."""
     return "payload and context" if rater.setup.get("with_context") else "payload alone"
 
 
 def owed(rater: MachineRater, params: Mapping[str, Any]) -> QuerySet[Item]:
-    """What is left to rate in an order with these params, in the order of their places."""
+    """Return the items left to rate for a request with these parameters, in order."""
     failed_before = ~Q(failed="") & ~Q(failed__in=SETTLED) & Q(round__lt=params.get("round", 0))
-    settled = MachineRating.objects.filter(rater=rater).exclude(failed_before)
-    return Item.objects.filter(study=rater.study_id).exclude(pk__in=settled.values("item")).order_by("pk")
+    answered = MachineRating.objects.filter(rater=rater).exclude(failed_before)
+    return Item.objects.filter(study=rater.study_id).exclude(pk__in=answered.values("item")).order_by("pk")
 
 
 def standing(rater: MachineRater) -> Standing:
-    """Counts alone: nothing in them tells a verdict or a source."""
-    found = rater.ratings.order_by().values_list("failed").annotate(n=Count("pk"))
-    failed = {reason: number for reason, number in found if reason}
-    rated = sum(number for reason, number in found if not reason)
+    """Return counts only: nothing in them reveals a verdict or a source."""
+    counts = rater.ratings.order_by().values_list("failed").annotate(n=Count("pk"))
+    failed = {reason: number for reason, number in counts if reason}
+    rated = sum(number for reason, number in counts if not reason)
     return Standing(rated, failed, Item.objects.filter(study=rater.study_id).count())
 
 
 def names(study: Study) -> dict[str, Named]:
-    """Every machine rater of an unblinded study by label. SealedError before."""
+    """Return every model rater of an unblinded study by label. Raises SealedError before."""
     _unsealed(study)
     rows_ = study.machine_raters.order_by("pk").values_list("label", "name", "cast")
     return {label: Named(name, "checker" if cast == CHECKER else "machine") for label, name, cast in rows_}
 
 
 def rows(study: Study) -> dict[str, dict[UUID, Answer]]:
-    """What each machine said, by label and item code: one query. SealedError before the study is unblinded."""
+    """Return each model's answers by label and item code, with one query. Raises SealedError before the study is unblinded."""
     _unsealed(study)
-    found: dict[str, dict[UUID, Answer]] = {label: {} for label in names(study)}
+    answers: dict[str, dict[UUID, Answer]] = {label: {} for label in names(study)}
     columns = ("rater__label", "item__code", "verdict", "confidence", "marks", "failed")
     ratings = MachineRating.objects.filter(rater__study=study).order_by("rater", "item__code")
     for label, item, verdict, confidence, marks, failed in ratings.values_list(*columns).iterator(chunk_size=2000):
-        found[label][item] = Answer(verdict, confidence, tuple(marks), failed)
-    return found
+        answers[label][item] = Answer(verdict, confidence, tuple(marks), failed)
+    return answers
 
 
 def _unsealed(study: Study) -> None:
     if not study.is_unblinded:
-        raise SealedError(f"{study.name} is {study.status}; what machines said is sealed until it is unblinded")
+        raise SealedError(f"{study.name} is {study.status}; model ratings are sealed until it is unblinded")
 
 
 def _refuse(study: Study, cast: str) -> None:
     if study.is_draft:
-        raise StudyError(f"{study.name} is a draft: it has no frozen items yet. Open it first.")
+        raise StudyError(f"{study.name} is a draft: its items are not frozen yet. Open it first.")
     if cast == CHECKER and study.kind == EVIDENCE:
-        raise StudyError("The checker judges single steps; the items of this study are records. Name a model instead.")
+        raise StudyError(
+            "The checker rates single steps, but the items of this study are records. Choose a model instead."
+        )
     if (number := Item.objects.filter(study=study).count()) > MOST_ITEMS:
-        raise StudyError(f"{study.name} has {number} items; a machine rates studies of at most {MOST_ITEMS}.")
+        raise StudyError(f"{study.name} has {number} items; model raters support studies of at most {MOST_ITEMS}.")
 
 
 @transaction.atomic
 def _seat(study: Study, cast: str, context: bool | None, by: User | None, terms: Terms) -> MachineRater:
-    """A new machine rater, with all that its answers depend on frozen. Two orders at once make one."""
+    """Create a model rater with everything its answers depend on frozen. Two simultaneous requests create one."""
     Study.objects.select_for_update().get(pk=study.pk)
-    if taken := MachineRater.objects.filter(study=study, cast=cast).first():
-        return taken
+    if existing := MachineRater.objects.filter(study=study, cast=cast).first():
+        return existing
     setup: dict[str, Any] = {"with_context": _context(study, cast, context)}
     name, run = machine_checker.NAME, None
     if cast != CHECKER:
-        made = roster.rater(cast)
-        run = queueing.queue_ratings(made, by, **terms)
-        name = made["cast"]["rater"]["model"]
+        availability = roster.rater(cast)
+        run = queueing.queue_ratings(availability, by, **terms)
+        name = availability["cast"]["rater"]["model"]
         setup |= _asked_with(study, run.setup)
     label = f"M{MachineRater.objects.filter(study=study).count() + 1}"
     return MachineRater.objects.create(
@@ -179,73 +180,78 @@ def _seat(study: Study, cast: str, context: bool | None, by: User | None, terms:
 
 
 def _asked_with(study: Study, frozen: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a run's setup and the study's words, what a model's answers depend on."""
-    asked = {"question": study.question, "guide": study.guide, "guide_version": study.guide_version}
-    made = {"models": frozen["models"], "rater": frozen["cast"]["rater"], "prompt_set": frozen["prompt_set"]}
-    return {**asked, **made}
+    """Return what a model's answers depend on: parts of the run configuration and the study's texts."""
+    texts = {"question": study.question, "guide": study.guide, "guide_version": study.guide_version}
+    models = {"models": frozen["models"], "rater": frozen["cast"]["rater"], "prompt_set": frozen["prompt_set"]}
+    return {**texts, **models}
 
 
 def _context(study: Study, cast: str, wanted: bool | None) -> bool:
-    """Whether the context goes with the payload. The checker reads one step and has no use for it."""
+    """Return whether the context is sent with the payload. The checker reads one step and does not use it."""
     arms = protocols.stored(study.protocol).display.context
     if wanted and (cast == CHECKER or study.kind == EVIDENCE or True not in arms):
-        raise StudyError("No rater of this study sees a context (and the checker reads none): leave --context out.")
+        raise StudyError("No rater of this study sees a context, and the checker does not use it: omit --context.")
     if cast == CHECKER or study.kind == EVIDENCE:
         return False
     return all(arms) if wanted is None else wanted
 
 
 def _same(rater: MachineRater, context: bool | None, terms: Terms) -> None:
-    """A machine that has begun goes on as it began: answers to two questions would be two raters' answers."""
+    """Raise StudyError if a model that has begun would receive other input: answers to two questions would be two raters' answers."""
     if context is not None and context != rater.setup.get("with_context"):
-        raise StudyError(f"{rater.label} ({rater.name}) was given the {shown(rater)} from the start; it goes on so.")
+        raise StudyError(
+            f"{rater.label} ({rater.name}) received the {shown(rater)} from the start and must continue with it."
+        )
     frozen = rater.setup.get("prompt_set", {})
-    if (name := terms.get("prompt_set")) and frozen:
-        called, _, version = name.partition("@")
-        if called != frozen["name"] or not frozen["sha256"].startswith(version):
-            told = f"{frozen['name']}@{frozen['sha256'][:12]}"
-            raise StudyError(f"{rater.label} ({rater.name}) was asked with the prompts {told}; it goes on with them.")
+    if (requested_set := terms.get("prompt_set")) and frozen:
+        name_part, _, version = requested_set.partition("@")
+        if name_part != frozen["name"] or not frozen["sha256"].startswith(version):
+            prompt_version = f"{frozen['name']}@{frozen['sha256'][:12]}"
+            raise StudyError(
+                f"{rater.label} ({rater.name}) has used the prompts {prompt_version} and must continue with them."
+            )
 
 
 def jobs_of(rater: MachineRater) -> QuerySet[Job]:
-    """Every job in which this machine rated."""
+    """Return every job of this model rater."""
     return Job.objects.filter(kind=KIND, subject=job_access.subject(rater.study), params__rater=str(rater.code))
 
 
 @transaction.atomic
 def _one_job(rater: MachineRater, retry: bool, by: User | None, terms: Terms) -> Ordered:
-    """The job of this rater that is under way, or a new one: never two, which would ask and pay for the same items twice.
+    """Return the active job of this rater, or a new one: never two, which would pay for the same items twice.
 
-    Orders wait here for each other, and for whoever has the run's last job tried again.
+    Requests wait here for each other, and for anybody who retries the run's last job.
     """
     MachineRater.objects.select_for_update().get(pk=rater.pk)
     if rater.run:
         _funded(rater, rater.run, terms)
     params = _params(rater, retry)
-    left = owed(rater, params).count()
-    if not left:
+    n_left = owed(rater, params).count()
+    if not n_left:
         return Ordered(rater, None, 0)
     job = jobs.request(KIND, params, subject=job_access.subject(rater.study), by=by, run=rater.run)
     with_context = bool(rater.setup.get("with_context"))
-    log(rater.study, MachineOrdered(rater=rater.label, name=rater.name, items=left, with_context=with_context), by)
-    return Ordered(rater, job, left)
+    log(rater.study, MachineOrdered(rater=rater.label, name=rater.name, items=n_left, with_context=with_context), by)
+    return Ordered(rater, job, n_left)
 
 
 def _params(rater: MachineRater, retry: bool) -> dict[str, Any]:
-    """What the job is told: what the one under way was. Jobs of one round go on from each other; a new round asks again
-    what had failed."""
-    own = jobs_of(rater).order_by("-pk")
-    if live := own.filter(status__in=Job.RUNNABLE).first():
-        if retry and not live.params["round"]:
-            raise StudyError(f"{rater.label} ({rater.name}) is still rating. Retry what failed when it has ended.")
-        return dict(live.params)
-    latest = own.first()
+    """Return the parameters of the active job, or of the next. Jobs of one round continue from each other; a new round sends
+    failed items again.
+    """
+    jobs_of_rater = jobs_of(rater).order_by("-pk")
+    if active := jobs_of_rater.filter(status__in=Job.RUNNABLE).first():
+        if retry and not active.params["round"]:
+            raise StudyError(f"{rater.label} ({rater.name}) is still rating. Retry failed items after it has ended.")
+        return dict(active.params)
+    latest = jobs_of_rater.first()
     params: dict[str, Any] = dict(latest.params) if latest else {"rater": str(rater.code), "round": 0}
     return {**params, "round": params["round"] + 1} if retry and latest else params
 
 
 def _funded(rater: MachineRater, run: Run, terms: Terms) -> None:
-    """The run with the limits that are named now, and open again for what a person had to put right. Holds its row."""
+    """Apply the given limits to the run, and reopen it if a person had to fix something. Locks its row."""
     latest = jobs_of(rater).order_by("-pk").first()
     if (latest and latest.reason in _BY_HAND) or rater.ratings.filter(failed__in=_BY_HAND).exists():
         control.reopen(run)

@@ -1,1 +1,1 @@
-"""Figures, drawn from the tables of an analysis and from nothing else."""
+"""Figures, drawn only from the tables of an analysis."""

@@ -1,4 +1,4 @@
-"""What became of each agent's episodes, and what they cost."""
+"""Figures of a benchmark: how each agent's episodes ended, and their cost."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ _CAUSES = {
 
 
 def failures(document: Document, profile: Profile) -> AnyChart:
-    """One bar for each agent, in parts; the numbers of all parts in words below it."""
+    """Draw one stacked bar per agent, with the numbers of all parts as text below it."""
     found = tables.rows(document, "failures")
     agents = tables.first_seen(found, "agent")
     pitch, bar = profile.size * 1.4, profile.size * 1.7
@@ -46,11 +46,11 @@ def failures(document: Document, profile: Profile) -> AnyChart:
             texts.append({"text": line, "x": 0, "y": y + profile.size * 0.7, "colour": MUTED.light})
             y += pitch
         y += profile.size * 0.7
-    here = {text(line, "cause") for line in found if count(line, "n")}
+    causes = {text(line, "cause") for line in found if count(line, "n")}
     entries = [
         keys.Entry(said, TONES[tone].tint, TONES[tone].solid)
         for cause, (said, tone) in _CAUSES.items()
-        if cause in here
+        if cause in causes
     ]
     words = [written(texts, profile), written(inside, profile, align="center")]
     plot = layered(frame(0, profile.width), _bars(parts, profile), *words, width=profile.width, height=y)
@@ -67,7 +67,7 @@ def _ordered(some: Sequence[Line]) -> list[Line]:
 def _parts(
     some: Sequence[Line], agent: str, n: int, top: float, below: float, profile: Profile, inside: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    x, made, room = 1.0, list[dict[str, Any]](), profile.width - 2.0
+    x, parts, room = 1.0, list[dict[str, Any]](), profile.width - 2.0
     for line in some:
         many = count(line, "n")
         if not many:
@@ -75,7 +75,7 @@ def _parts(
         said, hue = _CAUSES.get(text(line, "cause"), (text(line, "cause"), "olive"))
         end = x + room * many / n
         title = f"{agent}: {said.lower()} {many} of {n} ({percent(many / n)})"
-        made.append(
+        parts.append(
             {
                 "x": x,
                 "x2": end,
@@ -89,7 +89,7 @@ def _parts(
         if width(str(many), profile.size) + 4 < end - x:
             inside.append({"text": str(many), "x": (x + end) / 2, "y": (top + below) / 2, "colour": INK.light})
         x = end
-    return made
+    return parts
 
 
 def _bars(parts: Sequence[dict[str, Any]], profile: Profile) -> alt.Chart:
@@ -115,16 +115,16 @@ def _parts_said(some: Sequence[Line], n: int) -> str:
 
 
 def say_failures(document: Document) -> str:
-    found = tables.rows(document, "failures")
+    lines = tables.rows(document, "failures")
     parts = []
-    for agent in tables.first_seen(found, "agent"):
-        some = _ordered([line for line in found if text(line, "agent") == agent])
+    for agent in tables.first_seen(lines, "agent"):
+        some = _ordered([line for line in lines if text(line, "agent") == agent])
         parts.append(f"{agent}: {_parts_said(some, sum(count(line, 'n') for line in some)) or 'no episodes'}")
-    return f"What ended the episodes: {listed(parts)}."
+    return f"How episodes ended: {listed(parts)}."
 
 
 def dollars(amount: float | None) -> str:
-    """ "$1,234", "$12.30", "$0.0042": at least two figures that say something."""
+    """Return "$1,234", "$12.30", "$0.0042": at least two significant digits."""
     if amount is None:
         return "undefined"
     if amount >= 100:
@@ -133,16 +133,16 @@ def dollars(amount: float | None) -> str:
 
 
 def cost_known(document: Document) -> bool:
-    """Whether anything cost anything."""
+    """Return whether any cost is known."""
     return any(number(line, "cost") for line in tables.rows(document, "cost"))
 
 
 def cost(document: Document, profile: Profile) -> AnyChart:
-    """Two plots with the same rows: dollars a success, dollars in all."""
-    found = tables.rows(document, "cost")
+    """Draw two plots with the same rows: US dollars per success, and in total."""
+    lines = tables.rows(document, "cost")
     plots: list[tuple[list[Section], Scale]] = []
-    for field, title in (("per_success", "US dollars a success"), ("cost", "US dollars in all")):
-        rows = [_cost(line, field) for line in found]
+    for field, title in (("per_success", "US dollars per success"), ("cost", "US dollars in total")):
+        rows = [_cost(line, field) for line in lines]
         scale = spanning("", rows, ceiling=max([row.value or 0.0 for row in rows]) or 1.0, unit="$")
         plots.append(([Section(title, rows)], scale))
     return stacked(plots, profile, bars=True)
@@ -151,14 +151,16 @@ def cost(document: Document, profile: Profile) -> AnyChart:
 def _cost(line: Line, field: str) -> Row:
     agent, amount, episodes = text(line, "agent"), number(line, field), count(line, "episodes")
     tokens = f"{whole(number(line, 'input_tokens'))} tokens in, {whole(number(line, 'output_tokens'))} out"
-    what = "a success" if field == "per_success" else "in all"
-    said = dollars(amount) + (f" ({episodes} episodes)" if field == "cost" else "")
-    return Row(agent, amount, None, None, said, f"{agent}: {dollars(amount)} {what}, {episodes} episodes, {tokens}")
+    what = "per success" if field == "per_success" else "in total"
+    value_text = dollars(amount) + (f" ({episodes} episodes)" if field == "cost" else "")
+    return Row(
+        agent, amount, None, None, value_text, f"{agent}: {dollars(amount)} {what}, {episodes} episodes, {tokens}"
+    )
 
 
 def say_cost(document: Document) -> str:
     parts = [
-        f"{text(line, 'agent')} {dollars(number(line, 'per_success'))} a success, {dollars(number(line, 'cost'))} in all"
+        f"{text(line, 'agent')} {dollars(number(line, 'per_success'))} per success, {dollars(number(line, 'cost'))} in total"
         for line in tables.rows(document, "cost")
     ]
     return f"Cost: {listed(parts)}."

@@ -1,4 +1,4 @@
-"""Coefficients of agreement, people beside machines (the paper's Table 1), what is missed, how often each says yes."""
+"""Figures of agreement coefficients, people beside models (the paper's Table 1), missed errors, and rates of yes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,8 +14,8 @@ _MEASURES: Mapping[str, tuple[str, Say]] = {
     "kappa": ("Cohen's kappa", two),
     "difference": ("Difference in kappa from the raters' own", two),
 }
-LEVEL = 0.05  # of Holm's p: below it a contrast is orange and has a star
-_TOGETHER = ("people", "simulated", "people and simulated")  # kinds of all raters
+LEVEL = 0.05  # Holm-adjusted p below which a contrast is orange with a star
+_TOGETHER = ("people", "simulated", "people and simulated")  # kinds that combine all raters
 _TONES = dict.fromkeys(_TOGETHER, "blue") | {"machine": "orange", "classifier": "orange", "checker": "green"}
 
 
@@ -24,15 +24,15 @@ def tone_of(kind: str) -> str:
 
 
 def _who(line: Line) -> str:
-    """The row's name; of raters that are not all people, what they are."""
-    who, kind = text(line, "who"), text(line, "kind")
-    return f"{who} ({kind})" if kind in _TOGETHER and kind != "people" else who
+    """Return the row's name, with the kind of raters unless they are all people."""
+    name, kind = text(line, "who"), text(line, "kind")
+    return f"{name} ({kind})" if kind in _TOGETHER and kind != "people" else name
 
 
 def agreement(document: Document, profile: Profile) -> AnyChart:
-    """A section for each source, all together first; a row for each coefficient that is defined."""
-    every = tables.rows(document, "agreement")
-    lines = [line for line in every if number(line, "value") is not None]
+    """Draw a section per source, all together first, with a row per defined coefficient."""
+    all_lines = tables.rows(document, "agreement")
+    lines = [line for line in all_lines if number(line, "value") is not None]
     sections = [
         Section(
             source.capitalize() if source == names.POOLED else source,
@@ -41,7 +41,7 @@ def agreement(document: Document, profile: Profile) -> AnyChart:
         for source in tables.first_seen(lines, "source")
     ]
     rows = [row for section in sections for row in section.rows]
-    return forest(sections, spanning("Coefficient", rows), profile, undefined=len(every) - len(lines))
+    return forest(sections, spanning("Coefficient", rows), profile, undefined=len(all_lines) - len(lines))
 
 
 def agreement_known(document: Document) -> bool:
@@ -75,9 +75,9 @@ def human_model_known(document: Document) -> bool:
 
 
 def human_model(document: Document, profile: Profile) -> AnyChart:
-    """Three plots below each other with the same rows: observed agreement, kappa, difference from the raters' own kappa."""
+    """Draw three plots with the same rows: observed agreement, kappa, and difference from the raters' own kappa."""
     lines = tables.rows(document, "human_model")
-    made = []
+    plots = []
     for name, (title, say) in _MEASURES.items():
         rows = [_measured(line, name, say) for line in lines]
         defined = [row for row in rows if row.value is not None]
@@ -88,9 +88,9 @@ def human_model(document: Document, profile: Profile) -> AnyChart:
             if say is percent
             else spanning(title, defined, *((-0.2, 0.2) if name == "difference" else ()))
         )
-        shown = defined if name == "difference" else rows
-        made.append(([Section(title, shown)], Scale("", *scale[1:])))
-    return stacked(made, profile)
+        plot_rows = defined if name == "difference" else rows
+        plots.append(([Section(title, plot_rows)], Scale("", *scale[1:])))
+    return stacked(plots, profile)
 
 
 def _measured(line: Line, name: str, say: Say) -> Row:
@@ -121,33 +121,36 @@ def say_human_model(document: Document) -> str:
 
 
 def contrasts(document: Document, profile: Profile) -> AnyChart:
-    """A section for each family; a row for each difference of shares or areas that has an interval. d' is in the table.
+    """Draw a section per family, with a row per difference of shares or areas that has an interval. d' is only in the table.
 
-    Where there are more than a figure holds, each family has a share of the rows, and its heading says how many of how many.
+    If a figure cannot hold all, each family gets a share of the rows, and its heading states how many are drawn.
     """
-    every, drawn = tables.rows(document, "contrasts"), _drawn_contrasts(document)
+    all_lines, drawn = tables.rows(document, "contrasts"), _drawn_contrasts(document)
     families = tables.first_seen(drawn, "family")
-    own = [[line for line in drawn if text(line, "family") == family] for family in families]
-    kept = [_keep(lines, share) for lines, share in zip(own, share_rows([len(lines) for lines in own]), strict=True)]
+    by_family = [[line for line in drawn if text(line, "family") == family] for family in families]
+    selected = [
+        _keep(lines, share)
+        for lines, share in zip(by_family, share_rows([len(lines) for lines in by_family]), strict=True)
+    ]
     sections = [
-        Section(_family(family, len(lines), every), [_contrast(line) for line in lines])
-        for family, lines in zip(families, kept, strict=True)
+        Section(_family(family, len(lines), all_lines), [_contrast(line) for line in lines])
+        for family, lines in zip(families, selected, strict=True)
     ]
     rows = [row for section in sections for row in section.rows]
     scale = spanning("First less second", rows, -0.2, 0.2)
-    said = f"{len(rows):,} of {len(every):,} contrasts are drawn; all of them are in the table and in the CSV."
-    return forest(sections, scale, profile, more=said if len(rows) < len(every) else "")
+    note = f"{len(rows):,} of {len(all_lines):,} contrasts are shown; the table and the CSV contain all."
+    return forest(sections, scale, profile, more=note if len(rows) < len(all_lines) else "")
 
 
 def _keep(lines: Sequence[Line], share: int) -> list[Line]:
-    """Return so many contrasts of a family in their order: all of its first quantity before any of its second."""
+    """Return this many contrasts of a family in order: all of its first quantity before any of its second."""
     order = tables.first_seen(lines, "quantity")
     ranked = sorted(range(len(lines)), key=lambda at: order.index(text(lines[at], "quantity")))
     return [lines[at] for at in sorted(ranked[:share])]
 
 
 def _family(family: str, drawn: int, every: Sequence[Line]) -> str:
-    """Return the heading of a family, with how many of its contrasts are drawn where that is not all of them."""
+    """Return the heading of a family, with the number of drawn contrasts unless all are drawn."""
     size = sum(text(line, "family") == family for line in every)
     return f"{family.capitalize()}{f': {drawn} of {size}' if drawn < size else ''}"
 
@@ -158,9 +161,9 @@ def contrasts_known(document: Document) -> bool:
 
 def say_contrasts(document: Document) -> str:
     lines = _drawn_contrasts(document)
-    seen = [text(line, "family") for line in lines]
-    # The first of each family, then the others.
-    order = sorted(range(len(lines)), key=lambda at: seen[at] in seen[:at])
+    families = [text(line, "family") for line in lines]
+    # The first contrast of each family, then the others.
+    order = sorted(range(len(lines)), key=lambda at: families[at] in families[:at])
     parts = [
         f"{_pair(line)}: {signed(number(line, 'difference'))}{_ends(number(line, 'low'), number(line, 'high'), signed)}"
         for line in (lines[at] for at in order)
@@ -174,29 +177,28 @@ def _drawn_contrasts(document: Document) -> list[Line]:
 
 
 def _pair(line: Line) -> str:
-    """The contrast in words; what both sides begin with, up to a colon or a comma, is there once."""
+    """Return the contrast as text, with a common beginning (up to a colon or comma) only once."""
     first, second = text(line, "first"), text(line, "second")
     for mark in (": ", ", "):
-        shared, found, rest = second.rpartition(mark)
-        if found and first.startswith(shared + mark):
+        shared, separator, rest = second.rpartition(mark)
+        if separator and first.startswith(shared + mark):
             second = rest
     return f"{first} less {second}, {text(line, 'quantity')}"
 
 
 def _contrast(line: Line) -> Row:
     value, low, high, p = (number(line, name) for name in ("difference", "low", "high", "p_holm"))
-    clear = p is not None and p < LEVEL
+    is_significant = p is not None and p < LEVEL
     title = f"{_pair(line)}: {signed(value)}, 95% interval: {interval(low, high, signed)}"
     title += f", {count(line, 'items')} items, {count(line, 'raters')} raters"
     title += f", Holm's p {p:.3f}" if p is not None else ""
     title += f" ({text(line, 'reason')})" if text(line, "reason") else ""
-    said = signed(value) + _ends(low, high, signed) + (" *" if clear else "")
-    return Row(_pair(line), value, low, high, said, title, "orange" if clear else "blue")
+    value_text = signed(value) + _ends(low, high, signed) + (" *" if is_significant else "")
+    return Row(_pair(line), value, low, high, value_text, title, "orange" if is_significant else "blue")
 
 
 def misses(document: Document, profile: Profile) -> AnyChart:
-    """All errors of a type and the false alarms, then a section for each kind of error; a row for the raters together and
-    for each machine."""
+    """Draw a section per kind of error after all errors of a type and the false alarms; a row for the raters together and each model."""
     lines = _without_single_raters(document)
     keys = dict.fromkeys((text(line, "error"), words(line, "error_kind")) for line in lines)
     ordered = sorted(keys, key=lambda key: (bool(key[1]), key[0] == "none"))
@@ -207,11 +209,11 @@ def misses(document: Document, profile: Profile) -> AnyChart:
         )
         for key in ordered
     ]
-    return forest(sections, shares("Called an error"), profile)
+    return forest(sections, shares("Rated as an error"), profile)
 
 
 def _without_single_raters(document: Document) -> list[Line]:
-    """All raters together, which come first, and the machines."""
+    """Return the lines of all raters together and of models."""
     lines = tables.rows(document, "misses")
     together = text(lines[0], "who") if lines else ""
     return [line for line in lines if text(line, "who") == together or text(line, "kind") in tables.MACHINES]
@@ -220,16 +222,16 @@ def _without_single_raters(document: Document) -> list[Line]:
 def _error_name(error: str, kind: str) -> str:
     if error == "none":
         return "No error: false alarms"
-    named = f"{error} error".capitalize() if error else "Error"
-    return f"{named}: {kind}" if kind else f"{named}s: caught"
+    name = f"{error} error".capitalize() if error else "Error"
+    return f"{name}: {kind}" if kind else f"{name}s: detected"
 
 
 def _caught(line: Line) -> Row:
     recall, low, high = (number(line, name) for name in ("recall", "low", "high"))
-    who, caught, n = _who(line), count(line, "caught"), count(line, "n")
-    what = "false alarms" if text(line, "error") == "none" else "caught"
-    title = f"{who}: {percent(recall)} {what}, {caught} of {n}, 95% interval: {interval(low, high)}"
-    return Row(who, recall, low, high, f"{percent(recall)} ({caught}/{n})", title, tone_of(text(line, "kind")))
+    who, detected, n = _who(line), count(line, "caught"), count(line, "n")
+    what = "false alarms" if text(line, "error") == "none" else "detected"
+    title = f"{who}: {percent(recall)} {what}, {detected} of {n}, 95% interval: {interval(low, high)}"
+    return Row(who, recall, low, high, f"{percent(recall)} ({detected}/{n})", title, tone_of(text(line, "kind")))
 
 
 def say_misses(document: Document) -> str:
@@ -239,19 +241,19 @@ def say_misses(document: Document) -> str:
         f"{percent(number(line, 'recall'))} ({count(line, 'caught')} of {count(line, 'n')})"
         for line in lines
     ]
-    return f"Called an error: {listed(parts)}."
+    return f"Rated as an error: {listed(parts)}."
 
 
 def fractions(document: Document, profile: Profile) -> AnyChart:
     yes, _ = tables.verdict_words(document)
     rows = [_fraction(line, yes) for line in tables.rows(document, "fractions")]
-    return forest([Section("", rows)], shares(f"Says {yes}"), profile, bars=True)
+    return forest([Section("", rows)], shares(f"Rated {yes}"), profile, bars=True)
 
 
 def _fraction(line: Line, yes: str) -> Row:
     share, low, high = (number(line, name) for name in ("share", "low", "high"))
     who, k, n = _who(line), count(line, "k"), count(line, "n")
-    title = f"{who}: says {yes} of {percent(share)}, {k} of {n}, 95% interval: {interval(low, high)}"
+    title = f"{who}: rates {percent(share)} {yes}, {k} of {n}, 95% interval: {interval(low, high)}"
     published = number(line, "published")
     title += f"; published: {percent(published)}" if published is not None else ""
     tone = tone_of(text(line, "kind"))
@@ -263,7 +265,7 @@ def say_fractions(document: Document) -> str:
         f"{_who(line)} {percent(number(line, 'share'))} ({count(line, 'k')} of {count(line, 'n')})"
         for line in tables.rows(document, "fractions")
     ]
-    return f"Says {tables.verdict_words(document)[0]}: {listed(parts)}."
+    return f"Rated {tables.verdict_words(document)[0]}: {listed(parts)}."
 
 
 def _ends(low: float | None, high: float | None, say: Say) -> str:

@@ -1,4 +1,4 @@
-"""Confidence by source and verdict: columns, and violins as in the paper's Fig. 3."""
+"""Figures of confidence by source and verdict: histograms, and violins like the paper's Fig. 3."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,37 +23,37 @@ _TONES = {1: TONES["blue"], 0: TONES["orange"]}
 
 
 def density(counts: Mapping[int, int], at: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Gaussian kernel density at points of [1, 5], shape (points,), of ratings counted by level.
+    """Return the Gaussian kernel density at points of [1, 5], shape (points,), of ratings counted by level.
 
-    What would lie beyond 1 and 5 is folded back, so that the area between them is one. Zero where there are no ratings.
+    Density beyond 1 and 5 is reflected, so the area between them is one. Zero without ratings.
     """
     n = sum(counts.values())
-    found = np.zeros_like(at)
-    for level, many in counts.items():
+    density = np.zeros_like(at)
+    for level, n_level in counts.items():
         for centre in (level, 2 - level, 10 - level):
-            found += many * np.exp(-0.5 * ((at - centre) / BANDWIDTH) ** 2)
+            density += n_level * np.exp(-0.5 * ((at - centre) / BANDWIDTH) ** 2)
     area = BANDWIDTH * np.sqrt(2 * np.pi) * n
-    return found / area if n else found
+    return density / area if n else density
 
 
 def known(document: Document) -> bool:
-    """Whether any rating has a confidence."""
+    """Return whether any rating has a confidence."""
     return bool(_panels(document))
 
 
 def histograms(document: Document, profile: Profile) -> AnyChart:
-    """A panel for each source: pairs of columns, plausible to the left."""
+    """Draw a panel per source with pairs of columns, plausible on the left."""
     panels = _panels(document)
     top = max(share for cells in panels.values() for _, share in cells.values())
-    made = [
+    charts = [
         _histogram(source, cells, top, profile, _panel_width(profile, len(panels)), document)
         for source, cells in panels.items()
     ]
-    return _with_key(made, document, profile)
+    return _with_key(charts, document, profile)
 
 
 def violins(document: Document, profile: Profile) -> AnyChart:
-    """A panel for each source: the density of plausible ratings to the left, of the others to the right."""
+    """Draw a panel per source: the density of plausible ratings on the left, of the others on the right."""
     panels = _panels(document)
     spread = {(text(line, "source"), count(line, "verdict")): line for line in tables.rows(document, "spread")}
     grid = np.linspace(1, 5, _POINTS)
@@ -66,7 +66,7 @@ def violins(document: Document, profile: Profile) -> AnyChart:
     }
     widest = max(float(half.max()) for half in halves.values()) or 1.0
     room = _panel_width(profile, len(panels))
-    made = [
+    charts = [
         _violin(
             source,
             [(verdict, halves[source, verdict] / widest, spread.get((source, verdict))) for verdict in (1, 0)],
@@ -76,16 +76,16 @@ def violins(document: Document, profile: Profile) -> AnyChart:
         )
         for source in panels
     ]
-    return _with_key(made, document, profile, -_axis_room(profile))
+    return _with_key(charts, document, profile, -_axis_room(profile))
 
 
 def say_histograms(document: Document) -> str:
     yes, no = tables.verdict_words(document)
     parts = []
     for source, cells in _panels(document).items():
-        sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
+        share_sure = sum(share for (_, level), (_, share) in cells.items() if level >= 4)
         n = sum(many for many, _ in cells.values())
-        parts.append(f"{source} {percent(sure)} of {n}")
+        parts.append(f"{source} {percent(share_sure)} of {n}")
     return f"Share of ratings with confidence 4 or 5, {yes} and {no} together: {listed(parts)}."
 
 
@@ -103,13 +103,13 @@ Cells = Mapping[tuple[int, int], tuple[int, float]]
 
 
 def _panels(document: Document) -> dict[str, Cells]:
-    """By source: (verdict, confidence) -> (ratings, share of the source's ratings). Those with ratings, the first twelve."""
-    found: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
+    """Return by source: (verdict, confidence) -> (ratings, share of the source's ratings), for the first twelve with ratings."""
+    by_source: dict[str, dict[tuple[int, int], tuple[int, float]]] = {}
     for line in tables.rows(document, "confidence"):
         if n := count(line, "n"):
-            cells = found.setdefault(text(line, "source"), {})
+            cells = by_source.setdefault(text(line, "source"), {})
             cells[count(line, "verdict"), count(line, "confidence")] = (n, number(line, "share") or 0.0)
-    return dict(list(found.items())[:MOST_PANELS])
+    return dict(list(by_source.items())[:MOST_PANELS])
 
 
 def _panel_width(profile: Profile, panels: int) -> float:
@@ -118,9 +118,9 @@ def _panel_width(profile: Profile, panels: int) -> float:
 
 
 def _columns(profile: Profile, panels: int) -> int:
-    """As many panels beside each other as fit, in rows that are as even as can be."""
-    most = profile.width // _LEAST[profile.name]
-    return -(-panels // -(-panels // most))
+    """Return as many panels per row as fit, in rows as even as possible."""
+    max_columns = profile.width // _LEAST[profile.name]
+    return -(-panels // -(-panels // max_columns))
 
 
 def _with_key(panels: Sequence[alt.LayerChart], document: Document, profile: Profile, left: float = 0.0) -> AnyChart:
@@ -128,7 +128,7 @@ def _with_key(panels: Sequence[alt.LayerChart], document: Document, profile: Pro
     sources = len(
         tables.first_seen([line for line in tables.rows(document, "confidence") if count(line, "n")], "source")
     )
-    more = f"{sources - MOST_PANELS} more sources are in the table." if sources > MOST_PANELS else ""
+    more_text = f"{sources - MOST_PANELS} more sources are in the table." if sources > MOST_PANELS else ""
     entries = [
         keys.Entry(word.capitalize(), _TONES[verdict].tint, _TONES[verdict].solid)
         for verdict, word in ((1, yes), (0, no))
@@ -136,12 +136,12 @@ def _with_key(panels: Sequence[alt.LayerChart], document: Document, profile: Pro
     grid = alt.concat(
         *panels, columns=_columns(profile, len(panels)), spacing=profile.size * 1.6, align="each", bounds="full"
     )
-    return alt.vconcat(keys.across(entries, profile, more, left), grid, spacing=profile.size)
+    return alt.vconcat(keys.across(entries, profile, more_text, left), grid, spacing=profile.size)
 
 
 def _heading(source: str, n: int, profile: Profile, room: float) -> alt.TitleParams:
     return alt.TitleParams(
-        lines(source, room * 0.86, profile.size),  # bold is wider
+        lines(source, room * 0.86, profile.size),  # bold text is wider
         subtitle=f"{n} rating{'s' if n != 1 else ''}",
         anchor="start",
         fontSize=profile.size,
@@ -157,9 +157,11 @@ def _histogram(
     for (verdict, level), (n, share) in cells.items():
         title = f"{source}: {words[verdict]}, confidence {level}: {percent(share)}, {n} ratings"
         place = level + (-0.21 if verdict else 0.21)
-        said = f"{share * 100:.0f}" if share >= 0.005 else "<1"
+        label = f"{share * 100:.0f}" if share >= 0.005 else "<1"
         tone = _TONES[verdict]
-        rows.append({"x": place, "share": share, "title": title, "said": said, "fill": tone.tint, "stroke": tone.solid})
+        rows.append(
+            {"x": place, "share": share, "title": title, "said": label, "fill": tone.tint, "stroke": tone.solid}
+        )
     base = alt.Chart(values(rows))
     axis = alt.Axis(values=list(LEVELS), format="d", grid=False, ticks=False, title="Confidence")
     x = alt.X("x:Q", axis=axis, scale=alt.Scale(domain=[0.5, 5.5], nice=False, zero=False, padding=0))
@@ -235,7 +237,7 @@ def _violin(
 
 
 def _axis_room(profile: Profile) -> float:
-    """Pixels left of a violin for the levels."""
+    """Return the pixels left of a violin for the levels."""
     return profile.size * 1.4
 
 

@@ -1,4 +1,4 @@
-"""ROC curves, pass@k, and what changes over a rater's order."""
+"""ROC curves, pass@k, and changes over a rater's order."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,21 +13,21 @@ from ratings.results.figures.wording import interval, listed, percent, two, whol
 
 
 def _look(place: int) -> tuple[str, str]:
-    """Hue and shape of the nth curve; thirty pass before both come again."""
+    """Return hue and shape of the nth curve; both repeat only after thirty."""
     return keys.HUES[place % len(keys.HUES)], keys.SHAPES[(place + place // len(keys.HUES)) % len(keys.SHAPES)]
 
 
 def roc(document: Document, profile: Profile) -> AnyChart:
-    """One curve for each error source, through its points as the table has them: from (0, 0) to (1, 1)."""
+    """Draw one curve per error source through the points of the table, from (0, 0) to (1, 1)."""
     lines = tables.rows(document, "roc")
-    found = _areas(document)
+    areas = _areas(document)
     points, entries = list[dict[str, Any]](), list[keys.Entry]()
     for place, source in enumerate(tables.first_seen(lines, "source")):
         hue, shape = _look(place)
         some = [line for line in lines if text(line, "source") == source]
         points += [_roc_point(line, source, TONES[hue].solid, shape) for line in some]
-        said = _area_said(found.get(source), some)
-        entries.append(keys.Entry(source or "All errors", TONES[hue].solid, TONES[hue].solid, shape, said))
+        area_text = _area_said(areas.get(source), some)
+        entries.append(keys.Entry(source or "All errors", TONES[hue].solid, TONES[hue].solid, shape, area_text))
     left = profile.size * 4.2
     side = profile.width - left - 8 if profile.stacked else profile.width * 0.56 - left
     x = alt.X("x:Q", title="False alarms", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
@@ -40,7 +40,7 @@ def roc(document: Document, profile: Profile) -> AnyChart:
 
 
 def _areas(document: Document) -> dict[str, Line]:
-    """The row of all raters together for each source."""
+    """Return the row of all raters together for each source."""
     some = tables.rows(document, "detection")
     return {text(line, "source"): line for line in some if text(line, "who") == "all raters"}
 
@@ -57,7 +57,7 @@ def _area_said(line: Line | None, points: Sequence[Line]) -> str:
 def _roc_point(line: Line, source: str, colour: str, shape: str) -> dict[str, Any]:
     false_alarms, hits = number(line, "false_alarm_rate"), number(line, "hit_rate")
     threshold = number(line, "threshold")
-    title = ""  # nobody calls an error: the line begins there, but it is no rating and so no point
+    title = ""  # the curve starts where nothing is rated as an error; this is not a rating, so it has no marker
     if threshold is not None:
         at = f"{threshold:g}".replace("-", "−")
         title = f"{source}: errors are ratings up to {at}: {percent(hits)} hits, {percent(false_alarms)} false alarms"
@@ -69,15 +69,15 @@ def _share_axis() -> alt.Axis:
 
 
 def _lines(points: list[dict[str, Any]], profile: Profile, x: alt.X, y: alt.Y) -> list[alt.Chart]:
-    """A line through the points of each name, in the order they are given in, and the points themselves."""
+    """Draw a line through the points of each name in the given order, and the points."""
     colour = alt.Stroke("colour:N", scale=None)
-    known = [
+    defined = [
         {**point, "place": place}
         for place, point in enumerate(points)
         if point["x"] is not None and point["y"] is not None
     ]
-    base = alt.Chart(values([point for point in known if point["title"]]))
-    line = alt.Chart(values(known)).mark_line(strokeWidth=profile.stroke * 1.2, aria=False)
+    base = alt.Chart(values([point for point in defined if point["title"]]))
+    line = alt.Chart(values(defined)).mark_line(strokeWidth=profile.stroke * 1.2, aria=False)
     line = line.encode(x=x, y=y, detail="of:N", order=alt.Order("place:Q"), stroke=colour)
     mark = base.mark_point(size=profile.point * 1.1, strokeWidth=profile.stroke * 0.4, opacity=1)
     dots = mark.encode(
@@ -92,14 +92,14 @@ def _lines(points: list[dict[str, Any]], profile: Profile, x: alt.X, y: alt.Y) -
 
 
 def say_roc(document: Document) -> str:
-    found = _areas(document)
+    areas = _areas(document)
     lines = tables.rows(document, "roc")
     parts = [
         f"{source or 'all errors'} "
-        + _area_said(found.get(source), [line for line in lines if text(line, "source") == source])
+        + _area_said(areas.get(source), [line for line in lines if text(line, "source") == source])
         for source in tables.first_seen(lines, "source")
     ]
-    return f"Outcomes with an error against those without: {listed(parts)}."
+    return f"Detection of planted errors: {listed(parts)}."
 
 
 def drift_known(document: Document) -> bool:
@@ -108,15 +108,15 @@ def drift_known(document: Document) -> bool:
 
 
 def drift(document: Document, profile: Profile) -> AnyChart:
-    """Share correct and median seconds, each over the places in the raters' orders."""
+    """Draw the share correct and the median seconds by position in the raters' orders."""
     rows = [_part(line) for line in tables.rows(document, "drift")]
     left = profile.size * 3.4
     order = [row["places"] for row in rows]
-    made = [
+    plots = [
         _over(rows, order, "correct", "Correct", profile, left, ("low", "high")),
-        _over(rows, order, "seconds", "Median seconds an item", profile, left, None),
+        _over(rows, order, "seconds", "Median seconds per item", profile, left, None),
     ]
-    return alt.vconcat(*[one for one in made if one is not None], spacing=profile.size * 1.5)
+    return alt.vconcat(*[one for one in plots if one is not None], spacing=profile.size * 1.5)
 
 
 def _part(line: Line) -> dict[str, Any]:
@@ -134,9 +134,9 @@ def _part(line: Line) -> dict[str, Any]:
 
 
 def _shown(rows: Sequence[dict[str, Any]], field: str) -> list[dict[str, Any]]:
-    """Where the field is known; no times at all if none reaches a second, as those of simulated raters."""
-    shown = [row for row in rows if row[field] is not None]
-    return [] if field == "seconds" and all(row[field] < 1 for row in shown) else shown
+    """Return rows with the field; no times at all if none reaches a second, as for simulated raters."""
+    known_rows = [row for row in rows if row[field] is not None]
+    return [] if field == "seconds" and all(row[field] < 1 for row in known_rows) else known_rows
 
 
 def _seconds(seconds: float) -> str:
@@ -152,25 +152,25 @@ def _over(
     left: float,
     ends: tuple[str, str] | None,
 ) -> alt.LayerChart | None:
-    shown = _shown(rows, field)
-    if not shown:
+    plotted = _shown(rows, field)
+    if not plotted:
         return None
-    top = 1.08 if ends else max(row[field] for row in shown) * 1.2 or 1.0
+    top = 1.08 if ends else max(row[field] for row in plotted) * 1.2 or 1.0
     room = profile.width - left - profile.size * 2
     apart = profile.size * 0.6
-    axis = alt.Axis(title="Place in the order", ticks=False, grid=False, labelOverlap=True, labelSeparation=apart)
+    axis = alt.Axis(title="Position in the order", ticks=False, grid=False, labelOverlap=True, labelSeparation=apart)
     x = alt.X("places:N", sort=order, axis=axis, scale=alt.Scale(type="band", domain=order))
     scale = alt.Scale(domain=[0, top], nice=False, zero=True)
     shown_as = ".0%" if ends else ",.0f"
     across = alt.Axis(format=shown_as, ticks=False, domain=False, grid=True, title=None, tickCount=4)
     y = alt.Y(f"{field}:Q", axis=across, scale=scale)
-    base = alt.Chart(values(shown))
+    base = alt.Chart(values(plotted))
     layers: list[alt.Chart] = [frame(-left, room + profile.size * 2)]
     layers.append(base.mark_line(color=TONES["blue"].solid, strokeWidth=profile.stroke, aria=False).encode(x=x, y=y))
     above = f"{field}:Q"
     if ends:
-        known = alt.Chart(values([row for row in shown if row[ends[0]] is not None]))
-        rule = known.mark_rule(color=INK.light, strokeWidth=profile.stroke, aria=False)
+        with_interval = alt.Chart(values([row for row in plotted if row[ends[0]] is not None]))
+        rule = with_interval.mark_rule(color=INK.light, strokeWidth=profile.stroke, aria=False)
         layers.append(rule.encode(x=x, y=alt.Y(f"{ends[0]}:Q", scale=scale, axis=across), y2=f"{ends[1]}:Q"))
     dot = base.mark_point(filled=True, fill=TONES["blue"].solid, size=profile.point, opacity=1)
     layers.append(dot.encode(x=x, y=y, description="title:N"))
@@ -192,21 +192,21 @@ def _over(
 def say_drift(document: Document) -> str:
     rows = [_part(line) for line in tables.rows(document, "drift")]
     parts = []
-    for field, name, say in (("correct", "Correct", percent), ("seconds", "Median seconds an item", whole)):
-        known = _shown(rows, field)
-        if known:
-            first, last = known[0], known[-1]
+    for field, name, say in (("correct", "Correct", percent), ("seconds", "Median seconds per item", whole)):
+        plotted = _shown(rows, field)
+        if plotted:
+            first, last = plotted[0], plotted[-1]
             parts.append(
-                f"{name} {say(first[field])} at places {first['places']}, {say(last[field])} at {last['places']}"
+                f"{name} {say(first[field])} at positions {first['places']}, {say(last[field])} at {last['places']}"
             )
-    return f"{listed(parts)}." if parts else "Nothing is known of the ratings' order."
+    return f"{listed(parts)}." if parts else "The order of the ratings is unknown."
 
 
 def pass_at_k(document: Document, profile: Profile) -> AnyChart:
-    """One line for each agent over k; agents stand side by side at each k, the key has them in the order of the last k."""
+    """Draw one line per agent over k, side by side at each k, with the legend in the order of the last k."""
     lines = tables.rows(document, "pass_at_k")
     agents = tables.first_seen(lines, "agent")
-    most = max(count(line, "k") for line in lines)
+    max_k = max(count(line, "k") for line in lines)
     step = min(0.09, 0.6 / len(agents))
     points, ranked = list[dict[str, Any]](), list[tuple[float, keys.Entry]]()
     for place, agent in enumerate(agents):
@@ -220,13 +220,13 @@ def pass_at_k(document: Document, profile: Profile) -> AnyChart:
         )
     left = profile.size * 4.2
     room = profile.width - left - 8 if profile.stacked else profile.width * 0.58 - left
-    ticks = alt.Axis(values=list(range(1, most + 1)), format="d", grid=False, labelOverlap=False)
+    ticks = alt.Axis(values=list(range(1, max_k + 1)), format="d", grid=False, labelOverlap=False)
     x = alt.X(
-        "x:Q", title="Attempts (k)", axis=ticks, scale=alt.Scale(domain=[0.6, most + 0.4], nice=False, zero=False)
+        "x:Q", title="Attempts (k)", axis=ticks, scale=alt.Scale(domain=[0.6, max_k + 0.4], nice=False, zero=False)
     )
     y = alt.Y("y:Q", title="Experiments solved", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False))
-    known = alt.Chart(values([point for point in points if point["low"] is not None]))
-    rule = known.mark_rule(strokeWidth=profile.stroke, aria=False)
+    with_interval = alt.Chart(values([point for point in points if point["low"] is not None]))
+    rule = with_interval.mark_rule(strokeWidth=profile.stroke, aria=False)
     whisker = rule.encode(
         x=x,
         y=alt.Y("low:Q", title="Experiments solved", axis=_share_axis(), scale=alt.Scale(domain=[0, 1], nice=False)),
@@ -243,9 +243,9 @@ def pass_at_k(document: Document, profile: Profile) -> AnyChart:
 def _published_points(
     lines: Sequence[Line], points: Sequence[Mapping[str, Any]], profile: Profile, x: alt.X, y: alt.Y
 ) -> list[alt.Chart]:
-    """Return a layer with a diamond at each value that the paper prints for the agent's model, or nothing."""
+    """Return a layer with a diamond at each published value for the agent's model, or nothing."""
     places = {(point["of"], round(point["x"])): point["x"] for point in points}
-    found = [
+    published_points = [
         {
             "x": places[text(line, "agent"), count(line, "k")],
             "y": published,
@@ -254,9 +254,11 @@ def _published_points(
         for line in lines
         if (published := number(line, "published")) is not None
     ]
-    if not found:
+    if not published_points:
         return []
-    marks = alt.Chart(values(found)).mark_point(shape="diamond", size=profile.size * 6, opacity=1, aria=False)
+    marks = alt.Chart(values(published_points)).mark_point(
+        shape="diamond", size=profile.size * 6, opacity=1, aria=False
+    )
     paint = {"fill": alt.value(PAPER.light), "stroke": alt.value(INK.light)}
     return [marks.encode(x=x, y=y, description="title:N", **paint)]
 
@@ -266,16 +268,16 @@ def _attempt(line: Line, agent: str, offset: float, colour: str, shape: str) -> 
     title = (
         f"{agent}: pass@{k} {percent(value)}, 95% interval: {interval(low, high)}, {count(line, 'tasks')} experiments"
     )
-    found = {"of": agent, "x": k + offset, "y": value, "low": low, "high": high, "title": title}
-    return {**found, "colour": colour, "shape": shape}
+    point = {"of": agent, "x": k + offset, "y": value, "low": low, "high": high, "title": title}
+    return {**point, "colour": colour, "shape": shape}
 
 
 def _agent_said(lines: Sequence[Line]) -> str:
-    known = [line for line in lines if number(line, "value") is not None]
-    if not known:
+    defined = [line for line in lines if number(line, "value") is not None]
+    if not defined:
         reason = text(lines[0], "reason")
         return "undefined" + (f", {reason}" if reason else "")
-    ends = [known[0]] if len(known) == 1 else [known[0], known[-1]]
+    ends = [defined[0]] if len(defined) == 1 else [defined[0], defined[-1]]
     parts = []
     for line in ends:
         low, high = number(line, "low"), number(line, "high")
@@ -290,4 +292,4 @@ def say_pass_at_k(document: Document) -> str:
         f"{agent} {_agent_said([line for line in lines if text(line, 'agent') == agent])}"
         for agent in tables.first_seen(lines, "agent")
     ]
-    return f"Experiments solved in k attempts: {listed(parts)}."
+    return f"Experiments solved within k trials: {listed(parts)}."

@@ -1,4 +1,4 @@
-"""The form that most figures share: one row per name with its bar or point, its interval, and its number in words."""
+"""The layout of most figures: one row per name with its bar or point, its interval, and its number as text."""
 
 import math
 from collections.abc import Sequence
@@ -13,14 +13,14 @@ from ratings.results.figures.theme import AnyChart, Profile, frame, layered, val
 from ratings.results.figures.wording import lines as wrap
 from ratings.results.figures.wording import width
 
-# Beyond this a figure is no help; the table has every row.
+# With more rows a figure is not readable; the table has every row.
 MOST_ROWS = 60
-# From here on rows stand closer.
+# From this number on, rows are closer together.
 MANY_ROWS = 16
 
 
 class Scale(NamedTuple):
-    """The horizontal axis: its title, ends, labelled values, and d3's format of them."""
+    """The horizontal axis: its title, ends, labelled values, and their d3 format."""
 
     title: str
     low: float
@@ -37,7 +37,7 @@ def shares(title: str) -> Scale:
 
 
 def spanning(title: str, rows: Sequence[Row], floor: float = 0.0, ceiling: float = 1.0, unit: str = "") -> Scale:
-    """A scale that holds floor, ceiling and every end of the rows, with ticks at tidy steps. `unit` stands before numbers."""
+    """Return a scale that includes floor, ceiling and every end of the rows, with round ticks. `unit` precedes numbers."""
     ends = [
         end
         for row in rows
@@ -52,7 +52,7 @@ def spanning(title: str, rows: Sequence[Row], floor: float = 0.0, ceiling: float
 
 
 def tidy_step(about: float) -> tuple[float, int]:
-    """The least of 1, 2 and 5 times a power of ten that is not below `about`, and the decimals it needs."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least `about`, and its number of decimals."""
     power = math.floor(math.log10(about))
     factor = next(factor for factor in (1, 2, 5, 10) if factor * 10.0**power >= about * (1 - 1e-9))
     return factor * 10.0**power, max(0, -power - (factor == 10))
@@ -68,21 +68,21 @@ def forest(
     undefined: int = 0,
     more: str = "",
 ) -> alt.LayerChart:
-    """The rows of all sections in their order, at most MOST_ROWS; what is left out is said below.
+    """Draw the rows of all sections in order, at most MAX_ROWS; the number of omitted rows is stated below.
 
-    `beside`: rows of further plots of the figure, so that all have the same columns. `undefined`: how many more there are
-    without a value, which is said below too. `more`: what else is said there.
+    `beside`: rows of other plots of the figure, so that all have the same columns. `undefined`: the number of rows
+    without a value, also stated below. `more`: further text there.
     """
-    kept = _cut(sections)
-    rows = [row for section in kept for row in section.rows]
+    shown_sections = _cut(sections)
+    rows = [row for section in shown_sections for row in section.rows]
     if len(rows) > MANY_ROWS:
         profile = replace(profile, row=profile.row * 0.74)
     left, right = columns([*rows, *beside], profile)
-    placed = place(kept, left, right, profile, bars)
+    placed = place(shown_sections, left, right, profile, bars)
     left_out = sum(len(section.rows) for section in sections) - len(rows)
     texts = list(placed.texts)
-    if said := " ".join(filter(None, [more, _left_out(left_out, undefined)])):
-        for at, line in enumerate(wrap(said, profile.width - 4, profile.size, most=4)):
+    if note := " ".join(filter(None, [more, _left_out(left_out, undefined)])):
+        for at, line in enumerate(wrap(note, profile.width - 4, profile.size, most=4)):
             texts.append(text(line, -left, placed.height + profile.size * (4 + 1.3 * at), MUTED.light))
     layers = [
         frame(-left, profile.width - left),
@@ -94,47 +94,49 @@ def forest(
 
 
 def _left_out(rows: int, undefined: int) -> str:
-    """What is in the table alone."""
-    more = f"{rows} more {'row is' if rows == 1 else 'rows are'} in the table." if rows else ""
-    why = f"{undefined} undefined {'one is' if undefined == 1 else 'ones are'} in the table, with the reason."
-    return " ".join(said for said in (more, why if undefined else "") if said)
+    """Return the note on rows that are only in the table."""
+    omitted = f"{rows} more {'row is' if rows == 1 else 'rows are'} in the table." if rows else ""
+    undefined_text = (
+        f"{undefined} undefined {'one is' if undefined == 1 else 'ones are'} in the table, with the reason."
+    )
+    return " ".join(said for said in (omitted, undefined_text if undefined else "") if said)
 
 
 def stacked(plots: Sequence[tuple[Sequence[Section], Scale]], profile: Profile, *, bars: bool = False) -> AnyChart:
-    """Forests below each other with the same columns, each with its own scale."""
+    """Draw forests one below the other with the same columns, each with its own scale."""
     rows = [row for sections, _ in plots for section in sections for row in section.rows]
-    made = [forest(sections, scale, profile, bars=bars, beside=rows) for sections, scale in plots]
-    return alt.vconcat(*made, spacing=profile.size * (4.5 if plots[0][1].title else 3.2), bounds="flush")
+    charts = [forest(sections, scale, profile, bars=bars, beside=rows) for sections, scale in plots]
+    return alt.vconcat(*charts, spacing=profile.size * (4.5 if plots[0][1].title else 3.2), bounds="flush")
 
 
 def share_rows(sizes: Sequence[int], room: int = MOST_ROWS) -> list[int]:
-    """Return how many rows each section gets of the room: all it has, or the same as every other that has more."""
-    given = [0] * len(sizes)
-    waiting = len(sizes)
+    """Return the number of rows per section: all it has, or the same as every other that has more."""
+    n_rows = [0] * len(sizes)
+    n_open = len(sizes)
     for at in sorted(range(len(sizes)), key=lambda at: sizes[at]):
-        given[at] = min(sizes[at], (room - sum(given)) // waiting)
-        waiting -= 1
-    return given
+        n_rows[at] = min(sizes[at], (room - sum(n_rows)) // n_open)
+        n_open -= 1
+    return n_rows
 
 
 def _cut(sections: Sequence[Section]) -> list[Section]:
-    room, kept = MOST_ROWS, []
+    room, limited = MOST_ROWS, []
     for section in sections:
         if rows := section.rows[:room]:
-            kept.append(Section(section.heading, rows))
+            limited.append(Section(section.heading, rows))
             room -= len(rows)
-    return kept
+    return limited
 
 
 class _Drawer(NamedTuple):
-    """Where marks go: their rows, and the scale and axis all of them share."""
+    """The marks' rows, with the scale and axis that they share."""
 
     marks: Sequence[dict[str, Any]]
     scale: Scale
     profile: Profile
 
     def x(self, field: str = "", datum: float = 0.0) -> alt.X:
-        """A field of the marks on the axis; the datum without one."""
+        """Return a field of the marks on the axis; the datum without one."""
         ticks, stacked = list(self.scale.ticks), self.profile.stacked
         axis = alt.Axis(
             values=ticks, format=self.scale.format, domain=False, grid=True, labelFlush=stacked, labelOverlap=False
@@ -146,13 +148,13 @@ class _Drawer(NamedTuple):
         return alt.X(f"{field}:Q", scale=scale, axis=axis, title=title)
 
     def having(self, field: str) -> alt.Chart:
-        """The marks where the field is defined, each at its height."""
-        known = [mark for mark in self.marks if mark[field] is not None]
-        return alt.Chart(values(known)).encode(y=alt.Y("y:Q", axis=None, scale=None))
+        """Return the marks where the field is defined, at their height."""
+        defined = [mark for mark in self.marks if mark[field] is not None]
+        return alt.Chart(values(defined)).encode(y=alt.Y("y:Q", axis=None, scale=None))
 
 
 def _marks(placed: Placed, scale: Scale, profile: Profile, bars: bool) -> list[alt.Chart]:
-    """From the back: the line where bars begin, but for headings, bars, intervals, values, what others published."""
+    """Draw from back to front: the baseline of bars except at headings, bars, intervals, values, published values."""
     drawer = _Drawer(placed.marks, scale, profile)
     start = min(max(0.0, scale.low), scale.high)
     spans = values([{"top": round(top, 2), "bottom": round(bottom, 2)} for top, bottom in placed.spans])
@@ -176,11 +178,11 @@ def _intervals(drawer: _Drawer) -> list[alt.Chart]:
     cap = drawer.having("outer_low").mark_tick(
         orient="vertical", size=drawer.profile.size * 0.7, thickness=thin, color=INK.light, opacity=1, aria=False
     )
-    own = drawer.having("low").mark_rule(color=INK.light, strokeWidth=thick, aria=False)
+    inner = drawer.having("low").mark_rule(color=INK.light, strokeWidth=thick, aria=False)
     return [
         wide.encode(x=drawer.x("outer_low"), x2="outer_high:Q"),
         *(cap.encode(x=drawer.x(field)) for field in ("outer_low", "outer_high")),
-        own.encode(x=drawer.x("low"), x2="high:Q"),
+        inner.encode(x=drawer.x("low"), x2="high:Q"),
     ]
 
 
@@ -199,7 +201,7 @@ def _points(drawer: _Drawer, bars: bool) -> list[alt.Chart]:
 
 
 def _backing(texts: Sequence[dict[str, Any]], profile: Profile) -> alt.Chart:
-    """Paper behind headings, and behind names and numbers where they stand over the plot, so that no line crosses them."""
+    """Draw paper behind headings, and behind names and numbers over the plot, so that no line crosses them."""
     boxes = []
     for one in texts:
         if one["bold"] or profile.stacked:
@@ -215,14 +217,14 @@ def _backing(texts: Sequence[dict[str, Any]], profile: Profile) -> alt.Chart:
 
 
 def _words(texts: Sequence[dict[str, Any]], profile: Profile) -> list[alt.Chart]:
-    """One layer for each kind of alignment: Vega-Lite takes it from the mark, not from the data."""
-    made = []
+    """Draw one layer per alignment, which Vega-Lite takes from the mark, not from the data."""
+    layers_ = []
     kinds: tuple[tuple[Literal["left", "right"], bool], ...] = (("left", False), ("right", False), ("left", True))
     for align, bold in kinds:
         some = [text for text in texts if (text["align"], text["bold"]) == (align, bold)]
         if some:
-            made.append(written(some, profile, align=align, bold=bold))
-    return made
+            layers_.append(written(some, profile, align=align, bold=bold))
+    return layers_
 
 
 def written(
@@ -233,7 +235,7 @@ def written(
     bold: bool = False,
     size: float | None = None,
 ) -> alt.Chart:
-    """Text at pixels x, y from the plot's upper left corner, in its colour."""
+    """Draw text at pixels x, y from the plot's upper left corner, in its colour."""
     mark = alt.Chart(values(texts)).mark_text(
         align=align,
         baseline="middle",

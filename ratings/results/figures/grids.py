@@ -1,4 +1,4 @@
-"""Tables of cells: who agrees with whom (the paper's Fig. 4a and b), and who said what of which item."""
+"""Figures of cells: agreement between pairs (the paper's Fig. 4a and b), and ratings by rater and item."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,12 +12,12 @@ from ratings.results.figures.tables import Document, Line, count, number, text
 from ratings.results.figures.theme import AnyChart, Profile, frame, layered, values
 from ratings.results.figures.wording import lines, percent, widest, width
 
-# Beyond this many cells, marks say nothing: the file would be too big for a page. The table has every one.
+# With more cells, marks have no titles, because the file would be too large for a page. The table has every value.
 MOST_TITLES = 1500
 
 
 class Cell(NamedTuple):
-    """One cell at column and row; `said` is printed in it where there is room."""
+    """One cell at column and row; `said` is printed in it if it fits."""
 
     column: int
     row: int
@@ -28,14 +28,14 @@ class Cell(NamedTuple):
 
 
 def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], profile: Profile) -> AnyChart:
-    """Rows of names by columns of heads with a number in each cell, one ink on all.
+    """Draw rows of names by columns of heads with a number in each cell.
 
-    Heads that do not fit above their column become numbers, and the rows are numbered alike.
+    Heads that do not fit above their column become numbers, and the rows are numbered in the same way.
     """
     gap, pitch = profile.size * 0.7, profile.size * 1.2
-    most = profile.width * (0.42 if profile.stacked else 0.34)
+    max_left = profile.width * (0.42 if profile.stacked else 0.34)
     numbered = [f"{place}  {name}" for place, name in enumerate(names, 1)]
-    left = min(widest(numbered, profile.size), most) + gap
+    left = min(widest(numbered, profile.size), max_left) + gap
     side = min((profile.width - left) / len(heads), profile.size * 8)
     broken = [_fits(head, side - 4, profile) for head in heads]
     if all(broken):
@@ -64,32 +64,32 @@ def heat(names: Sequence[str], heads: Sequence[str], cells: Sequence[Cell], prof
         }
         for cell in cells
     ]
-    said = [_in_cell(cell, left, above, side, high) for cell in cells]
-    said = [one for one in said if width(one["text"], size) <= room]
+    labels = [_in_cell(cell, left, above, side, high) for cell in cells]
+    labels = [one for one in labels if width(one["text"], size) <= room]
     layers = [
         frame(0, profile.width),
         boxes(marks, profile.stroke),
         written(texts, profile, align="right"),
         written(heads_at, profile, align="center"),
-        written(said, profile, align="center", size=size),
+        written(labels, profile, align="center", size=size),
     ]
     return layered(*layers, width=profile.width, height=above + high * len(rows))
 
 
 def _fits(head: str, room: float, profile: Profile) -> list[str] | None:
-    """The head in at most three lines broken between words; None if it does not fit."""
-    found = lines(head, room, profile.size, most=3)
-    whole = " ".join(found) == head
-    return found if whole and widest(found, profile.size) <= room else None
+    """Return the head in at most three lines, broken between words; None if it does not fit."""
+    head_lines = lines(head, room, profile.size, most=3)
+    is_complete = " ".join(head_lines) == head
+    return head_lines if is_complete and widest(head_lines, profile.size) <= room else None
 
 
 def _in_cell(cell: Cell, left: float, above: float, side: float, high: float) -> dict[str, Any]:
-    at = {"x": left + (cell.column + 0.5) * side, "y": above + (cell.row + 0.5) * high}
-    return {"text": cell.said, **at, "colour": MUTED.light if cell.quiet else INK.light}
+    position = {"x": left + (cell.column + 0.5) * side, "y": above + (cell.row + 0.5) * high}
+    return {"text": cell.said, **position, "colour": MUTED.light if cell.quiet else INK.light}
 
 
 def boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -> alt.Chart:
-    """Filled boxes between pixels x, x2, y, y2 with a line of paper between them."""
+    """Draw filled boxes between pixels x, x2, y, y2 with a gap between them."""
     edge = alt.MarkDef(type="rect", stroke=PAPER.light, strokeWidth=gap) if gap else alt.MarkDef(type="rect")
     if not titled:
         edge.aria = False
@@ -104,15 +104,15 @@ def boxes(marks: Sequence[Mapping[str, Any]], gap: float, titled: bool = True) -
 
 
 def pairs(document: Document, profile: Profile, name: str) -> AnyChart:
-    """The cells of agreement_matrix or conditional_matrix; nobody with themselves."""
-    found = tables.rows(document, name)
-    names = list(dict.fromkeys([*tables.first_seen(found, "row"), *tables.first_seen(found, "col")]))
-    cells = [_pair(line, names) for line in found]
-    there = {(cell.row, cell.column) for cell in cells}
+    """Draw the cells of agreement_matrix or conditional_matrix, without the diagonal."""
+    lines_of_table = tables.rows(document, name)
+    names = list(dict.fromkeys([*tables.first_seen(lines_of_table, "row"), *tables.first_seen(lines_of_table, "col")]))
+    cells = [_pair(line, names) for line in lines_of_table]
+    existing = {(cell.row, cell.column) for cell in cells}
     cells += [
         Cell(place, place, QUIET.light, "–", f"{who} with itself", quiet=True)
         for place, who in enumerate(names)
-        if (place, place) not in there
+        if (place, place) not in existing
     ]
     return heat(names, names, cells, profile)
 
@@ -129,18 +129,18 @@ def _pair(line: Line, names: Sequence[str]) -> Cell:
 
 
 def say_pairs(document: Document, name: str) -> str:
-    """The lowest and the highest cell, and how many there are."""
+    """Return the lowest and the highest cell, and the number of cells."""
     some = [
         line
         for line in tables.rows(document, name)
         if text(line, "row") != text(line, "col") and number(line, "value") is not None
     ]
     if not some:
-        return "No two have judged the same items."
+        return "No two raters judged the same items."
     ranked = sorted(some, key=lambda line: number(line, "value") or 0.0)
-    told = "with" if name == "agreement_matrix" else "then"
+    joiner = "with" if name == "agreement_matrix" else "then"
     parts = [
-        f"{text(line, 'row')} {told} {text(line, 'col')} {percent(number(line, 'value'))}"
+        f"{text(line, 'row')} {joiner} {text(line, 'col')} {percent(number(line, 'value'))}"
         for line in (ranked[0], ranked[-1])
     ]
     what = "Same verdict" if name == "agreement_matrix" else "If the first says yes, so does the second"
@@ -148,21 +148,21 @@ def say_pairs(document: Document, name: str) -> str:
 
 
 def matrix(document: Document, profile: Profile) -> AnyChart:
-    """A band for each source: its items across, raters down."""
-    found = tables.rows(document, "matrix")
-    raters = {name: place for place, name in enumerate(tables.first_seen(found, "rater"))}
+    """Draw a band per source: its items across, raters down."""
+    lines_of_table = tables.rows(document, "matrix")
+    raters = {name: place for place, name in enumerate(tables.first_seen(lines_of_table, "rater"))}
     items: dict[str, dict[str, int]] = {}
-    for line in found:
-        here = items.setdefault(text(line, "source"), {})
-        here.setdefault(text(line, "item"), len(here))
+    for line in lines_of_table:
+        positions = items.setdefault(text(line, "source"), {})
+        positions.setdefault(text(line, "item"), len(positions))
     left = min(widest(list(raters), profile.size), profile.width * 0.2) + profile.size * 0.7
     side = (profile.width - left) / max(len(some) for some in items.values())
     side = min(side, profile.size * 2)
     high = _row_height(len(raters) * len(items), profile)
     bands = _bands(items, len(raters), high, profile)
-    titled = len(found) <= MOST_TITLES
+    titled = len(lines_of_table) <= MOST_TITLES
     marks, wrong, digits = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
-    for line in found:
+    for line in lines_of_table:
         source = text(line, "source")
         x = left + items[source][text(line, "item")] * side
         y = bands[source] + raters[text(line, "rater")] * high
@@ -170,8 +170,8 @@ def matrix(document: Document, profile: Profile) -> AnyChart:
         if number(line, "correct") == 0:
             wrong.append({"x": x, "x2": x + side, "y": y + high * 0.78, "y2": y + high, "fill": INK.light})
         if side >= profile.small * 0.9 and high >= profile.small * 1.4 and line.get("confidence") is not None:
-            said = str(count(line, "confidence"))
-            digits.append({"text": said, "x": x + side / 2, "y": y + high * 0.42, "colour": INK.light})
+            digit = str(count(line, "confidence"))
+            digits.append({"text": digit, "x": x + side / 2, "y": y + high * 0.42, "colour": INK.light})
     if not titled:
         marks.sort(key=lambda mark: str(mark["fill"]))
     height = max(bands.values()) + len(raters) * high
@@ -187,23 +187,23 @@ def matrix(document: Document, profile: Profile) -> AnyChart:
 
 
 def _row_height(rows: int, profile: Profile) -> float:
-    """Tall enough for a letter where there are few rows; a figure of many stays about a screen and a half."""
+    """Return a height for a letter if there are few rows; a figure with many stays about a screen and a half."""
     return max(profile.size * 0.3, min(profile.size * 1.5, profile.size * 90 / rows))
 
 
 def _bands(items: Mapping[str, Mapping[str, int]], raters: int, high: float, profile: Profile) -> dict[str, float]:
-    """Where each source's first row begins."""
-    top, found = profile.size * 1.6, dict[str, float]()
+    """Return the top of each source's first row."""
+    top, tops = profile.size * 1.6, dict[str, float]()
     for source in items:
-        found[source] = top
+        tops[source] = top
         top += raters * high + profile.size * 2.4
-    return found
+    return tops
 
 
 def _rating(line: Line, document: Document, x: float, y: float, side: float, high: float) -> dict[str, Any]:
     yes, no = tables.verdict_words(document)
     verdict, confidence = count(line, "verdict"), number(line, "confidence")
-    # Without a confidence the colour is the middle one.
+    # Without a confidence the middle colour is used.
     fill = step(BLUES if verdict else ORANGES, _strength(confidence or 3))
     title = f"{text(line, 'rater')}, item {text(line, 'item')}: {yes if verdict else no}"
     title += f", confidence {confidence:.0f}" if confidence is not None else ""
@@ -213,7 +213,7 @@ def _rating(line: Line, document: Document, x: float, y: float, side: float, hig
 
 
 def _strength(confidence: float) -> float:
-    """Part of the ramp for a confidence of 1 to 5: even the palest is seen on paper."""
+    """Return the part of the ramp for a confidence of 1 to 5; even the palest is visible in print."""
     return 0.25 + 0.75 * (confidence - 1) / 4
 
 
@@ -225,19 +225,19 @@ def _band_words(
     high: float,
     profile: Profile,
 ) -> list[alt.Chart]:
-    """The source above each band, the raters beside it; every second or third rater where rows are low."""
+    """Draw the source above each band and the raters beside it; only every second or third rater in low rows."""
     heads, names = list[dict[str, Any]](), list[dict[str, Any]]()
-    every = max(1, round(profile.size * 1.15 / high + 0.49))
+    label_step = max(1, round(profile.size * 1.15 / high + 0.49))
     for source, top in bands.items():
         n = len(items[source])
-        said = f"{source or 'All items'}, {n} item{'s' if n != 1 else ''}"
-        line = lines(said, profile.width, profile.size, most=1)[0]
+        heading = f"{source or 'All items'}, {n} item{'s' if n != 1 else ''}"
+        line = lines(heading, profile.width, profile.size, most=1)[0]
         heads.append({"text": line, "x": 0, "y": top - profile.size * 0.8, "colour": INK.light})
         for rater, place in raters.items():
-            if place % every == 0:
-                shown = lines(rater, left - profile.size * 0.5, profile.size, most=1)[0]
+            if place % label_step == 0:
+                label = lines(rater, left - profile.size * 0.5, profile.size, most=1)[0]
                 y = top + (place + 0.5) * high
-                names.append({"text": shown, "x": left - profile.size * 0.5, "y": y, "colour": INK.light})
+                names.append({"text": label, "x": left - profile.size * 0.5, "y": y, "colour": INK.light})
     return [written(heads, profile, bold=True), written(names, profile, align="right", size=profile.small)]
 
 
@@ -254,16 +254,19 @@ def _matrix_key(document: Document, profile: Profile) -> AnyChart:
 
 
 def say_matrix(document: Document) -> str:
-    found = tables.rows(document, "matrix")
+    lines_of_table = tables.rows(document, "matrix")
     yes, _ = tables.verdict_words(document)
-    items, raters = len({text(line, "item") for line in found}), len({text(line, "rater") for line in found})
+    items, raters = (
+        len({text(line, "item") for line in lines_of_table}),
+        len({text(line, "rater") for line in lines_of_table}),
+    )
     of = "A sample of " if tables.notes(document, "matrix") else ""
-    said = f"{of}{len(found)} ratings of {items} items by {raters} raters: {percent(_share(found, 'verdict'))} {yes}"
-    judged = [line for line in found if number(line, "correct") is not None]
+    sentence = f"{of}{len(lines_of_table)} ratings of {items} items by {raters} raters: {percent(_share(lines_of_table, 'verdict'))} {yes}"
+    judged = [line for line in lines_of_table if number(line, "correct") is not None]
     return (
-        f"{said}, {percent(_share(judged, 'correct'))} equal to the reference where it is known."
+        f"{sentence}, {percent(_share(judged, 'correct'))} equal to the reference label where it is known."
         if judged
-        else f"{said}."
+        else f"{sentence}."
     )
 
 

@@ -1,4 +1,4 @@
-"""Keys: what colours and shapes mean, with numbers where a curve cannot carry them itself."""
+"""Legends: the meaning of colours and shapes, with numbers that a curve cannot carry itself."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ HUES = ("blue", "orange", "green", "purple", "olive", "slate")
 
 
 class Entry(NamedTuple):
-    """One line of a key: a name, colours inside and around, a shape, and numbers in words below the name."""
+    """One entry of a legend: a name, fill and stroke colours, a shape, and numbers as text below the name."""
 
     name: str
     fill: str
@@ -25,16 +25,16 @@ class Entry(NamedTuple):
 
 
 def across(entries: Sequence[Entry], profile: Profile, more: str = "", left: float = 0.0) -> alt.LayerChart:
-    """Entries side by side from `left`, in as many lines as they need; `more` is a sentence below them."""
+    """Draw entries side by side from `left`, in as many lines as needed; `more` is a sentence below them."""
     symbols, texts = list[dict[str, Any]](), list[dict[str, Any]]()
     x, y, pitch = 0.0, profile.size * 0.7, profile.size * 1.5
     for entry in entries:
-        taken = width(entry.name, profile.size) + profile.size * 2.6
-        if x and x + taken > profile.width:
+        entry_width = width(entry.name, profile.size) + profile.size * 2.6
+        if x and x + entry_width > profile.width:
             x, y = 0.0, y + pitch
         symbols.append(_symbol(entry, left + x + profile.size * 0.5, y))
         texts.append({"text": entry.name, "x": left + x + profile.size * 1.4, "y": y, "colour": INK.light})
-        x += taken
+        x += entry_width
     for line in lines(more, profile.width, profile.size) if more else ():
         y += pitch
         texts.append({"text": line, "x": left, "y": y, "colour": INK.light})
@@ -42,15 +42,15 @@ def across(entries: Sequence[Entry], profile: Profile, more: str = "", left: flo
 
 
 def down(entries: Sequence[Entry], profile: Profile, room: float, left: float = 0.0) -> alt.LayerChart:
-    """Entries below each other in `room` pixels from `left`, a name in up to two lines."""
+    """Draw entries below each other in `room` pixels from `left`, with names in up to two lines."""
     symbols, texts = list[dict[str, Any]](), list[dict[str, Any]]()
     y, pitch = profile.size * 0.7, profile.size * 1.3
     for entry in entries:
         symbols.append(_symbol(entry, left + profile.size * 0.5, y))
         inside = room - profile.size * 2
         name = [(line, INK.light) for line in lines(entry.name, inside, profile.size)]
-        said = [(line, MUTED.light) for line in lines(entry.said, inside, profile.size, most=4) if line]
-        for line, colour in [*name, *said]:
+        number_lines = [(line, MUTED.light) for line in lines(entry.said, inside, profile.size, most=4) if line]
+        for line, colour in [*name, *number_lines]:
             texts.append({"text": line, "x": left + profile.size * 1.5, "y": y, "colour": colour})
             y += pitch
         y += profile.size * 0.5
@@ -58,7 +58,7 @@ def down(entries: Sequence[Entry], profile: Profile, room: float, left: float = 
 
 
 def beside(plot: alt.LayerChart, entries: Sequence[Entry], profile: Profile, room: float, left: float) -> AnyChart:
-    """A plot with its key to the right in `room` pixels, or below it, `left` of the plot, where the profile stacks."""
+    """Draw a plot with its legend on the right in `room` pixels, or below it if the size stacks."""
     if profile.stacked:
         return alt.vconcat(plot, down(entries, profile, profile.width, left), spacing=profile.size)
     return alt.hconcat(plot, down(entries, profile, room), spacing=profile.size * 1.5)
@@ -78,7 +78,7 @@ def _key(
     mark = alt.Chart(values(symbols)).mark_point(
         size=profile.size**2 * 0.55, strokeWidth=profile.stroke * 0.75, opacity=1, aria=False
     )
-    shown = mark.encode(
+    symbol_chart = mark.encode(
         x=alt.X("x:Q", scale=None, axis=None),
         y=alt.Y("y:Q", scale=None, axis=None),
         fill=alt.Fill("fill:N", scale=None),
@@ -86,4 +86,4 @@ def _key(
         shape=alt.Shape("shape:N", scale=None),
     )
     room = max(1.0, edges[1])
-    return layered(frame(*edges), shown, written(texts, profile), width=room, height=height)
+    return layered(frame(*edges), symbol_chart, written(texts, profile), width=room, height=height)

@@ -1,4 +1,4 @@
-"""What figures are called and how they are read. Light: pages read this without what draws."""
+"""Titles and notes of figures. Light-weight: pages import this without the plotting libraries."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -6,16 +6,16 @@ from typing import NamedTuple
 from ratings.results.figures import tables
 from ratings.results.figures.tables import Document
 
-POOLED = "all sources"  # in the place of a source: the row of all of them together
+POOLED = "all sources"  # instead of a source: the row of all sources together
 
-# What is said of a document; "" where there is nothing to say.
+# A note about a document, or "".
 Extra = Callable[[Document], str]
 
 
 class Named(NamedTuple):
     """`kinds`: whose documents have the figure ("study", "benchmark"). `table`: the one it shows. `note`: how to read it.
 
-    `extras`: more about reading it, where the document has what they speak of.
+    `extras`: further notes for documents that have what they describe.
     """
 
     name: str
@@ -26,11 +26,11 @@ class Named(NamedTuple):
     extras: tuple[Extra, ...] = ()
 
     def title_of(self, document: Document) -> str:
-        """What the figure of this document is called."""
+        """Return the figure's title for this document."""
         return _PACE if self.name == "drift" and not _has_correct(document) else self.title
 
     def note_of(self, document: Document) -> str:
-        """How to read the figure of this document."""
+        """Return how to read the figure of this document."""
         return " ".join([self.note, *filter(None, (extra(document) for extra in self.extras))])
 
 
@@ -55,7 +55,7 @@ def _has_wrong(document: Document) -> bool:
 
 
 def _cut(document: Document) -> str:
-    """Which of the items and raters the matrix has, where it has not all of them."""
+    """Return which items and raters the matrix contains, unless it has all."""
     return " ".join(tables.notes(document, "matrix"))
 
 
@@ -76,11 +76,11 @@ def _notes_of(table: str) -> Extra:
 
 
 def _published_range(name: str) -> Extra:
-    """What the paper prints of a matrix, as the table's notes have it."""
+    """Return the published range of a matrix from the table's notes."""
     return lambda document: " ".join(note for note in tables.notes(document, name) if note.startswith("Published"))
 
 
-_PACE = "Pace from first to last item"  # where no truth is known
+_PACE = "Pace by position"  # if no reference is known
 _ERRORS = _where(_has_errors, "Orange: errors were planted.")
 _STUDY, _BENCHMARK = frozenset({"study"}), frozenset({"benchmark"})
 _BOTH = _STUDY | _BENCHMARK
@@ -100,7 +100,7 @@ _ALL = (
         "Confidence by verdict",
         "confidence",
         _STUDY,
-        "Numbers: percent of the source's ratings, by confidence (1 to 5) and verdict.",
+        "Numbers: percentage of the source's ratings, by confidence (1 to 5) and verdict.",
     ),
     Named(
         "violins",
@@ -112,18 +112,18 @@ _ALL = (
     ),
     Named(
         "roc",
-        "Outcomes with an error against those without (ROC)",
+        "Detection of planted errors (ROC)",
         "roc",
         _STUDY,
-        "A point for each level of the signed rating; the error is the signal. Dashed: chance. Curves "
-        "are of all ratings together; beside each the mean of raters' own AUCs and its 95% interval.",
+        "One point per level of the signed rating; the error is the signal. Dashed: chance. Curves "
+        "pool all ratings; beside each, the mean of the raters' own AUCs and its 95% interval.",
     ),
     Named(
         "localisation",
-        "Right for the right reason",
+        "Planted errors located",
         "localisation",
         _STUDY,
-        "Of the planted errors that were called, the share with a mark on the planted row; whiskers: 95% intervals for new "
+        "Of the planted errors rated not plausible, the share with a mark on the planted row; whiskers: 95% intervals for new "
         "raters and new items. Single raters are in the table.",
     ),
     Named(
@@ -136,11 +136,11 @@ _ALL = (
     ),
     Named(
         "misses",
-        "What is caught and what is missed",
+        "Detected and missed errors",
         "misses",
         _STUDY,
-        "Shares of ratings that call an error; whiskers: 95% intervals. Single raters are in the table.",
-        (_where(_has_machines, "Machines: shares of items."),),
+        "Shares of ratings as an error; whiskers: 95% intervals. Single raters are in the table.",
+        (_where(_has_machines, "Models: shares of items."),),
     ),
     Named(
         "contrasts",
@@ -148,35 +148,35 @@ _ALL = (
         "contrasts",
         _STUDY,
         "Differences with 95% intervals. Orange with a star: Holm's p, adjusted for all contrasts of the family and quantity, is "
-        "below .05; blue: it is not, also where the interval, which is of one contrast alone, leaves out 0. Differences of d' are "
-        "on another scale and in the table alone.",
+        "below .05; blue: it is not, even if the interval, which is for a single contrast, excludes 0. Differences of d' are "
+        "on another scale and only in the table.",
     ),
     Named("rates_by_experiment", "Rates by experiment", "rates_by_experiment", _STUDY, _GROUPED, (_ERRORS,)),
     Named("rates_by_action", "Rates by action", "rates_by_action", _STUDY, _GROUPED, (_ERRORS,)),
     Named("rates_by_error_kind", "Rates by kind of error", "rates_by_error_kind", _STUDY, _GROUPED, (_ERRORS,)),
     Named(
         "drift",
-        "Correct answers from first to last item",
+        "Correct answers by position",
         "drift",
         _STUDY,
-        "Ratings by their place in the order that each rater got.",
+        "Ratings by position in each rater's own order.",
         (_where(_has_correct, "Whiskers: 95% intervals."),),
     ),
     Named(
         "matrix",
-        "Raters and items",
+        "Ratings by rater and item",
         "matrix",
         _STUDY,
-        "A cell for each rating: colour is the verdict, strength the confidence (its digit where there is room).",
+        "One cell per rating: colour is the verdict, strength the confidence (with its digit if it fits).",
         (_where(_has_wrong, "A bar below: wrong."), _cut),
     ),
     Named(
         "human_model",
-        "Raters and machines",
+        "Raters and models",
         "human_model",
         _STUDY,
-        "Each against the raters, on the same items; whiskers: 95% intervals. Difference: kappa less the "
-        "raters' own with each other.",
+        "Each compared with the raters, on the same items; whiskers: 95% intervals. Difference: kappa minus the "
+        "raters' own kappa.",
         (
             _where(
                 _has_published_in("human_model", "published_kappa"),
@@ -187,42 +187,42 @@ _ALL = (
     ),
     Named(
         "agreement_matrix",
-        "Agreement with each other",
+        "Pairwise agreement",
         "agreement_matrix",
         _BOTH,
-        "Percent of the items that both judged with the same verdict.",
+        "Percentage of shared items with the same verdict.",
         (_published_range("agreement_matrix"),),
     ),
     Named(
         "conditional_matrix",
-        "If one says yes, how often the other does",
+        "Conditional agreement",
         "conditional_matrix",
         _BOTH,
-        "Of the items that the row says yes to, the percentage that the column says yes to.",
+        "Of the items with a yes from the row, the percentage with a yes from the column.",
         (_published_range("conditional_matrix"),),
     ),
     Named(
         "fractions",
-        "How often each says yes",
+        "Share of yes verdicts",
         "fractions",
         _BOTH,
-        "Bars: share of items, or ratings, that say yes; whiskers: 95% intervals.",
+        "Bars: share of items, or ratings, with a yes; whiskers: 95% intervals.",
         (_where(_has_published_in("fractions", "published"), "Diamond: the paper's value for the same classifiers."),),
     ),
     Named(
         "pass_at_k",
-        "Experiments solved in k attempts",
+        "Experiments solved within k trials",
         "pass_at_k",
         _BENCHMARK,
-        "Share of experiments that at least one of k attempts solves, unbiased estimate; whiskers: 95% intervals.",
+        "Share of experiments solved by at least one of k trials, unbiased estimate; whiskers: 95% intervals.",
         (_where(_has_published_passes, "Diamond: the paper's value for the agent's declared model."),),
     ),
     Named(
         "failures",
-        "What ended the episodes",
+        "How episodes ended",
         "failures",
         _BENCHMARK,
-        "All episodes of an agent, by what ended them; a failure belongs to the part that caused it.",
+        "All episodes of an agent by their end; a failure is assigned to the part that caused it.",
     ),
     Named(
         "cost",
@@ -233,12 +233,11 @@ _ALL = (
     ),
     Named(
         "precision",
-        "What more ratings would give",
+        "Expected precision with more data",
         "precision",
         _STUDY,
-        "Half of the 95% interval's width to be expected, from how much items and raters differed so "
-        "far; blue: as it is now.",
+        "Half the expected width of the 95% interval, from the variation of items and raters so far; blue: current.",
     ),
-)  # in the order in which they are drawn
+)  # in drawing order
 
 NAMES: Mapping[str, Named] = {named.name: named for named in _ALL}

@@ -1,8 +1,7 @@
-"""The colours of figures, each with what it becomes in dark mode.
+"""The colours of figures, each with its counterpart in dark mode.
 
-A figure is drawn once, in the light colours; static/figures.css replaces each literal where a reader prefers dark, which
-is why no colour may be in a figure that is not in `SHADES`. Hues are told apart by people with any colour vision
-(after Okabe and Ito), and nothing is said by colour alone.
+A figure is drawn once, in the light colours. static/figures.css replaces each literal in dark mode, so every colour of a figure must be
+in `SHADES`. Hues are distinguishable with any colour vision (after Okabe and Ito), and no information is in colour alone.
 """
 
 from collections.abc import Mapping
@@ -10,22 +9,22 @@ from typing import NamedTuple
 
 
 class Shade(NamedTuple):
-    """One colour as #rrggbb: on paper and on a light screen, and in dark mode."""
+    """One colour as #rrggbb: on paper and light screens, and in dark mode."""
 
     light: str
     dark: str
 
 
 class Tone(NamedTuple):
-    """A hue of data: `solid` for lines, outlines and points, `tint` for what is inside an outline or behind text."""
+    """A hue for data: `solid` for lines, outlines and points, `tint` for areas and backgrounds."""
 
     solid: str
     tint: str
 
 
 def _between(first: str, last: str, part: float) -> str:
-    """The colour `part` (0 to 1) of the way."""
-    ends = [[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in (first, last)]
+    """Return the colour `part` (0 to 1) of the way between two."""
+    ends = [[int(colour[offset : offset + 2], 16) for offset in (1, 3, 5)] for colour in (first, last)]
     return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(*ends, strict=True))
 
 
@@ -34,7 +33,7 @@ def _ramp(light: tuple[str, str], dark: tuple[str, str], steps: int) -> list[Sha
     return [Shade(_between(*light, part), _between(*dark, part)) for part in parts]
 
 
-# What marks and letters stand on: the card of a page, a sheet of paper.
+# The background: the card of a page, a sheet of paper.
 PAPER = Shade("#ffffff", "#19202a")
 INK, MUTED = Shade("#16202c", "#e9eef4"), Shade("#596676", "#a1aebd")
 AXIS, GRID, QUIET = Shade("#7d8997", "#8593a5"), Shade("#dbe1e8", "#323d4c"), Shade("#eef1f4", "#242d39")
@@ -50,7 +49,7 @@ _TONES: Mapping[str, tuple[Shade, Shade]] = {
 }
 TONES: Mapping[str, Tone] = {name: Tone(solid.light, tint.light) for name, (solid, tint) in _TONES.items()}
 
-# One ink can be read on every step: from the palest to the strongest.
+# One ink is readable on every step, from the palest to the strongest.
 _BLUES = _ramp(("#edf4fb", "#78aee4"), ("#1f2a38", "#2f6299"), 9)
 _ORANGES = _ramp(("#fae6d6", "#e8965c"), ("#38281f", "#8f4a17"), 9)
 BLUES = tuple(shade.light for shade in _BLUES)
@@ -65,12 +64,12 @@ SHADES: tuple[Shade, ...] = (
 
 
 def step(colours: tuple[str, ...], part: float) -> str:
-    """The colour for `part` of the whole (0 to 1; beyond counts as the end)."""
+    """Return the colour for `part` of the ramp (0 to 1, clipped)."""
     return colours[round(min(1.0, max(0.0, part)) * (len(colours) - 1))]
 
 
 def css() -> str:
-    """The rules that make figures dark, for static/figures.css; on paper they stay as drawn."""
+    """Return the rules for dark mode, for static/figures.css; print keeps the light colours."""
     lines = ["@media screen and (prefers-color-scheme: dark) {"]
     for light, dark in SHADES:
         lines += [f'  .figure [{what}="{light}"] {{ {what}: {dark}; }}' for what in ("fill", "stroke")]

@@ -1,4 +1,4 @@
-"""A PDF with its objects in an order of their own: vl-convert writes fonts in a different order each time."""
+"""Reorder the objects of a PDF, because vl-convert writes fonts in a different order each time."""
 
 import re
 
@@ -10,9 +10,9 @@ _FONTS = re.compile(rb"(/Font <<\n)((?:\s*/\w+ \d+ 0 R\n)+)")
 
 
 def ordered(pdf: bytes) -> bytes:
-    """The same document, its objects numbered and written as they are first referred to, starting from the catalogue.
+    """Return the same document with objects numbered in the order of reference, starting from the catalogue.
 
-    Entries of font tables are sorted by name. ValueError for a file that is not of vl-convert's simple form.
+    Entries of font tables are sorted by name. Raises ValueError for a file that is not in vl-convert's simple form.
     """
     start = _XREF.search(pdf)
     if start is None:
@@ -31,16 +31,16 @@ def ordered(pdf: bytes) -> bytes:
 
 
 def _objects(pdf: bytes, table: int) -> dict[int, tuple[bytes, bytes]]:
-    """Each object's dictionary and, from the word stream on, the rest."""
+    """Return each object's dictionary and, from the word stream on, the rest."""
     places = sorted(int(place) for place in _ENTRY.findall(pdf, table))
-    found = {}
+    objects = {}
     for place, end in zip(places, [*places[1:], table], strict=True):
         head = _OBJECT.match(pdf, place)
         if head is None:
             raise ValueError("the table of this PDF's objects is wrong")
         body, _, stream = pdf[head.end() : end].partition(b"\nstream\n")
-        found[int(head[1])] = (_FONTS.sub(_sorted, body), b"\nstream\n" + stream if stream else b"")
-    return found
+        objects[int(head[1])] = (_FONTS.sub(_sorted, body), b"\nstream\n" + stream if stream else b"")
+    return objects
 
 
 def _sorted(fonts: re.Match[bytes]) -> bytes:
@@ -51,13 +51,13 @@ def _written(head: bytes, objects: dict[int, tuple[bytes, bytes]], order: dict[i
     def renamed(text: bytes) -> bytes:
         return _REFERENCE.sub(lambda found: b"%d 0 R" % order[int(found[1])], text)
 
-    made, places = bytearray(head), []
+    output, places = bytearray(head), []
     for old, new in order.items():
-        places.append(len(made))
+        places.append(len(output))
         body, stream = objects[old]
-        made += b"%d 0 obj\n" % new + renamed(body) + stream
-    start = len(made)
-    made += b"xref\n0 %d\n0000000000 65535 f\r\n" % (len(order) + 1)
-    made += b"".join(b"%010d 00000 n\r\n" % place for place in places)
+        output += b"%d 0 obj\n" % new + renamed(body) + stream
+    start = len(output)
+    output += b"xref\n0 %d\n0000000000 65535 f\r\n" % (len(order) + 1)
+    output += b"".join(b"%010d 00000 n\r\n" % place for place in places)
     trailer = re.sub(rb"/Size \d+", b"/Size %d" % (len(order) + 1), renamed(trailer))
-    return bytes(made + trailer.rstrip() + b"\nstartxref\n%d\n%%%%EOF\n" % start)
+    return bytes(output + trailer.rstrip() + b"\nstartxref\n%d\n%%%%EOF\n" % start)

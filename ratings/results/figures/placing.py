@@ -1,4 +1,4 @@
-"""Where the rows of a forest go: names, marks and numbers beside each other, or names above where a profile stacks."""
+"""Layout of a forest's rows: names, marks and numbers side by side, or names above the plot if the size stacks."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -9,9 +9,9 @@ from ratings.results.figures.wording import lines, widest, width
 
 
 class Row(NamedTuple):
-    """One name. `said` stands beside it, `title` is what its mark says; `low` to `high` is the interval.
+    """One name. `said` is beside it, `title` describes its mark; `low` to `high` is the interval.
 
-    `outer` is a second, wider interval (drawn thin with caps); `published` another's value of the same (a diamond).
+    `outer` is a second, wider interval (thin, with caps); `published` is a published value (a diamond).
     """
 
     label: str
@@ -33,8 +33,9 @@ class Section(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Marks and texts in pixels from the plot's upper left corner, and the height they take. `spans`: top and bottom of each
-    section's rows, without its heading."""
+    """Marks and texts in pixels from the plot's upper left corner, and the total height. `spans`: top and bottom of each
+    section's rows, without its heading.
+    """
 
     marks: list[dict[str, Any]]
     texts: list[dict[str, Any]]
@@ -43,7 +44,7 @@ class Placed(NamedTuple):
 
 
 def columns(rows: Sequence[Row], profile: Profile) -> tuple[float, float]:
-    """Pixels left of the plot for names, and right of it for numbers."""
+    """Return the pixels left of the plot for names, and right of it for numbers."""
     if profile.stacked:
         return 2.0, 6.0
     gap = profile.size * 0.9
@@ -53,7 +54,7 @@ def columns(rows: Sequence[Row], profile: Profile) -> tuple[float, float]:
 
 
 def place(sections: Sequence[Section], left: float, right: float, profile: Profile, bars: bool) -> Placed:
-    """All rows below each other, headings over them; `left` and `right` are the rooms beside the plot."""
+    """Lay out all rows below each other with their headings; `left` and `right` are the widths beside the plot."""
     placer = _Placer(left, right, profile, bars, [], [])
     top, spans = 0.0, []
     for section in sections:
@@ -74,7 +75,7 @@ class _Placer(NamedTuple):
     texts: list[dict[str, Any]]
 
     def heading(self, said: str, top: float) -> float:
-        """Returns the height taken, as the two below do."""
+        """Add a heading and return its height, like the next two methods."""
         size = self.profile.size
         height = size * 0.6 if top else 0.0
         for line in lines(said, self.profile.width - 4, size):
@@ -83,14 +84,14 @@ class _Placer(NamedTuple):
         return height
 
     def beside(self, row: Row, top: float) -> float:
-        """Name, plot and number in one line."""
+        """Add name, plot and number in one line."""
         size = self.profile.size
         gap, pitch, plot = size * 0.9, size * 1.2, self.profile.width - self.left - self.right
         label = lines(row.label, self.left - gap + 1, size)
-        said = lines(row.said, self.right - gap + 1, size)
-        height = max(self.profile.row, pitch * max(len(label), len(said)) + size * 0.4)
+        value_lines = lines(row.said, self.right - gap + 1, size)
+        height = max(self.profile.row, pitch * max(len(label), len(value_lines)) + size * 0.4)
         middle = top + height / 2
-        for part, x, align in ((label, -gap, "right"), (said, plot + gap * 0.8, "left")):
+        for part, x, align in ((label, -gap, "right"), (value_lines, plot + gap * 0.8, "left")):
             for place, line in enumerate(part):
                 y = middle + (place - (len(part) - 1) / 2) * pitch
                 colour = MUTED.light if align == "left" and row.value is None else INK.light
@@ -99,18 +100,18 @@ class _Placer(NamedTuple):
         return height
 
     def stacked(self, row: Row, top: float) -> float:
-        """Name and number above the plot, below each other where they do not fit side by side."""
+        """Add name and number above the plot, below each other if they do not fit side by side."""
         size, room = self.profile.size, self.profile.width - 4.0
         pitch = size * 1.25
         one_line = width(row.label, size) + width(row.said, size) + size < room
-        said = [row.said] if one_line else lines(row.said, room, size)
+        value_lines = [row.said] if one_line else lines(row.said, room, size)
         y = top + size * 0.8
         for line in lines(row.label, room, size):
             self.texts.append(text(line, -self.left, y, INK.light))
             y += pitch
         y -= pitch if one_line else 0.0
         x, align = (room - self.left, "right") if one_line else (-self.left, "left")
-        for line in said:
+        for line in value_lines:
             colour = MUTED.light if row.value is None or not one_line else INK.light
             self.texts.append(text(line, x, y, colour, align=align))
             y += pitch

@@ -1,4 +1,4 @@
-"""What more ratings would give: the half-width of the interval to be expected."""
+"""The figure of the expected half-width of intervals with more data."""
 
 from ratings.results.figures import tables
 from ratings.results.figures.forest import forest, spanning
@@ -11,31 +11,39 @@ _NAMES = {"rate": "Rate", "kappa": "Kappa", "auc": "AUC"}
 
 
 def precision(document: Document, profile: Profile) -> AnyChart:
-    """A section for each quantity and source, a row for each size of study."""
+    """Draw a section per quantity and source, with a row per size of study."""
     sections = [Section(heading, [_row(line) for line in some]) for heading, some in _sections(document).items()]
-    every = [row for section in sections for row in section.rows]
-    top = max((row.value or 0.0 for row in every), default=0.0) or 0.1
-    return forest(sections, spanning("Half-width", every, ceiling=top), profile, bars=True)
+    all_rows = [row for section in sections for row in section.rows]
+    top = max((row.value or 0.0 for row in all_rows), default=0.0) or 0.1
+    return forest(sections, spanning("Half-width", all_rows, ceiling=top), profile, bars=True)
 
 
 def _sections(document: Document) -> dict[str, list[Line]]:
-    found: dict[str, list[Line]] = {}
+    sections: dict[str, list[Line]] = {}
     for line in tables.rows(document, "precision"):
         what, source = text(line, "what"), text(line, "source")
         name = _NAMES.get(what, what)
-        found.setdefault(f"{name}, {source}" if source else name, []).append(line)
-    return found
+        sections.setdefault(f"{name}, {source}" if source else name, []).append(line)
+    return sections
 
 
 def _row(line: Line) -> Row:
-    half, now = number(line, "half_width"), bool(number(line, "now"))
+    half, is_current = number(line, "half_width"), bool(number(line, "now"))
     size = _size(line, ", ")
-    said = f"±{two(half)}" if half is not None else _UNSAID
-    title = text(line, "said") or f"{size}: {said}"
-    return Row(f"{size}{' (now)' if now else ''}", half, None, None, said, title, "blue" if now else "slate")
+    value_text = f"±{two(half)}" if half is not None else _UNSAID
+    title = text(line, "said") or f"{size}: {value_text}"
+    return Row(
+        f"{size}{' (now)' if is_current else ''}",
+        half,
+        None,
+        None,
+        value_text,
+        title,
+        "blue" if is_current else "slate",
+    )
 
 
-_UNSAID = "cannot be said yet"
+_UNSAID = "not estimable yet"
 
 
 def _size(line: Line, between: str) -> str:
@@ -44,15 +52,15 @@ def _size(line: Line, between: str) -> str:
 
 
 def say_precision(document: Document) -> str:
-    """Each quantity as it is and at its best."""
+    """Return the current and the best value of each quantity."""
     parts = []
     for heading, some in _sections(document).items():
-        now = [line for line in some if number(line, "now")] or some[:1]
-        half = number(now[0], "half_width")
-        why = f" ({said})" if (said := text(now[0], "said")) else ""
-        present = f"±{two(half)} now" if half is not None else f"{_UNSAID}{why}"
-        known = [line for line in some if number(line, "half_width") is not None]
-        best = min(known, key=lambda line: number(line, "half_width") or 0.0, default=None)
+        current = [line for line in some if number(line, "now")] or some[:1]
+        half = number(current[0], "half_width")
+        reason_text = f" ({said})" if (said := text(current[0], "said")) else ""
+        present = f"±{two(half)} now" if half is not None else f"{_UNSAID}{reason_text}"
+        estimable = [line for line in some if number(line, "half_width") is not None]
+        best = min(estimable, key=lambda line: number(line, "half_width") or 0.0, default=None)
         reached = f", {two(number(best, 'half_width'))} with {_size(best, ' and ')}" if best else ""
         parts.append(f"{heading} {present}{reached}")
     return f"Half-widths: {listed(parts, most=4)}."

@@ -1,4 +1,4 @@
-"""How often items were rated plausible: by source (the paper's Fig. 3a), experiment, action and kind of error."""
+"""Rates of plausible ratings: by source (the paper's Fig. 3a), experiment, action and kind of error."""
 
 from collections.abc import Mapping
 
@@ -23,16 +23,16 @@ def say_by_source(document: Document) -> str:
 
 
 def grouped(document: Document, profile: Profile, name: str) -> AnyChart:
-    """A section for each group, a row for each of its sources; no headings where each group has one source only."""
+    """Draw a section per group with a row per source; no headings if each group has one source only."""
     yes, _ = tables.verdict_words(document)
     tones, lines = tones_of_sources(document), tables.rows(document, name)
     groups: dict[str, list[Line]] = {}
     for line in lines:
         groups.setdefault(_group(line, name), []).append(line)
     if all(len(some) == 1 for some in groups.values()):
-        one = len({text(line, "source") for line in lines}) == 1
+        single_source = len({text(line, "source") for line in lines}) == 1
         rows = [
-            _row(line, _joined(line, one, name), tones.get(text(line, "source"), "blue"), yes)
+            _row(line, _joined(line, single_source, name), tones.get(text(line, "source"), "blue"), yes)
             for some in groups.values()
             for line in some
         ]
@@ -58,7 +58,7 @@ def say_grouped(document: Document, name: str) -> str:
 
 
 def _located(document: Document) -> list[Line]:
-    """The rows of all raters together whose share is defined."""
+    """Return the defined rows of all raters together."""
     lines = [line for line in tables.rows(document, "localisation") if text(line, "who") == "all raters"]
     return [line for line in lines if number(line, "rate") is not None]
 
@@ -68,25 +68,25 @@ def localisation_known(document: Document) -> bool:
 
 
 def localisation(document: Document, profile: Profile) -> AnyChart:
-    """Return a bar for each error source: the share of called errors whose mark hits the planted row."""
+    """Draw a bar per error source: the share of detected errors whose mark hits the planted row."""
     rows = [_located_row(line) for line in _located(document)]
-    return forest([Section("", rows)], shares("Called errors located"), profile, bars=True)
+    return forest([Section("", rows)], shares("Detected errors located"), profile, bars=True)
 
 
 def _located_row(line: Line) -> Row:
     rate, low, high = (number(line, name) for name in ("rate", "low", "high"))
     k, n, label, reason = tables.count(line, "k"), tables.count(line, "n"), text(line, "source"), text(line, "reason")
-    title = f"{label}: {percent(rate)} located, {k} of {n} called errors, 95% interval: {interval(low, high)}"
+    title = f"{label}: {percent(rate)} located, {k} of {n} detected errors, 95% interval: {interval(low, high)}"
     title += f" ({reason})" if reason else ""
     return Row(label, rate, low, high, f"{percent(rate)} ({k}/{n})", title, "orange")
 
 
 def say_localisation(document: Document) -> str:
-    return f"Called errors located: {listed([_said(line, text(line, 'source')) for line in _located(document)])}."
+    return f"Detected errors located: {listed([_said(line, text(line, 'source')) for line in _located(document)])}."
 
 
 def tones_of_sources(document: Document) -> Mapping[str, str]:
-    """Orange for the sources with a planted error, blue for the others."""
+    """Return orange for sources with a planted error, blue for the others."""
     return {text(line, "source"): _tone(line) for line in tables.rows(document, "rates")}
 
 

@@ -1,4 +1,4 @@
-"""Every figure by its name: how it is drawn and said. Imports what draws; pages read `names` instead."""
+"""Every figure by name, with the functions that draw and describe it. It imports the plotting libraries; pages import `names` instead."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -27,7 +27,7 @@ Say = Callable[[Document], str]
 
 
 class Drawer(NamedTuple):
-    """How a figure is drawn and said, and whether a document with rows has numbers for it."""
+    """The functions that draw and describe a figure, and whether a document with rows has numbers for it."""
 
     draw: Draw
     summary: Say
@@ -35,7 +35,7 @@ class Drawer(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure by its name (see names.Named) with its drawer."""
+    """A figure by its name (see names.FigureInfo) with its functions."""
 
     name: str
     title: str
@@ -46,27 +46,27 @@ class Figure(NamedTuple):
     drawer: Drawer
 
     def has_data(self, document: Document) -> bool:
-        """Whether there is anything to draw: rows, and where a figure needs them, numbers that are known."""
+        """Return whether there is anything to draw: rows and, where required, known numbers."""
         return bool(tables.rows(document, self.table)) and self.drawer.known(document)
 
     def summary(self, document: Document) -> str:
-        """The figure in one sentence, with its numbers."""
+        """Return the figure in one sentence, with its numbers."""
         return self.drawer.summary(document)
 
     def draw(self, document: Document, profile: Profile) -> AnyChart:
         return self.drawer.draw(document, profile)
 
     def spec(self, document: Document, profile: str) -> Spec:
-        """The Vega-Lite specification. KeyError for an unknown profile."""
+        """Return the Vega-Lite specification. Raises KeyError for an unknown size."""
         size = theme.PROFILES[profile]
-        # Altair would look at every row of data; the tests have it check each figure.
+        # Altair would validate every row of data; the tests validate each figure instead.
         with debug_mode(False):
             title, note = NAMES[self.name].title_of(document), NAMES[self.name].note_of(document)
             return theme.finished(self.draw(document, size), size, title, note, self.summary(document))
 
 
 class Drawn(NamedTuple):
-    """One figure for the screen: cleaned SVG, and what it says in one sentence."""
+    """One figure for the screen: sanitised SVG, and its description in one sentence."""
 
     name: str
     profile: str
@@ -111,7 +111,7 @@ SCREEN = ("wide", "narrow")
 
 
 def draw(document: Document) -> Iterator[Drawn]:
-    """Every figure that the document has data for, wide and narrow, in the order of FIGURES."""
+    """Yield every figure that the document has data for, wide and narrow, in the order of FIGURES."""
     for figure in FIGURES.values():
         if figure.has_data(document):
             for profile in SCREEN:
@@ -120,5 +120,5 @@ def draw(document: Document) -> Iterator[Drawn]:
 
 
 def for_print(document: Document, name: str) -> str:
-    """One figure in the print profile as SVG, for render.pdf and render.png."""
+    """Return one figure in print size as SVG, for render.to_pdf and render.to_png."""
     return render.svg(FIGURES[name].spec(document, "print"))

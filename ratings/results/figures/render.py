@@ -1,8 +1,8 @@
-"""Specifications into SVG that is safe inside a page, and into PDF and PNG for print.
+"""Render specifications as SVG that is safe inside a page, and as PDF and PNG for print.
 
-vl-convert draws without a browser or a network and with its own font; letters that this font lacks (it has Latin, Greek,
-Cyrillic and Hebrew) are taken from the host, as far as it has them. What it draws is then rebuilt from an allow-list, element
-by element: nothing that refers, runs or styles is left, and no ids, so that many figures fit on one page.
+vl-convert renders without a browser or a network and with its own font; characters that this font lacks (it has Latin, Greek,
+Cyrillic and Hebrew) are taken from the host if available. The result is rebuilt from an allow-list, element
+by element: nothing that refers, runs or styles remains, and no ids, so that many figures fit on one page.
 """
 
 import json
@@ -19,7 +19,7 @@ from ratings.results.figures.theme import FONT, Spec
 VL_VERSION = "6.4"
 PNG_PPI = 300
 _SVG = "http://www.w3.org/2000/svg"
-# The attributes an element may keep. All are drawing instructions; none can refer to anything.
+# Allowed attributes per element. All are drawing instructions; none can refer to anything.
 _COMMON = frozenset({"fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "transform"})
 _ALLOWED: dict[str, frozenset[str]] = {
     "g": _COMMON,
@@ -29,7 +29,7 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "text": _COMMON | {"text-anchor", "font-size", "font-weight", "dx", "dy"},
     "tspan": frozenset({"x", "y", "dx", "dy"}),
 }
-# What a value may be: numbers, path letters, #rrggbb, a few words. No parentheses but those of transforms.
+# Allowed values: numbers, path letters, #rrggbb, a few words. Parentheses only in transforms.
 _VALUE = re.compile(r"#[0-9a-f]{6}|[A-Za-z0-9 .,+%-]*")
 _TRANSFORM = re.compile(r"(?:(?:translate|rotate|scale)\([-0-9.e, ]+\) ?)+")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -38,28 +38,28 @@ _SAYS_NOTHING = {("opacity", "1"), ("font-weight", "normal"), ("transform", "tra
 
 
 def svg(spec: Spec) -> str:
-    """The drawing as one cleaned <svg> element. Its name for screen readers is the specification's description.
+    """Return the drawing as one sanitised <svg> element, labelled with the specification's description.
 
-    Marks with a description say it in a <title>. ValueError if the drawing has what the allow-list does not know.
+    Marks with a description get a <title>. Raises ValueError if the drawing contains anything outside the allow-list.
     """
     spec = _drawable(spec)
-    drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VL_VERSION, allowed_base_urls=[])
-    root = ElementTree.fromstring(drawn)
+    raw_svg: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=VL_VERSION, allowed_base_urls=[])
+    root = ElementTree.fromstring(raw_svg)
     return clean(root, label=str(spec.get("description", "")))
 
 
 def pdf(drawing: str) -> bytes:
-    """One page of the drawing's size (its pixels as points), the font embedded; the same bytes each time."""
+    """Return one page of the drawing's size (pixels as points) with the font embedded; the same bytes each time."""
     return ordered(bytes(vl_convert.svg_to_pdf(drawing)))
 
 
 def png(drawing: str) -> bytes:
-    """The drawing at 300 pixels per inch, its pixels taken as points; the same bytes each time."""
+    """Return the drawing at 300 pixels per inch, pixels taken as points; the same bytes each time."""
     return bytes(vl_convert.svg_to_png(drawing, ppi=PNG_PPI))
 
 
 def _drawable(value: Any) -> Any:
-    """The specification without the characters that no XML may hold: vl-convert ends the whole process over one."""
+    """Return the specification without characters that XML forbids; vl-convert would abort the process."""
     if isinstance(value, str):
         return _NOT_XML.sub("\ufffd", value)
     if isinstance(value, dict):
@@ -68,13 +68,13 @@ def _drawable(value: Any) -> Any:
 
 
 def clean(root: ElementTree.Element, label: str) -> str:
-    """An SVG tree of vl-convert rebuilt from the allow-list, as text. `label` is what it is called."""
+    """Return vl-convert's SVG tree rebuilt from the allow-list, as text. `label` is its accessible name."""
     size = {name: _whole(root.get(name, "")) for name in ("width", "height")}
-    made = ElementTree.Element("svg", {"xmlns": _SVG, "viewBox": f"0 0 {size['width']} {size['height']}", **size})
-    made.attrib |= {"role": "img", "aria-label": label, "font-family": FONT, "fill": "none"}
+    rebuilt = ElementTree.Element("svg", {"xmlns": _SVG, "viewBox": f"0 0 {size['width']} {size['height']}", **size})
+    rebuilt.attrib |= {"role": "img", "aria-label": label, "font-family": FONT, "fill": "none"}
     for child in root:
-        made.extend(list(_cleaned(child)))
-    return ElementTree.tostring(made, encoding="unicode")
+        rebuilt.extend(list(_cleaned(child)))
+    return ElementTree.tostring(rebuilt, encoding="unicode")
 
 
 def _whole(pixels: str) -> str:
@@ -82,26 +82,26 @@ def _whole(pixels: str) -> str:
 
 
 def _cleaned(element: ElementTree.Element) -> Iterator[ElementTree.Element]:
-    """The element if it is allowed and draws anything; the children of a group that does nothing, in its place."""
+    """Yield the element if it is allowed and draws anything; the children of a group without effect instead of the group."""
     tag = element.tag.removeprefix(f"{{{_SVG}}}")
     if tag in ("defs", "clipPath"):
         raise ValueError(f"a figure needs no <{tag}>; draw without clipping and gradients")
     if tag not in _ALLOWED:
         raise ValueError(f"<{tag}> is not allowed in a figure")
-    kept = {name: value for name, value in _attributes(tag, element) if (name, value) not in _SAYS_NOTHING}
+    attributes = {name: value for name, value in _attributes(tag, element) if (name, value) not in _SAYS_NOTHING}
     children = [made for child in element for made in _cleaned(child)]
     if tag == "g":
         if not children:
             return
-        if not kept or kept == {"fill": "none"}:
+        if not attributes or attributes == {"fill": "none"}:
             yield from children
             return
-    elif not _draws(tag, kept, element.text):
+    elif not _draws(tag, attributes, element.text):
         return
-    made = ElementTree.Element(tag, kept)
-    said = element.get("aria-label")
-    if said and tag != "g":
-        ElementTree.SubElement(made, "title").text = said
+    made = ElementTree.Element(tag, attributes)
+    title_text = element.get("aria-label")
+    if title_text and tag != "g":
+        ElementTree.SubElement(made, "title").text = title_text
     if tag in ("text", "tspan"):
         made.text = element.text
     made.extend(_joined(children) if tag == "g" else children)
@@ -112,14 +112,13 @@ def _attributes(tag: str, element: ElementTree.Element) -> Iterator[tuple[str, s
     for name, value in element.attrib.items():
         if name not in _ALLOWED[tag] or value in ("none", "transparent"):
             continue
-        found = _LONG_NUMBER.sub(_shorter, value)
-        if not (_TRANSFORM if name == "transform" else _VALUE).fullmatch(found):
+        shortened = _LONG_NUMBER.sub(_shorter, value)
+        if not (_TRANSFORM if name == "transform" else _VALUE).fullmatch(shortened):
             raise ValueError(f"{name}={value!r} is not allowed in a figure")
-        yield name, found.removesuffix("px") if name == "font-size" else found
+        yield name, shortened.removesuffix("px") if name == "font-size" else shortened
 
 
 def _shorter(number: re.Match[str]) -> str:
-    """A hundredth of a pixel is as fine as anyone can see."""
     return f"{round(float(number[0]), 2) + 0.0:g}"
 
 
@@ -132,14 +131,14 @@ def _draws(tag: str, kept: dict[str, str], text: str | None) -> bool:
 
 
 def _joined(children: list[ElementTree.Element]) -> list[ElementTree.Element]:
-    """Neighbouring paths that look alike and say nothing as one: a matrix of thousands of cells stays small."""
-    made: list[ElementTree.Element] = []
+    """Merge neighbouring paths with equal attributes and no title, so that a matrix of thousands of cells stays small."""
+    merged: list[ElementTree.Element] = []
     for child in children:
-        if made and _alike(made[-1], child):
-            made[-1].set("d", made[-1].attrib["d"] + child.attrib["d"])
+        if merged and _alike(merged[-1], child):
+            merged[-1].set("d", merged[-1].attrib["d"] + child.attrib["d"])
         else:
-            made.append(child)
-    return made
+            merged.append(child)
+    return merged
 
 
 def _alike(one: ElementTree.Element, other: ElementTree.Element) -> bool:

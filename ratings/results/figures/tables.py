@@ -1,4 +1,4 @@
-"""Reading the tables of an analysis document: rows as dictionaries, cells by kind."""
+"""Read the tables of an analysis document: rows as dictionaries, typed cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,13 +10,13 @@ Document = Mapping[str, Any]
 Line = Mapping[str, object]
 
 
-# Kinds of those in a table who are no raters.
-PLANTED = ("obvious", "subtle")  # in the column `error`; other words say that nothing was planted, or that nobody knows
+# Values in tables.
+PLANTED = ("obvious", "subtle")  # in the column `error`; other values mean not planted, or unknown
 MACHINES = ("machine", "classifier", "checker", "ensemble")
 
 
 def rows(document: Document, name: str) -> list[Line]:
-    """The rows of a table by the names of its columns; none where the document has no such table."""
+    """Return the rows of a table by column name; none if the document has no such table."""
     table = document.get("tables", {}).get(name)
     if not table:
         return []
@@ -25,33 +25,33 @@ def rows(document: Document, name: str) -> list[Line]:
 
 
 def notes(document: Document, name: str) -> list[str]:
-    """What stands below a table; nothing where the document has no such table."""
+    """Return the notes below a table; none if the document has no such table."""
     return list(document.get("tables", {}).get(name, {}).get("notes", ()))
 
 
 def number(row: Line, name: str) -> float | None:
-    """A number; None for an empty cell. ValueError for a text: then the document is not of this form."""
-    found = row.get(name)
-    if found is None or found == "":
+    """Return a number; None for an empty cell. Raises ValueError for a text, because the document has another format."""
+    value = row.get(name)
+    if value is None or value == "":
         return None
-    if isinstance(found, bool | int | float):
-        return float(found)
-    raise ValueError(f"{name} is {found!r}; a figure needs a number there")
+    if isinstance(value, bool | int | float):
+        return float(value)
+    raise ValueError(f"{name} is {value!r}; a figure needs a number there")
 
 
 def count(row: Line, name: str) -> int:
-    """A count; 0 for an empty cell."""
+    """Return a count; 0 for an empty cell."""
     return int(number(row, name) or 0)
 
 
 def text(row: Line, name: str, most: int = 300) -> str:
-    """A name, cleaned for drawing; "" for an empty cell."""
-    found = row.get(name)
-    return "" if found is None else wording.plain(found, most)
+    """Return a name, cleaned for drawing; "" for an empty cell."""
+    value = row.get(name)
+    return "" if value is None else wording.plain(value, most)
 
 
 def first_seen(lines: Sequence[Line], name: str) -> list[str]:
-    """The different texts of a column in the order of the table."""
+    """Return the distinct texts of a column in the order of the table."""
     return list(dict.fromkeys(text(line, name) for line in lines))
 
 
@@ -59,13 +59,14 @@ _WORDS: Mapping[str, tuple[str, str]] = {"evidence_sufficiency": ("sufficient", 
 
 
 def verdict_words(document: Document) -> tuple[str, str]:
-    """What yes and no are called for this kind of study, or in a benchmark, whose classifiers judge evidence ("plausible",
-    "not plausible" where it is not known)."""
+    """Return the words for yes and no in this kind of study, or in a benchmark, whose classifiers judge evidence ("plausible",
+    "not plausible" if unknown).
+    """
     subject = document.get("subject", {})
     kind = "evidence_sufficiency" if "benchmark" in subject else subject.get("kind", "")
     return _WORDS.get(kind, ("plausible", "not plausible"))
 
 
 def words(line: Line, name: str) -> str:
-    """A name of our own making, such as a kind of error, with spaces for its underscores."""
+    """Return a name from a closed list, such as a kind of error, with spaces instead of underscores."""
     return text(line, name).replace("_", " ")

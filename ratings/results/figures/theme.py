@@ -1,4 +1,4 @@
-"""Sizes and the common look. A profile changes size and layout only: the same data, marks and words in each."""
+"""Sizes and the common style. A size changes dimensions and layout only: the data, marks and words stay the same."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ import altair as alt
 from ratings.results.figures.palette import AXIS, GRID, INK, MUTED, PAPER
 from ratings.results.figures.wording import lines
 
-# Bundled with vl-convert, so that every host draws alike; Arial has the same widths on readers' screens.
+# Bundled with vl-convert, so that every host renders the same; Arial has the same widths on screens.
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 
 Spec = dict[str, Any]
@@ -19,10 +19,10 @@ AnyChart = alt.Chart | alt.LayerChart | alt.ConcatChart | alt.VConcatChart | alt
 
 @dataclass(frozen=True)
 class Profile:
-    """One size of drawing, in pixels (in print: points, 72 to the inch).
+    """One size of drawing, in pixels (in print: points, 72 per inch).
 
-    `stacked`: names stand above their row, panels below each other. `titled`: title and note are in the drawing,
-    because no page is around it.
+    `stacked`: names are above their row, panels below each other. `titled`: title and note are part of the drawing,
+    because there is no page around it.
     """
 
     name: str
@@ -44,7 +44,7 @@ PROFILES: Mapping[str, Profile] = {
 
 
 def finished(chart: AnyChart, profile: Profile, title: str, note: str, summary: str) -> Spec:
-    """The chart as a Vega-Lite specification: with the common look, the summary as its description, in print its title."""
+    """Return the chart as a Vega-Lite specification with the common style, the summary as description and, in print, its title."""
     if profile.titled:
         chart = chart.properties(title=_title(profile, title, note))
     spec: Spec = _with_rows(chart.to_dict(validate=False))
@@ -57,10 +57,10 @@ def finished(chart: AnyChart, profile: Profile, title: str, note: str, summary: 
 
 
 def _title(profile: Profile, title: str, note: str) -> alt.TitleParams:
-    said = lines(note, profile.width, profile.small, most=4) if note else []
+    subtitle_lines = lines(note, profile.width, profile.small, most=4) if note else []
     return alt.TitleParams(
         lines(title, profile.width, profile.size * 1.2, most=2),
-        subtitle=said,
+        subtitle=subtitle_lines,
         anchor="start",
         frame="bounds",
         fontSize=profile.size * 1.2,
@@ -104,12 +104,13 @@ def _look(profile: Profile) -> Spec:
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> alt.NamedData:
-    """Rows as data of a chart: their JSON as the name, until `finished` puts them in. Altair copies data at every step."""
+    """Return rows as chart data: their JSON as the name, until `finish_chart` inserts them."""
+    # Altair copies inline data at every step, which is slow for thousands of rows.
     return alt.NamedData(name=json.dumps([dict(row) for row in rows]))
 
 
 def _with_rows(spec: Any) -> Any:
-    """The specification with the rows where `values` left their names."""
+    """Return the specification with the rows that `make_data` stored as names."""
     if isinstance(spec, list):
         return [_with_rows(part) for part in spec]
     if not isinstance(spec, dict):
@@ -121,15 +122,15 @@ def _with_rows(spec: Any) -> Any:
 
 
 def layered(*charts: alt.Chart | alt.LayerChart, width: float, height: float) -> alt.LayerChart:
-    """Charts on top of each other in a plot of that many pixels."""
-    made = alt.layer(*charts).properties(width=width, height=height)
-    if not isinstance(made, alt.LayerChart):
+    """Return charts on top of each other in a plot of this size in pixels."""
+    chart = alt.layer(*charts).properties(width=width, height=height)
+    if not isinstance(chart, alt.LayerChart):
         raise TypeError("layers of a figure are charts without facets")
-    return made
+    return chart
 
 
 def frame(left: float, right: float) -> alt.Chart:
-    """Draws nothing, and makes a plot take the room from `left` to `right` (pixels from the plot's left edge) in any font."""
+    """Return an invisible mark that makes a plot occupy `left` to `right` (pixels from the plot's left edge) with any font."""
     mark = alt.Chart(values([{}])).mark_rect(opacity=0, aria=False)
     edges: alt.Chart = mark.encode(x=alt.value(left), x2=alt.value(right), y=alt.value(0), y2=alt.value(1))
     return edges

@@ -1,23 +1,23 @@
-"""Numbers and names as figures say them: cleaned of what cannot be drawn, measured, broken into lines."""
+"""Format numbers and names for figures: clean, measure and wrap text."""
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
-# Control characters, halves of surrogate pairs, and what turns or hides text or is no character.
+# Control characters, unpaired surrogates, and characters that reverse or hide text.
 _UNSEEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
-# How a number is said.
+# A function that formats a number.
 Say = Callable[[float | None], str]
 
 _NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]/ -"), frozenset("mwMWQOGD%@=+−±<>~#&…")
 
 
 def plain(text: object, most: int = 300) -> str:
-    """A name as it may stand in a figure: one line, every sign visible, at most `most` characters."""
-    found = " ".join(_UNSEEN.sub("\ufffd", re.sub(r"\s+", " ", str(text))).split())
-    return found if len(found) <= most else found[: most - 1] + "…"
+    """Return a name for a figure: one line, every character visible, at most `most` characters."""
+    cleaned = " ".join(_UNSEEN.sub("\ufffd", re.sub(r"\s+", " ", str(text))).split())
+    return cleaned if len(cleaned) <= most else cleaned[: most - 1] + "…"
 
 
 def percent(share: float | None) -> str:
@@ -25,14 +25,14 @@ def percent(share: float | None) -> str:
 
 
 def two(number: float | None) -> str:
-    """Two decimals, with a minus that is as wide as a plus."""
+    """Return two decimals, with a minus sign as wide as a plus."""
     return "undefined" if number is None else f"{number:.2f}".replace("-0.00", "0.00").replace("-", "−")
 
 
 def signed(number: float | None) -> str:
-    """Two decimals with the sign of a difference: +0.12, −0.05, 0.00."""
-    found = two(number)
-    return f"+{found}" if number is not None and number > 0 and found != "0.00" else found
+    """Return two decimals with the sign of a difference: +0.12, −0.05, 0.00."""
+    text_value = two(number)
+    return f"+{text_value}" if number is not None and number > 0 and text_value != "0.00" else text_value
 
 
 def whole(number: float | None) -> str:
@@ -40,24 +40,24 @@ def whole(number: float | None) -> str:
 
 
 def interval(low: float | None, high: float | None, say: Say = percent) -> str:
-    """ "81% to 91%", or "no interval"."""
+    """Return "81% to 91%", or "no interval"."""
     return "no interval" if low is None or high is None else f"{say(low)} to {say(high)}"
 
 
 def few_items(reason: str) -> str:
-    """Return the mark of a point estimate from few shared items, by the reason that its table gives, or ""."""
+    """Return the note on an estimate from few shared items, by the reason in its table, or ""."""
     return " (few items)" if reason.startswith("few items") else ""
 
 
 def listed(parts: Iterable[str], most: int = 6) -> str:
-    """Parts of a sentence with semicolons; what is beyond `most` is counted."""
-    every = list(parts)
-    more = [f"and {len(every) - most} more in the table"] if len(every) > most else []
-    return "; ".join([*every[:most], *more])
+    """Return parts of a sentence with semicolons; parts beyond `most` are counted."""
+    all_parts = list(parts)
+    more = [f"and {len(all_parts) - most} more in the table"] if len(all_parts) > most else []
+    return "; ".join([*all_parts[:most], *more])
 
 
 def width(text: str, size: float) -> float:
-    """Pixels that a line of text may take in a wide sans-serif: readers' own fonts are wider than the one we draw with."""
+    """Return the pixels that a line of text may take in a wide sans-serif, because readers' fonts are wider than the rendering font."""
     return sum(_em(letter) for letter in text) * size
 
 
@@ -74,21 +74,21 @@ def _em(letter: str) -> float:
 
 
 def lines(text: str, room: float, size: float, most: int = 2) -> list[str]:
-    """The text in at most `most` lines of `room` pixels, broken between words where there are any, ended by "…" where cut."""
-    rest, found = plain(text), list[str]()
-    while rest and len(found) < most:
-        line, rest = _break(rest, room, size)
-        found.append(line)
-    if rest:
-        last = found[-1]
+    """Return the text in at most `most` lines of `room` pixels, broken between words, ending in "…" if truncated."""
+    remaining, wrapped = plain(text), list[str]()
+    while remaining and len(wrapped) < most:
+        line, remaining = _break(remaining, room, size)
+        wrapped.append(line)
+    if remaining:
+        last = wrapped[-1]
         while last and width(last + "…", size) > room:
             last = last[:-1]
-        found[-1] = last + "…"
-    return found or [""]
+        wrapped[-1] = last + "…"
+    return wrapped or [""]
 
 
 def _break(text: str, room: float, size: float) -> tuple[str, str]:
-    """What fits on a line, and the rest."""
+    """Return the part that fits on a line, and the rest."""
     fits = len(text)
     while fits > 1 and width(text[:fits], size) > room:
         fits -= 1

@@ -1,4 +1,4 @@
-"""One's own account: password, second step, and where one is signed in."""
+"""A user's own account: password, two-factor authentication, and signed-in browsers."""
 
 import io
 import re
@@ -32,11 +32,11 @@ class AccountRequest(HttpRequest):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def account(request: AccountRequest) -> HttpResponse:
-    """Everything about the account on one page; the form it takes is the password's."""
+    """Show everything about the account on one page; the form on it changes the password."""
     form = password_form(request, request.POST if request.method == "POST" else None)
     if form.is_valid():
         change(request, form)
-        messages.success(request, "Your password is saved. You are signed out everywhere else.")
+        messages.success(request, "Password changed. You have been signed out everywhere else.")
         return redirect("ratings:account")
     context = {
         "form": form,
@@ -55,7 +55,7 @@ def account(request: AccountRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @fresh_sign_in
 def set_up(request: AccountRequest) -> HttpResponse:
-    """The second step, on and off: `do` is "begin", "turn on" or "turn off"."""
+    """Turn two-factor authentication on and off: `do` is "begin", "turn on" or "turn off"."""
     doing = request.POST.get("do", "")
     if doing == "begin" and not second_step.device_of(request.user):
         second_step.begin(request.user)
@@ -65,8 +65,8 @@ def set_up(request: AccountRequest) -> HttpResponse:
         form.fields["code"].help_text = "Six digits."
     if form.is_valid():
         act = _turn_on if doing == "turn on" else _turn_off
-        if done := act(request, form):
-            return done
+        if response := act(request, form):
+            return response
     return _step_page(request, form)
 
 
@@ -95,17 +95,20 @@ def _turn_on(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
 
 
 def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
-    """By password and code both: neither a stolen session nor a borrowed telephone is enough."""
+    """Turn it off with password and code, so that neither a stolen session nor a borrowed phone is enough."""
     if second_step.is_required_anywhere(request.user):
-        form.add_error(None, "Your account must have a second step. Ask another superuser if you have lost yours.")
+        form.add_error(
+            None,
+            "Your account requires two-factor authentication. If you have lost your device, ask another superuser to reset it.",
+        )
     elif not reauth.confirmed(request, request.POST.get("password", "")):
-        form.add_error(None, "That is not your password.")
+        form.add_error(None, "The password is incorrect.")
     elif form.check(request, request.user):
         second_step.forget(request.user)
         second_step.untake(request)
         sessions.end_all(request.user, "second step off", request, but=request.session.session_key)
         security_event("second step off", request)
-        messages.success(request, "Your second step is off.")
+        messages.success(request, "Two-factor authentication is off.")
         return redirect("ratings:account")
     return None
 
@@ -114,7 +117,7 @@ def _turn_off(request: AccountRequest, form: CodeForm) -> HttpResponse | None:
 @require_POST
 @fresh_sign_in
 def backup_codes(request: AccountRequest) -> HttpResponse:
-    """Ten new backup codes in place of the old ones."""
+    """Create ten new backup codes that replace the old ones."""
     if second_step.device_of(request.user) is None:
         return redirect("ratings:second_step")
     security_event("backup codes made", request)
@@ -129,7 +132,7 @@ def _codes_page(request: AccountRequest) -> HttpResponse:
 @never_cache
 @require_POST
 def backup_file(request: AccountRequest) -> HttpResponse:
-    """The codes of the page that shows them, as a file: the server has kept none to send."""
+    """Return the displayed codes as a file. They are sent by the page, because the server does not store them."""
     codes = re.findall(r"\b[a-z2-9]{4}-[a-z2-9]{4}-[a-z2-9]{4}\b", request.POST.get("codes", "")[:500])
     text = "".join(f"{code}\n" for code in codes)
     headers = {"Content-Disposition": 'attachment; filename="wetbench-backup-codes.txt"'}
@@ -139,25 +142,25 @@ def backup_file(request: AccountRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def qr_code(request: AccountRequest) -> HttpResponse:
-    """The secret that waits for its first code, as a picture for the app; only for who may see it as text."""
+    """Return the unconfirmed secret as a QR code, only for users who may see it as text."""
     begun = second_step.begun(request.user)
     if begun is None or not reauth.is_fresh(request):
         raise Http404
-    drawn: Any = io.BytesIO()
-    segno.make(begun.config_url, error="m", micro=False).save(drawn, kind="svg", scale=5, border=4, light="#fff")
-    return HttpResponse(drawn.getvalue(), content_type="image/svg+xml")
+    svg: Any = io.BytesIO()
+    segno.make(begun.config_url, error="m", micro=False).save(svg, kind="svg", scale=5, border=4, light="#fff")
+    return HttpResponse(svg.getvalue(), content_type="image/svg+xml")
 
 
 @require_POST
 def end_sessions(request: AccountRequest) -> HttpResponse:
     """Sign out everywhere else."""
     ended = sessions.end_all(request.user, "asked for", request, but=request.session.session_key)
-    said = (
+    message = (
         f"Signed out in {ended} other {'place' if ended == 1 else 'places'}."
         if ended
-        else "You are signed in here alone."
+        else "You are signed in only here."
     )
-    messages.success(request, said)
+    messages.success(request, message)
     return redirect("ratings:account")
 
 

@@ -1,4 +1,4 @@
-"""The way in: everyone is sent to where their work is."""
+"""The start page, which redirects everybody to their work."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
@@ -11,7 +11,7 @@ from ratings.studies import access
 @login_not_required
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Raters to their desk, staff and members to the studies, strangers to the sign-in page."""
+    """Redirect raters to their start page, staff and members to the studies, others to the sign-in page."""
     if not request.user.is_authenticated:
         return redirect("login")
     if request.user.is_staff:

@@ -1,4 +1,4 @@
-"""A new password: with the one there is, or, for who has none, after a sign-in link opened just now."""
+"""Forms for a new password: with the current one or, without one, after a recent sign-in link."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from django.http import HttpRequest
 from ratings.accounts import reauth, sessions
 from wetbench_site.observability.audit_log import security_event
 
-STALE = "It is a while since you came in. Open a new sign-in link, then set your password within 15 minutes."
+STALE = "Your sign-in is too long ago. Open a new sign-in link, then set your password within 15 minutes."
 
 
 class ChangeForm(PasswordChangeForm):
-    """Django's own; wrong passwords count as they do on the sign-in page."""
+    """Django's form; wrong passwords count as on the sign-in page."""
 
     request: HttpRequest
 
@@ -27,7 +27,7 @@ class ChangeForm(PasswordChangeForm):
 
 
 class FirstForm(SetPasswordForm):  # type: ignore[type-arg]  # not subscriptable as it runs
-    """For who has none: a session that was found open may not be given one."""
+    """For users without a password. It requires a recent sign-in, so that nobody can set one in an abandoned session."""
 
     request: HttpRequest
 
@@ -38,20 +38,20 @@ class FirstForm(SetPasswordForm):  # type: ignore[type-arg]  # not subscriptable
 
 
 def password_form(request: HttpRequest, data: Any = None) -> ChangeForm | FirstForm:
-    """The form for whoever is signed in."""
+    """Return the form for the signed-in user."""
     user = request.user
     assert isinstance(user, User)
     form = ChangeForm(user, data) if user.has_usable_password() else FirstForm(user, data)
     form.request = request
     for field in form.fields.values():
-        field.widget.attrs.pop("autofocus", None)  # it is one form of several on its page
-    form.fields["new_password1"].help_text = "At least 12 characters: not your name, and none that everybody uses."
-    form.fields["new_password2"].label, form.fields["new_password2"].help_text = "The same again", ""
+        field.widget.attrs.pop("autofocus", None)  # one of several forms on its page
+    form.fields["new_password1"].help_text = "At least 12 characters; avoid your name and common passwords."
+    form.fields["new_password2"].label, form.fields["new_password2"].help_text = "Repeat password", ""
     return form
 
 
 def change(request: HttpRequest, form: ChangeForm | FirstForm) -> None:
-    """The new password holds; every other session of theirs is over."""
+    """Save the new password and end every other session of the user."""
     user = form.save()
     update_session_auth_hash(request, user)
     reauth.stamp(request)

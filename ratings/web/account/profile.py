@@ -1,4 +1,4 @@
-"""What a rater says of themselves, how they like to work, and the way to have it all erased."""
+"""A rater's profile and preferences, and erasure of personal data."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from ratings.web.rater.consent_form import ProfileForm
 @rater_page
 @require_http_methods(["GET", "HEAD", "POST"])
 def profile(request: RaterRequest) -> HttpResponse:
-    """One page with three forms: about you, password, erasure. `save` names the one that was sent."""
+    """Show one page with three forms: about you, password, erasure. `save` names the submitted one."""
     sent = request.POST.get("save", "") if request.method == "POST" else ""
     about = _about_form(request.user, request.POST if sent == "about" else None)
     password = password_form(request, request.POST if sent == "password" else None)
@@ -35,31 +35,31 @@ def profile(request: RaterRequest) -> HttpResponse:
 
 def _saved(request: RaterRequest, form: forms.Form) -> HttpResponse:
     if isinstance(form, ProfileForm):
-        said = {**form.profile(), "answered_at": timezone.now()}
-        RaterProfile.objects.update_or_create(user=request.user, defaults=said)
-        messages.success(request, "Your profile is saved.")
+        values = {**form.profile(), "answered_at": timezone.now()}
+        RaterProfile.objects.update_or_create(user=request.user, defaults=values)
+        messages.success(request, "Profile saved.")
     elif isinstance(form, ChangeForm | FirstForm):
         change(request, form)
-        messages.success(request, "Your password is saved.")
+        messages.success(request, "Password saved.")
     return _back()
 
 
 @rater_page
 @require_POST
 def keys(request: RaterRequest) -> HttpResponse:
-    """Single-letter keys on or off for this person, wherever they sign in."""
-    wanted = request.POST.get("single_keys") == "on"
-    RaterProfile.objects.update_or_create(user=request.user, defaults={"single_keys": wanted})
+    """Turn single-letter keys on or off for this person, in every browser."""
+    enabled = request.POST.get("single_keys") == "on"
+    RaterProfile.objects.update_or_create(user=request.user, defaults={"single_keys": enabled})
     if request.POST.get("from") != "profile":
         return HttpResponse(status=204)
-    messages.success(request, f"Single keys are {'on' if wanted else 'off'}.")
+    messages.success(request, f"Single-letter keys are {'on' if enabled else 'off'}.")
     return _back()
 
 
 @rater_page
 @require_POST
 def erase(request: RaterRequest) -> HttpResponse:
-    """Erase everything that says who this person is; codes and answers stay. The tick is the second thought."""
+    """Erase everything that identifies this person; codes and answers remain. A tick confirms it."""
     if request.POST.get("sure") != "on":
         return _shown(request, _about_form(request.user), password_form(request), 422, unsure=True)
     try:
@@ -68,18 +68,18 @@ def erase(request: RaterRequest) -> HttpResponse:
         messages.error(request, str(error))
         return _back()
     logout(request)
-    messages.success(request, "Your personal data is erased. Your answers stay under their codes.")
+    messages.success(request, "Your personal data has been erased. Your answers remain under their codes.")
     response = redirect("login")
     response.status_code = 303
     return response
 
 
 def _shown(request: RaterRequest, about: forms.Form, password: forms.Form, status: int, **more: bool) -> HttpResponse:
-    standing = RaterProfile.objects.filter(user=request.user).first()
+    stored = RaterProfile.objects.filter(user=request.user).first()
     context = {
         "about": about,
         "password": password,
-        "single_keys": standing is None or standing.single_keys,
+        "single_keys": stored is None or stored.single_keys,
         "seats": access.seats_of(request.user).order_by("-study__opened_at", "-pk"),
         **more,
     }

@@ -1,6 +1,6 @@
-"""The addresses of the start page and of signing in and out.
+"""URLs of the start page and of signing in and out.
 
-Their names have no namespace, because Django, the templates of the back office and the settings use `login` and `logout`.
+Their names have no namespace, because Django, the admin site's templates and the settings use `login` and `logout`.
 """
 
 from django.contrib.auth.views import LogoutView

@@ -1,4 +1,4 @@
-"""Signing in: on its own page with its second step, and inside a page whose session has ended."""
+"""Sign-in: on its own page with the two-factor code, and inside a page whose session has expired."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ from wetbench_site.observability.audit_log import security_event
 
 
 class AddressForm(Form):
-    """Where a new link is to go."""
+    """The address for a new link."""
 
     email = EmailField(label="E-mail address", max_length=254)
     email.widget.attrs["autocomplete"] = "email"
 
 
 class SignInForm(AuthenticationForm):
-    """Django's own, named for what it takes."""
+    """Django's form, with labels for what it accepts."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -38,27 +38,27 @@ class SignInForm(AuthenticationForm):
         self.fields["password"].validators.append(MaxLengthValidator(passwords.LONGEST))
 
     def get_invalid_login_error(self) -> Any:
-        assert self.request is not None  # both views give it
+        assert self.request is not None  # both views pass it
         security_event("sign-in failed", self.request, name=throttling.named(self.request))
         return super().get_invalid_login_error()
 
 
 class CodeForm(Form):
-    """A code of the app or a backup code, for the user who has taken the first step."""
+    """A code of the app or a backup code, for the user who has given the password."""
 
     code = CharField(label="Code", max_length=40, help_text="Six digits from your authenticator app, or a backup code.")
     code.widget.attrs |= {"autocomplete": "one-time-code", "autocapitalize": "none", "spellcheck": "false"}
 
     def check(self, request: HttpRequest, user: User) -> Device | None:
-        """The device that accepted the code; None, with an error to show, if none did."""
+        """Return the device that accepted the code; None, with an error in the form, if none did."""
         return self.judged(request, user, second_step.check(user, self.cleaned_data["code"]))
 
     def judged(self, request: HttpRequest, user: User, checked: Checked) -> Device | None:
-        """What became of a guess, told to its maker and the log."""
+        """Add an error to the form and the log if the code was rejected, and return the device."""
         if checked.device is None:
             security_event("second step failed", request, user=user.pk, wait=checked.wait)
-            wait = f"Too many wrong codes: wait {checked.wait} s, then try again." if checked.wait else ""
-            self.add_error("code", wait or "That code is not right. Wait for the next one and try again.")
+            wait = f"Too many wrong codes. Wait {checked.wait} s, then try again." if checked.wait else ""
+            self.add_error("code", wait or "The code is incorrect. Wait for the next one and try again.")
         return checked.device
 
 
@@ -69,9 +69,9 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        where = self.get_success_url()
-        entered = entering.enter(self.request, form.get_user(), where)
-        return HttpResponseRedirect(where if entered else reverse("ratings:sign_in_code"))
+        next_url = self.get_success_url()
+        entered = entering.enter(self.request, form.get_user(), next_url)
+        return HttpResponseRedirect(next_url if entered else reverse("ratings:sign_in_code"))
 
 
 @login_not_required
@@ -79,7 +79,7 @@ class SignIn(LoginView):
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_code(request: HttpRequest) -> HttpResponse:
-    """The second step, for whoever has just taken the first in this browser; everybody else begins there."""
+    """Ask for the two-factor code after the password; everybody else starts with the password."""
     user = entering.waiting(request)
     if user is None:
         return redirect("home" if request.user.is_authenticated else "login")
@@ -94,7 +94,7 @@ def sign_in_code(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def sign_in_here(request: HttpRequest) -> HttpResponse:
-    """A fragment for a dialog. 204 once signed in: the page goes on with what it was doing; 422 with the form if not."""
+    """Answer the sign-in dialog: 204 once signed in, so that the page continues; 422 with the form if not."""
     if "code" in request.POST and (user := entering.waiting(request)):
         return _code_here(request, user)
     form = SignInForm(request, request.POST if "username" in request.POST else None)
@@ -118,7 +118,7 @@ def _code_here(request: HttpRequest, user: User) -> HttpResponse:
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def mail_link(request: HttpRequest) -> HttpResponse:
-    """A link that signs in again, by e-mail. The answer is the same whether or not anybody has that address."""
+    """E-mail a link that signs in again. The response is the same whether or not the address exists."""
     form = AddressForm(request.POST or None)
     sent = request.method == "POST" and form.is_valid()
     if sent and (user := signing_in.by_email(form.cleaned_data["email"])):

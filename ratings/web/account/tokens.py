@@ -1,4 +1,4 @@
-"""One's own API tokens: made, looked at, revoked. A token is shown once, by the answer to the form that made it."""
+"""A user's own API tokens: create, list, revoke. A token is shown once, in the response that creates it."""
 
 import uuid
 from typing import Any
@@ -24,13 +24,13 @@ from wetbench_site.observability.audit_log import security_event
 
 
 class TokenForm(forms.Form):
-    """What the token is for, what it may read and how long. Scopes of the laboratory are offered to staff alone."""
+    """The token's name, scopes and lifetime. Scopes of the laboratory are offered to staff only."""
 
     code = forms.UUIDField(widget=forms.HiddenInput, initial=uuid.uuid4)
     name = forms.CharField(
         max_length=60,
         strip=True,
-        help_text="What it is for, for example the notebook or the machine that will hold it.",
+        help_text="For example the notebook or machine that will use it.",
         widget=forms.TextInput(attrs={"autocomplete": "off"}),
     )
     scopes = forms.MultipleChoiceField(label="What it may read", widget=forms.CheckboxSelectMultiple)
@@ -40,7 +40,7 @@ class TokenForm(forms.Form):
         to_field_name="slug",
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        help_text="Choose none for every study you have a role in, those to come included.",
+        help_text="Select none for all studies in which you have a role, including future ones.",
     )
     days = forms.IntegerField(
         label="Days until it expires", min_value=1, max_value=tokens.MOST_DAYS, initial=tokens.DAYS
@@ -49,16 +49,16 @@ class TokenForm(forms.Form):
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.user = user
-        own = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
-        self.fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in own]  # type: ignore[attr-defined]
+        scope_names = [name for name in SCOPES if user.is_staff or name not in LABORATORY]
+        self.fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in scope_names]  # type: ignore[attr-defined]
         self.fields["studies"].queryset = access.studies_of(user)  # type: ignore[attr-defined]
 
     def make(self) -> str:
-        """The text of the new token; "" with the form's errors if there is none."""
-        said = self.cleaned_data
-        limit = list(said["studies"]) or None
+        """Return the text of the new token; "" with errors in the form if it cannot be created."""
+        values = self.cleaned_data
+        limit = list(values["studies"]) or None
         try:
-            return tokens.make(self.user, said["name"], said["scopes"], said["days"], limit, said["code"])[1]
+            return tokens.make(self.user, values["name"], values["scopes"], values["days"], limit, values["code"])[1]
         except TokenError as error:
             self.add_error(None, str(error))
             return ""
@@ -69,26 +69,26 @@ class TokenForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @fresh_to_change
 def own_tokens(request: StudyRequest) -> HttpResponseBase:
-    """Those there are, and the form for another. An admin of any study takes the second step first, where one must."""
+    """Show the user's tokens and the form for another. Admins of any study need two-factor authentication first, where required."""
     role = "admin" if request.user.memberships.filter(role="admin").exists() else ""
     if second_step.is_missing(request, role):
         return led(request, "ratings:tokens")
-    form, made = TokenForm(request.user, request.POST if request.method == "POST" else None), ""
-    if form.is_valid() and (made := form.make()):
+    form, new_token = TokenForm(request.user, request.POST if request.method == "POST" else None), ""
+    if form.is_valid() and (new_token := form.make()):
         security_event("api token made", request, token=str(form.cleaned_data["code"]))
         form = TokenForm(request.user)
-    context = {"form": form, "made": made, "tokens": tokens.of(request.user), "most": tokens.MOST_LIVE}
+    context = {"form": form, "made": new_token, "tokens": tokens.of(request.user), "most": tokens.MOST_LIVE}
     return render(request, "ratings/tokens.html", context, status=422 if form.errors else 200)
 
 
 @staff_or_member
 @require_POST
 def revoke_token(request: StudyRequest, code: uuid.UUID) -> HttpResponse:
-    """At once and for good. No password is asked for: whoever sees a token in the wrong place should lose no time."""
+    """Revoke a token immediately and permanently. No password is required, because an exposed token must be revoked without delay."""
     token = get_object_or_404(tokens.of(request.user), code=code)
     if tokens.revoke(token):
         security_event("api token revoked", request, token=str(code))
-        messages.success(request, f"{token.name} is revoked: nothing can be read with it any more.")
+        messages.success(request, f"{token.name} has been revoked and no longer works.")
     return redirect("ratings:tokens")
 
 

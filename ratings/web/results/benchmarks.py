@@ -1,4 +1,4 @@
-"""Benchmarks: agents compared over a frozen set of runs. For those who see the laboratory."""
+"""Pages of benchmarks: agents compared over a frozen set of runs, for people with access to the laboratory."""
 
 from typing import Any
 from uuid import UUID
@@ -20,7 +20,7 @@ from ratings.web.results import results
 from simulation.models import Job, Run
 from simulation.web import StaffRequest, staff_only
 
-# In the order of the page: which figure stands above which table.
+# In the order of the page: a figure and the table below it.
 PARTS = (
     ("pass_at_k", "pass_at_k"), ("", "comparisons"), ("failures", "failures"), ("cost", "cost"), ("", "tasks"),
     ("fractions", "fractions"), ("agreement_matrix", "agreement_matrix"), ("conditional_matrix", "conditional_matrix"),
@@ -28,21 +28,21 @@ PARTS = (
 
 
 class BenchmarkForm(forms.Form):
-    """A name and what to freeze."""
+    """A name, a note and the runs to freeze."""
 
     name = forms.CharField(max_length=120, strip=True, widget=forms.TextInput(attrs={"autocomplete": "off"}))
     note = forms.CharField(
         required=False,
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="What is compared, and what for. It stands on the page and in the results as JSON.",
+        help_text="What is compared, and why. Shown on the page and in the JSON results.",
     )
 
 
 @staff_only
 @require_safe
 def benchmarks(request: StaffRequest) -> HttpResponse:
-    """All of them, newest first."""
+    """Show all benchmarks, newest first."""
     rows = Benchmark.objects.select_related("created_by").prefetch_related("runs")
     return render(request, "ratings/benchmarks.html", {"benchmarks": rows})
 
@@ -50,19 +50,19 @@ def benchmarks(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_http_methods(["GET", "HEAD", "POST"])
 def new_benchmark(request: StaffRequest) -> HttpResponse:
-    """Choosing runs; what stands against a choice is said all at once, and nothing that was filled in is lost."""
+    """Choose runs. All objections to a choice are shown at once, and no input is lost."""
     form = BenchmarkForm(request.POST if request.method == "POST" else None)
     chosen = {code for code in request.POST.getlist("run") if _is_code(code)}
     problems: list[str] = []
     if form.is_valid():
         try:
             runs = list(Run.objects.filter(code__in=chosen))
-            made = freezing.freeze(form.cleaned_data["name"], runs, request.user, form.cleaned_data["note"])
+            new = freezing.freeze(form.cleaned_data["name"], runs, request.user, form.cleaned_data["note"])
         except BenchmarkError as error:
             problems = error.problems
         else:
-            store.look(made, request.user)
-            return redirect("ratings:benchmark", code=made.code)
+            store.look(new, request.user)
+            return redirect("ratings:benchmark", code=new.code)
     lines = [(line, str(line.run.code) in chosen) for line in freezing.candidates()]
     context = {"form": form, "lines": lines, "problems": problems}
     wrong = bool(form.errors or problems)
@@ -72,7 +72,7 @@ def new_benchmark(request: StaffRequest) -> HttpResponse:
 @staff_only
 @require_safe
 def benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The result, or how far its job is."""
+    """Show the result, or the progress of its job."""
     row = get_object_or_404(Benchmark.objects.select_related("created_by"), code=code)
     analysis, job = store.look(row, request.user)
     context = {
@@ -92,7 +92,7 @@ def benchmark(request: StaffRequest, code: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def results_json(request: StaffRequest, code: UUID) -> HttpResponse:
-    """The whole document; 202 with its job until it is computed."""
+    """Return the full document; 202 with its job until it is computed."""
     analysis, job = store.look(get_object_or_404(Benchmark, code=code), request.user)
     return results.whole(analysis, f"benchmark-{code}") if analysis else results.pending(job, _said(job))
 
@@ -101,7 +101,7 @@ def results_json(request: StaffRequest, code: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def table_csv(request: StaffRequest, code: UUID, name: str) -> HttpResponse:
-    """One table of it; 202 with its job until it is computed."""
+    """Return one table; 202 with its job until it is computed."""
     if name not in {table for _, table in PARTS}:
         raise Http404
     analysis, job = store.look(get_object_or_404(Benchmark, code=code), request.user)
@@ -109,14 +109,15 @@ def table_csv(request: StaffRequest, code: UUID, name: str) -> HttpResponse:
 
 
 def _studies(benchmark: Benchmark, user: User) -> list[Study]:
-    """Studies with items from these runs that this user may read and that are unblinded: which runs a sealed study drew
-    from is nothing for those who run it, and another's study does not exist."""
-    own = access.studies_of(user).filter(pk__in=freezing.studies_of(benchmark).values("pk"))
-    return [study for study in own if study.is_unblinded]
+    """Return unblinded studies with items from these runs that this user may read."""
+    # The runs of a sealed study must stay hidden from its own team, and other people's studies do not exist for
+    # the user.
+    readable = access.studies_of(user).filter(pk__in=freezing.studies_of(benchmark).values("pk"))
+    return [study for study in readable if study.is_unblinded]
 
 
 def _parts(benchmark: Benchmark, analysis: Analysis) -> list[dict[str, Any]]:
-    """The sections of the page: a figure where one was drawn, and its table."""
+    """Return the sections of the page: a figure if there is one, and its table."""
     figures = drawings.shown(analysis, drawings.benchmark_links(benchmark))
     tables = analysis.document["tables"]
     return [
@@ -127,7 +128,7 @@ def _parts(benchmark: Benchmark, analysis: Analysis) -> list[dict[str, Any]]:
 
 
 def _said(job: Job | None) -> str:
-    """How far it is, where there is a job and no result."""
+    """Return the progress of a job without a result."""
     if job is None:
         return ""
     failed = job.status in ("failed", "cancelled")

@@ -1,4 +1,4 @@
-"""Compare a study with another one: the choice, the job under way, and the contrasts with their figure."""
+"""Compare a study with another one: the choice, the running job, and the contrasts with their figure."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def compare(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def compare_csv(request: StudyRequest) -> HttpResponse:
-    """Send the contrasts of the chosen study, numbers in full; 202 with the job until they are computed."""
+    """Return the contrasts with the chosen study in full precision; 202 with the job until they are computed."""
     if not request.study.is_unblinded:
         raise Http404
     other = _find(list(study_pairs.find_others(request.user, request.study)), request)
@@ -59,12 +59,12 @@ def compare_csv(request: StudyRequest) -> HttpResponse:
 
 
 def _find(others: list[Study], request: StudyRequest) -> Study | None:
-    """Return the study that the address names. 404 for one that is not among these."""
-    wanted = request.GET.get("with", "")
-    found = next((one for one in others if one.slug == wanted), None)
-    if wanted and found is None:
+    """Return the study named in the URL. 404 if it is not among these."""
+    slug = request.GET.get("with", "")
+    match = next((one for one in others if one.slug == slug), None)
+    if slug and match is None:
         raise Http404
-    return found
+    return match
 
 
 def _figure(request: StudyRequest, job: Job, other: Study) -> Shown | None:

@@ -1,4 +1,4 @@
-"""Items that raters disagree about, each with all its ratings and what was ticked: a handful, in one query."""
+"""Items that raters disagree about, with all ratings and marks: a few, with one query."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ MOST, MOST_TICKED = 12, 4
 
 
 class Tick(NamedTuple):
-    """A row of the item, ticked by so many; `planted` where the error stands there."""
+    """A row of the item and how many raters marked it; `planted` if it contains the error."""
 
     said: str
     raters: int
@@ -24,7 +24,7 @@ class Tick(NamedTuple):
 
 
 class Contested(NamedTuple):
-    """One item. `ticks` are the rows most ticked, `more` how many others somebody ticked."""
+    """One item. `ticks` are the most marked rows, `more` the number of other marked rows."""
 
     row: Mapping[str, Any]
     strip: list[Cell]
@@ -33,7 +33,7 @@ class Contested(NamedTuple):
 
 
 def lines(study: Study, document: Json, filters: Filters) -> list[Contested]:
-    """The first of the document's contested items, with their ratings as they stand; SealedError before unblinding."""
+    """Return the first of the document's contested items with their current ratings. Raises SealedError before unblinding."""
     first = [row for row in records(document["tables"]["contested"]) if row["spread"]][:MOST]
     if not first:
         return []
@@ -45,6 +45,6 @@ def lines(study: Study, document: Json, filters: Filters) -> list[Contested]:
 
 def _line(row: Mapping[str, Any], given: Sequence[RatingRow], study: Study) -> Contested:
     target = given[0].target if given else []
-    ticked = Counter(key for rating in given if rating.judged for key in rating.marked)
-    ticks = [Tick(mark_name(key), n, key in target) for key, n in ticked.most_common(MOST_TICKED)]
-    return Contested(row, strip(given, study.answers), ticks, max(0, len(ticked) - MOST_TICKED))
+    marks = Counter(key for rating in given if rating.judged for key in rating.marked)
+    ticks = [Tick(mark_name(key), n, key in target) for key, n in marks.most_common(MOST_TICKED)]
+    return Contested(row, strip(given, study.answers), ticks, max(0, len(marks) - MOST_TICKED))

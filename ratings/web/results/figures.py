@@ -1,4 +1,4 @@
-"""Figures as files: SVG and CSV as they are stored; PDF and PNG by a job, because drawing is no work for a web process."""
+"""Figures as files: SVG and CSV as stored; PDF and PNG by a job, because rendering is too slow for a web process."""
 
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from simulation.web import StaffRequest, staff_only
 
 
 class EndingConverter(StringConverter):
-    """The forms a figure comes in."""
+    """The file formats of a figure."""
 
     regex = "svg|pdf|png|csv"
 
@@ -37,9 +37,9 @@ register_converter(EndingConverter, "ending")
 @never_cache
 @require_safe
 def figure(request: StudyRequest, name: str, ending: str) -> HttpResponseBase:
-    """A figure of an unblinded study's results, under the filters of the page; its job's page until it is drawn.
+    """Return a figure of an unblinded study with the page's filters, or redirect to its job until it is rendered.
 
-    Its numbers as CSV need no drawing.
+    Its numbers as CSV need no rendering.
     """
     _known(name, "study")
     try:
@@ -58,7 +58,7 @@ def figure(request: StudyRequest, name: str, ending: str) -> HttpResponseBase:
 @never_cache
 @require_safe
 def benchmark_figure(request: StaffRequest, code: UUID, name: str, ending: str) -> HttpResponseBase:
-    """A figure of a benchmark."""
+    """Return a figure of a benchmark."""
     _known(name, "benchmark")
     benchmark = get_object_or_404(Benchmark, code=code)
     look = benchmarks.look(benchmark, request.user)
@@ -73,7 +73,6 @@ def _known(name: str, kind: str) -> None:
 
 
 def _pending(job: Job | None) -> HttpResponse:
-    """Where to wait."""
     if job is None:
         raise Http404
     return redirect("ratings:job", job.code)
@@ -82,12 +81,12 @@ def _pending(job: Job | None) -> HttpResponse:
 def _file(
     request: StudyRequest | StaffRequest, analysis: Analysis, subject: str, stem: str, name: str, ending: str
 ) -> HttpResponseBase:
-    """404 for a figure that has nothing to show."""
+    """Return the file. 404 for a figure without data."""
     if ending == "csv":
-        shown = NAMES[name].table
-        if not analysis.document["tables"][shown]["rows"]:
+        table_name = NAMES[name].table
+        if not analysis.document["tables"][table_name]["rows"]:
             raise Http404
-        return results.table(analysis, shown, stem)
+        return results.table(analysis, table_name, stem)
     drawing = get_object_or_404(analysis.drawings, name=name, profile="wide")
     if ending == "svg":
         response = HttpResponse(drawings.standalone(drawing.svg), content_type="image/svg+xml")

@@ -1,4 +1,4 @@
-"""The items of an unblinded study with all that was said of each, those that raters dispute first."""
+"""The items of an unblinded study with all ratings of each, disputed ones first."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,21 +25,21 @@ _FROM = ("transition__episode", "review__episode")
 
 
 class Kin(NamedTuple):
-    """Another item of the study that was made from the same step or record."""
+    """Another item of the study from the same step or record."""
 
     code: UUID
     name: str
 
 
 class Ticked(NamedTuple):
-    """Rows of the item that raters ticked: `by_key`, and of how many ratings that could tick."""
+    """Counts of marks by key, and the number of ratings that could mark rows."""
 
     by_key: Counter[str]
     could: int
 
 
-class _Counted(Paginator):  # type: ignore[type-arg]  # of mappings
-    """Pages of rows whose number is known already."""
+class _Counted(Paginator):  # type: ignore[type-arg]  # generic only in the stubs
+    """A paginator whose number of rows is already known."""
 
     def __init__(self, rows: Any, number: int) -> None:
         super().__init__(rows, PER_PAGE)
@@ -53,7 +53,7 @@ class _Counted(Paginator):  # type: ignore[type-arg]  # of mappings
 @study_page("admin", "analyst")
 @require_safe
 def item_list(request: StudyRequest) -> HttpResponse:
-    """Fifty at a time; "?show=disputed" only those that most raters dispute."""
+    """Show fifty items per page; "?show=disputed" shows only those that most raters dispute."""
     study = request.study
     context: dict[str, Any] = {"study": study, "may_run": request.role != "analyst", "sealed": not study.is_unblinded}
     if study.is_unblinded:
@@ -69,16 +69,16 @@ def item_list(request: StudyRequest) -> HttpResponse:
 @study_page("admin", "analyst")
 @require_safe
 def item(request: StudyRequest, code: UUID) -> HttpResponse:
-    """One item as raters saw it, beside its original, where it came from, and every rating of it, machines' too."""
+    """Show one item as raters saw it, its original, its source, and every rating by people and models."""
     if not request.study.is_unblinded:
         raise Http404
     row = get_object_or_404(_items(), study=request.study, code=code)
     kin = _kin(request.study, row.source)
-    given = list(rows.rating_rows(request.study, code))
+    ratings = list(rows.rating_rows(request.study, code))
     machines = list(row.machine_ratings.select_related("rater").order_by("rater__pk"))
-    ticked = _ticked(given)
+    ticked = _ticked(ratings)
     original, original_said = _original(row.source, kin)
-    found = comparing.compare(row.payload, original, row.source.target, ticked.by_key)
+    diff_lines = comparing.compare(row.payload, original, row.source.target, ticked.by_key)
     context = {
         "study": request.study,
         "may_run": request.role != "analyst",
@@ -86,17 +86,17 @@ def item(request: StudyRequest, code: UUID) -> HttpResponse:
         "may_see_runs": request.user.is_staff,
         "code": code,
         "source": row.source,
-        "line": _line(given),
-        "ratings": given,
-        "strip": strips.strip(given, request.study.answers),
+        "line": _line(ratings),
+        "ratings": ratings,
+        "strip": strips.strip(ratings, request.study.answers),
         "machines": machines,
-        "given_by": _given_by(given, len(machines)),
+        "given_by": _given_by(ratings, len(machines)),
         "kin": [Kin(one.item.code, rows.source_name(one.label, one.perturbation)) for one in kin],
         "compared": original is not None,
         "original_said": original_said,
-        "lines": [one for one in found if one.open],
-        "folded": [one for one in found if not one.open],
-        "heat": strips.heat(found, ticked.could) if ticked.could else [],
+        "lines": [one for one in diff_lines if one.open],
+        "folded": [one for one in diff_lines if not one.open],
+        "heat": strips.heat(diff_lines, ticked.could) if ticked.could else [],
         "could": ticked.could,
         "is_transition": row.payload["kind"] == "transition",
         "checked": checked(_findings(row.source)),
@@ -107,12 +107,12 @@ def item(request: StudyRequest, code: UUID) -> HttpResponse:
 
 def _given_by(given: Sequence[RatingRow], machines: int) -> str:
     simulated = sum(row.simulated for row in given)
-    counts = ((len(given) - simulated, "people"), (simulated, "simulated raters"), (machines, "machines"))
+    counts = ((len(given) - simulated, "people"), (simulated, "simulated raters"), (machines, "models"))
     return ", ".join(f"{count} by {who}" for count, who in counts if count)
 
 
 def _items() -> Any:
-    """Items with all that their page says of where they came from, without what is long and not shown."""
+    """Return items with everything their page shows about their source, without long columns."""
     joined = (
         "source__twin",
         "source__imported__by",
@@ -123,20 +123,20 @@ def _items() -> Any:
 
 
 def _kin(study: Study, source: ItemSource) -> list[ItemSource]:
-    same = ItemSource.objects.filter(item__study=study, pair=source.pair).exclude(pk=source.pk)
-    return list(same.select_related("item").order_by("perturbation", "label", "pk"))
+    related = ItemSource.objects.filter(item__study=study, pair=source.pair).exclude(pk=source.pk)
+    return list(related.select_related("item").order_by("perturbation", "label", "pk"))
 
 
 def _original(source: ItemSource, kin: Sequence[ItemSource]) -> tuple[Payload | None, str]:
-    """What the item is compared with, as raters would see it, and what it is called; nothing for an original."""
+    """Return the payload that the item is compared with, and its description; nothing for an original."""
     if source.twin is not None and source.transition is not None:
         return blind_transition(source.transition.step), "the step as it was simulated"
     if source.perturbation == "none":
         return None, ""
-    first = next((one for one in kin if one.perturbation == "none"), None)
-    if first is None or first.item.payload["kind"] != "transition":
+    original = next((one for one in kin if one.perturbation == "none"), None)
+    if original is None or original.item.payload["kind"] != "transition":
         return None, ""
-    return first.item.payload, "the unperturbed item it is paired with"
+    return original.item.payload, "the unperturbed item it is paired with"
 
 
 def _findings(source: ItemSource) -> Any:
@@ -144,17 +144,17 @@ def _findings(source: ItemSource) -> Any:
 
 
 def _ticked(given: Sequence[RatingRow]) -> Ticked:
-    could = [row for row in given if row.judged and (row.marks == "always" or row.marked or _asked(row))]
-    return Ticked(Counter(key for row in could for key in row.marked), len(could))
+    markable = [row for row in given if row.judged and (row.marks == "always" or row.marked or _asked(row))]
+    return Ticked(Counter(key for row in markable for key in row.marked), len(markable))
 
 
 def _asked(row: RatingRow) -> bool:
-    """Whether the rater was asked to tick rows, where that is asked of those alone who find the item implausible."""
+    """Return whether the rater was asked to mark rows, in studies that ask only after "not plausible"."""
     return row.marks == "if_not_plausible" and row.verdict is False
 
 
 def _line(given: Sequence[RatingRow]) -> dict[str, Any] | None:
-    """What the page says of the item in a sentence, by the rule of the items' list."""
+    """Return the numbers of the item's summary sentence, by the rule of the list of items."""
     judged = [row for row in given if row.judged]
     if not judged:
         return None

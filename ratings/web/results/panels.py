@@ -1,4 +1,4 @@
-"""An analysis document laid out for the study's page: the five numbers, and parts of figures and tables. No query."""
+"""Arrange an analysis document for the study's page: key numbers, and sections of figures and tables, without a query."""
 
 import re
 from collections import defaultdict
@@ -11,12 +11,13 @@ from ratings.results.figures.names import NAMES
 from ratings.stats.table import natural
 from ratings.templatetags.result_tables import written
 
-MATRIX_CELLS = 1_500  # of the matrix on the page unless all are asked for
+MATRIX_CELLS = 1_500  # of the matrix on the page unless all are requested
 
 
 class Number(NamedTuple):
-    """One of the five on top. `value` is a dash where it is undefined; `reason` then says why. `target`: for whom the interval
-    is, where that is not any raters."""
+    """One of the key numbers. `value` is "undefined" if missing, and `reason` says why. `target`: the population of the interval, unless it
+    is new raters.
+    """
 
     name: str
     value: str
@@ -28,8 +29,9 @@ class Number(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """A figure (of ratings.results.drawings) with the table it shows, or a table alone where nothing is drawn of it. `fold`: long, and
-    shown when asked for; `tall`: more than a page of paper holds; `summary` says it in a sentence."""
+    """A figure with its table, or a table alone. `fold`: long, and shown on request; `tall`: more than a printed page; `summary`: one
+    sentence.
+    """
 
     name: str
     title: str
@@ -43,7 +45,7 @@ class Panel(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of the page. `slug` is its anchor."""
+    """A section of the page. `slug` is its anchor."""
 
     slug: str
     title: str
@@ -51,7 +53,7 @@ class Part(NamedTuple):
 
 
 class MatrixRow(NamedTuple):
-    """An item's ratings, one entry a rater in the order of the columns; None where there is none."""
+    """An item's ratings, one entry per rater in column order; None without a rating."""
 
     code: str
     source: str
@@ -59,7 +61,7 @@ class MatrixRow(NamedTuple):
 
 
 class MatrixCell(NamedTuple):
-    """`side`: yes or no; `wrong`: the reference is known and is the other verdict."""
+    """`side`: yes or no; `wrong`: the reference is known and differs."""
 
     side: str
     strength: int
@@ -68,7 +70,7 @@ class MatrixCell(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """Readers and items; `items` are in the document, of which `rows` are here."""
+    """Raters and items; `items` are in the document, and `rows` contains those on the page."""
 
     raters: list[str]
     rows: list[MatrixRow]
@@ -93,13 +95,13 @@ _GROUPS = (
 )  # fmt: skip
 _RATERS = ("raters", "Raters", ("raters", "drift", "rates_by_rater", "detection"))
 _MATRICES = ("agreement_matrix", "conditional_matrix")
-_MACHINES = ("machines", "People and machines", ("misses", "human_model", "fractions"))
+_MACHINES = ("machines", "People and models", ("misses", "human_model", "fractions"))
 _AGREEMENT = ("agreement", "Agreement", ("agreement", *_MATRICES, "precision"))
 _CONTRASTS = ("contrasts", "Contrasts", ("contrasts",))
 _LAYOUT = (_RATES, _CONTRASTS, _MACHINES, _AGREEMENT, _GROUPS, _RATERS)
-# The paper's Table 1 and Fig. 4 come first where evidence is judged.
+# The paper's Table 1 and Fig. 4 come first in studies of evidence.
 _LAYOUT_EVIDENCE = (
-    ("machines", "People and machines", ("human_model", "fractions", *_MATRICES)),
+    ("machines", "People and models", ("human_model", "fractions", *_MATRICES)),
     _RATES,
     _CONTRASTS,
     ("agreement", "Agreement", ("agreement", "precision")),
@@ -109,41 +111,42 @@ _LAYOUT_EVIDENCE = (
 
 
 def headline(document: Json) -> list[Number]:
-    """The five numbers in words."""
+    """Return the key numbers as text."""
     return [_number(entry) for entry in document["headline"]]
 
 
 def parts(document: Json, figures: Mapping[str, Any]) -> list[Part]:
-    """The page's parts in the order of the study's kind; what has no rows is left out."""
+    """Return the page's sections in the order for the study's kind, without empty ones."""
     layout = _LAYOUT_EVIDENCE if document["subject"]["kind"] == EVIDENCE else _LAYOUT
-    found = []
+    sections = []
     for slug, title, names in layout:
         panels = [_panel(name, document, figures.get(name)) for name in names]
-        if kept := [panel for panel in panels if panel.figure or panel.table["rows"]]:
-            found.append(Part(slug, title, kept))
-    return found
+        if blocks := [panel for panel in panels if panel.figure or panel.table["rows"]]:
+            sections.append(Part(slug, title, blocks))
+    return sections
 
 
 def design(document: Json) -> str:
-    """What stands beside every result, whatever it is filtered by: how common planted errors were to raters, and how items
-    were shown."""
-    composition, said = document["composition"], []
+    """Return the sentence beside every result, whatever the filters: the share of planted errors, and how items were displayed."""
+    composition, parts_of_sentence = document["composition"], []
     filtered = bool(document["filters"]["values"])
     if counts := composition["references_said"]:
-        said.append(f"{'the rated' if filtered else 'These'} items: {counts}")
+        parts_of_sentence.append(f"{'the rated' if filtered else 'These'} items: {counts}")
     elif (share := composition["planted_share"]) is not None:
-        said.append(f"{share:.0%} of {'the rated' if filtered else 'these'} items have a planted error")
+        parts_of_sentence.append(f"{share:.0%} of {'the rated' if filtered else 'these'} items have a planted error")
     for arm, shares in composition["arms"].items():
         if len(shares) > 1:
-            said.append(f"{_ARMS.get(arm, arm)}: {', '.join(f'{name} {part:.0%}' for name, part in shares.items())}")
-    return f"{'In the whole study, ' if filtered else ''}{'; '.join(said)}." if said else ""
+            parts_of_sentence.append(
+                f"{_ARMS.get(arm, arm)}: {', '.join(f'{name} {part:.0%}' for name, part in shares.items())}"
+            )
+    return f"{'In the whole study, ' if filtered else ''}{'; '.join(parts_of_sentence)}." if parts_of_sentence else ""
 
 
 _ARMS = {"layout": "layout", "context": "goal and earlier steps shown", "marks": "rows could be ticked"}
 
 
 def matrix(document: Json, whole: bool = False) -> Matrix | None:
-    """Readers by items, the items of one source together; as many of each source as a page can hold. None without a rating."""
+    """Return raters by items, grouped by source, with as many of each source as fit a page. None without a rating."""
     table = document["tables"]["matrix"]
     if not table["rows"]:
         return None
@@ -189,15 +192,15 @@ def _said(value: float | None, kind: str) -> str:
 
 
 def _panel(name: str, document: Json, figure: Any) -> Panel:
-    drawn = NAMES.get(name)
-    shown = drawn.table if drawn else name
-    table = document["tables"].get(shown) or {"title": shown, "columns": [], "rows": [], "notes": []}
+    named_figure = NAMES.get(name)
+    table_name = named_figure.table if named_figure else name
+    table = document["tables"].get(table_name) or {"title": table_name, "columns": [], "rows": [], "notes": []}
     summary = figure.summary if figure else table.get("summary", "")
-    title = drawn.title_of(document) if drawn else table["title"]
-    return Panel(name, title, shown, table, figure, name in _WIDE, name in _FOLDED, _is_tall(figure), summary)
+    title = named_figure.title_of(document) if named_figure else table["title"]
+    return Panel(name, title, table_name, table, figure, name in _WIDE, name in _FOLDED, _is_tall(figure), summary)
 
 
-_TALL = 1000  # of 700 pixels' width, as it is printed with letters of seven points
+_TALL = 1000  # at a width of 700 pixels, which prints with 7-point letters
 
 
 def _is_tall(figure: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The page "Paper and ours": every number, table and figure of the paper beside what `make paper` gave. For staff."""
+"""The page "Paper and replication": every number, table and figure of the paper beside the result of `make paper`. Staff only."""
 
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from simulation.web import StaffRequest, staff_only
 
 
 class Group(NamedTuple):
-    """A part of the paper: its numbers by quantity and study, and which figures of which analysis show them."""
+    """A section of the paper: its numbers by quantity and study, and the figures that show them."""
 
     key: str
     title: str
@@ -54,14 +54,14 @@ GROUPS = (
     Group("goals", "Goals reached (section 5.3, Fig. 5)", "benchmark", ("pass_at_k",), "benchmark",
           (("pass_at_k", "pass_at_k"),)),
 )  # fmt: skip
-LONG = 12  # numbers of a group from which its table is folded
+LONG = 12  # a table with more numbers is folded
 
 
 @staff_only
 @never_cache
 @require_safe
 def paper(request: StaffRequest) -> HttpResponse:
-    """Show both replications that may exist, one at a time: that with keys first, else that with scripted replies."""
+    """Show one of the possible replications: the one with API keys if it exists, else the one with scripted replies."""
     try:
         load_paper_values()
     except PaperValuesError as error:
@@ -87,7 +87,7 @@ def paper(request: StaffRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def paper_json(request: StaffRequest) -> HttpResponse:
-    """Send what `make paper` writes as paper.json."""
+    """Return the content of paper.json as written by `make paper`."""
     try:
         lines = cells.build_lines(_choose(request))
     except PaperValuesError as error:
@@ -98,35 +98,37 @@ def paper_json(request: StaffRequest) -> HttpResponse:
 
 
 def _choose(request: StaffRequest) -> cells.Parts:
-    """Return the replication that the address asks for, else the one with keys if it exists, else the scripted one."""
-    asked, among = request.GET.get("replies"), access.studies_of(request.user)
-    if asked in ("scripted", "models"):
-        return cells.find_parts(Names(asked == "scripted"), among)
-    own = cells.find_parts(Names(False), among)
-    return cells.find_parts(Names(True), among) if own.is_empty else own
+    """Return the replication requested in the URL, else the one with keys if it exists, else the scripted one."""
+    requested, studies = request.GET.get("replies"), access.studies_of(request.user)
+    if requested in ("scripted", "models"):
+        return cells.find_parts(Names(requested == "scripted"), studies)
+    with_keys = cells.find_parts(Names(False), studies)
+    return cells.find_parts(Names(True), studies) if with_keys.is_empty else with_keys
 
 
 def _group(group: Group, lines: list[cells.Line], parts: cells.Parts) -> dict[str, Any]:
-    own = [line for line in lines if (line.study, line.quantity) in {(group.study, name) for name in group.quantities}]
+    section_lines = [
+        line for line in lines if (line.study, line.quantity) in {(group.study, name) for name in group.quantities}
+    ]
     analysis: Analysis | None = getattr(parts, group.source) if group.source else None
     return {
         "key": group.key,
         "title": group.title,
-        "lines": own,
-        "folded": len(own) > LONG,
+        "lines": section_lines,
+        "folded": len(section_lines) > LONG,
         "figures": _figures(group, analysis) if analysis else [],
     }
 
 
 def _figures(group: Group, analysis: Analysis) -> list[dict[str, Any]]:
-    """Return the stored drawings of the group with the tables that they are of."""
+    """Return the stored figures of the section with their tables."""
     if analysis.benchmark is not None:
         links = drawings.benchmark_links(analysis.benchmark)
     else:
-        assert analysis.study is not None  # an analysis is of the one or of the other
+        assert analysis.study is not None  # an analysis belongs to a study or a benchmark
         links = drawings.study_links(analysis.study)
-    shown, tables = drawings.shown(analysis, links), analysis.document["tables"]
-    return [{"figure": shown[name], "table": tables[table]} for name, table in group.figures if name in shown]
+    figures, tables = drawings.shown(analysis, links), analysis.document["tables"]
+    return [{"figure": figures[name], "table": tables[table]} for name, table in group.figures if name in figures]
 
 
 urls: list[URLPattern] = [

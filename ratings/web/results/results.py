@@ -1,4 +1,4 @@
-"""The results of an unblinded study as files: the whole document, and each of its tables. A benchmark's are sent alike."""
+"""Result files of an unblinded study or a benchmark: the full document, and each of its tables."""
 
 from typing import Any, TypeVar
 
@@ -23,7 +23,7 @@ Answer = TypeVar("Answer", HttpResponse, StreamingHttpResponse)
 @never_cache
 @require_safe
 def results_json(request: StudyRequest) -> HttpResponse:
-    """The analysis in full, byte for byte as it is stored; 202 with its job until it is computed."""
+    """Return the complete analysis, byte for byte as stored; 202 with its job until it is computed."""
     try:
         look = _look(request)
     except UnknownFilterError as error:
@@ -37,7 +37,7 @@ def results_json(request: StudyRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def table_csv(request: StudyRequest, name: str) -> HttpResponse:
-    """One table of the analysis, numbers in full; 202 with its job until it is computed."""
+    """Return one table in full precision; 202 with its job until it is computed."""
     if name not in FORMS:
         raise Http404
     try:
@@ -50,17 +50,17 @@ def table_csv(request: StudyRequest, name: str) -> HttpResponse:
 
 
 def _look(request: StudyRequest) -> Look:
-    """404 while the study is sealed; UnknownFilterError for what it does not have."""
+    """Return the analysis or its job. 404 while the study is sealed; UnknownFilterError for unknown values."""
     return store.look(request.study, asked(request), request.user)
 
 
 def asked(request: StudyRequest) -> Filters:
-    """The filters of the address. Http404 while the study is sealed, UnknownFilterError for what it does not have."""
+    """Return the filters in the URL. Raises Http404 while the study is sealed, UnknownFilterError for unknown values."""
     if not request.study.is_unblinded:
         raise Http404
-    found = filters.from_query(request.GET, filters.choices(request.study))
-    found.refuse_unknown()
-    return found
+    parsed = filters.from_query(request.GET, filters.choices(request.study))
+    parsed.refuse_unknown()
+    return parsed
 
 
 def _refused(error: UnknownFilterError) -> HttpResponse:
@@ -68,30 +68,30 @@ def _refused(error: UnknownFilterError) -> HttpResponse:
 
 
 def whole(analysis: Analysis, stem: str) -> HttpResponse:
-    """The document, byte for byte as its SHA-256 is of."""
+    """Return the document with the bytes that its SHA-256 covers."""
     response = HttpResponse(form.canonical(analysis.document), content_type="application/json")
     response["ETag"] = f'"{analysis.sha256}"'
     return attached(response, f"{stem}-results.json")
 
 
 def table(analysis: Analysis, name: str, stem: str) -> HttpResponse:
-    """One of its tables, numbers in full."""
-    found = analysis.document["tables"][name]
-    lines = exports.table_lines([one["name"] for one in found["columns"]], found["rows"], exact=True)
+    """Return one table as CSV in full precision."""
+    table_data = analysis.document["tables"][name]
+    lines = exports.table_lines([one["name"] for one in table_data["columns"]], table_data["rows"], exact=True)
     response = HttpResponse("".join(exports.for_spreadsheets(lines)), content_type="text/csv; charset=utf-8")
     return attached(response, f"{stem}-{name.replace('_', '-')}.csv")
 
 
 def pending(job: Job | None, said: str) -> JsonResponse:
-    """What is known of the job; the same address has the file when it is done."""
-    told: dict[str, Any] = {"status": "pending", "said": said}
+    """Return the state of the job; the same URL has the file when it is done."""
+    data: dict[str, Any] = {"status": "pending", "said": said}
     if job:
-        told |= {"status": job.status, "job": reverse("ratings:job", kwargs={"job": job.code})}
-    return JsonResponse(told, status=202)
+        data |= {"status": job.status, "job": reverse("ratings:job", kwargs={"job": job.code})}
+    return JsonResponse(data, status=202)
 
 
 def attached(response: Answer, name: str) -> Answer:
-    """To be saved under that name."""
+    """Set the file name for saving."""
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 

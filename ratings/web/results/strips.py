@@ -1,4 +1,4 @@
-"""Ratings and ticks as strips: cells that say their number, and are the stronger tinted the more there is of it."""
+"""Ratings and marks as strips of cells: each cell shows its number and has a stronger tint for larger values."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ STEPS = 5
 
 
 class Cell(NamedTuple):
-    """One rating. `side` is "yes", "no" or "none" (cannot judge), `text` what stands in the cell, `said` all of it."""
+    """One rating. `side` is "yes", "no" or "none" (cannot judge), `text` is displayed, `said` is the full text."""
 
     side: str
     strength: int
@@ -19,7 +19,7 @@ class Cell(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """One row of the item, ticked by so many raters. `strength` is 0 to 5."""
+    """One row of the item and how many raters marked it. `strength` is 0 to 5."""
 
     said: str
     ticked: int
@@ -28,13 +28,13 @@ class Heat(NamedTuple):
 
 
 def strip(given: Iterable[RatingRow], answers: tuple[str, str]) -> list[Cell]:
-    """The ratings that count, from the most certain yes to the most certain no; who could not judge comes last."""
+    """Return the ratings that count, from the most certain yes to the most certain no, then those without a verdict."""
     counting = sorted((row for row in given if row.counts), key=_order)
     return [_cell(row, answers) for row in counting]
 
 
 def heat(lines: Sequence[Line], could: int) -> list[Heat]:
-    """Every row of an item in order, with the share of those who could tick it that did."""
+    """Return every row of an item in order, tinted by the share of raters who marked it."""
     return [
         Heat(_named(line), line.ticked, -(-STEPS * min(line.ticked, could) // could), line.planted) for line in lines
     ]
@@ -48,9 +48,9 @@ def _order(row: RatingRow) -> tuple[bool, int, int]:
 def _cell(row: RatingRow, answers: tuple[str, str]) -> Cell:
     if row.verdict is None:
         return Cell("none", 0, "?", f"{row.rater}: cannot judge")
-    said = f"{row.rater}: {answers[0 if row.verdict else 1].lower()}, confidence {row.confidence}"
+    full_text = f"{row.rater}: {answers[0 if row.verdict else 1].lower()}, confidence {row.confidence}"
     sign = "+" if row.verdict else "\N{MINUS SIGN}"
-    return Cell("yes" if row.verdict else "no", row.confidence or 0, f"{sign}{row.confidence}", said)
+    return Cell("yes" if row.verdict else "no", row.confidence or 0, f"{sign}{row.confidence}", full_text)
 
 
 def _named(line: Line) -> str:

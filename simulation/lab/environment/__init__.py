@@ -1,4 +1,4 @@
 """The laboratory as a Gymnasium environment.
 
-`env` steps through one attempt at an experiment; `spaces` has the JSON space of its actions and observations.
+`env` runs one episode of an experiment; `spaces` has the JSON space of its actions and observations.
 """

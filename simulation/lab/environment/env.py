@@ -1,4 +1,4 @@
-"""A bench in Gymnasium's clothes."""
+"""The Gymnasium environment of one experiment."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
@@ -20,24 +20,24 @@ _SEEDS = 2**31
 
 
 class Players(NamedTuple):
-    """Who answers and who judges."""
+    """The roles that answer and judge."""
 
     transition_model: TransitionModel
     evidence_classifier: EvidenceClassifier
 
 
 class MakePlayers(Protocol):
-    """Players for one episode of an experiment; the same seed must give players that do the same."""
+    """Creates the roles for one episode of an experiment; the same seed must give the same behaviour."""
 
     def __call__(self, spec: ExperimentSpec, seed: int) -> Players: ...
 
 
 class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
-    """One experiment. An action is text in the wire form or an object; what is seen is text; the reward is the verdict's.
+    """One experiment. An action is text in the action format or an object; an observation is text; the reward comes from the verdict.
 
-    Reward 1.0 for a submission judged sufficient, otherwise 0. Terminated by submitting, quitting or three rejections
-    in a row; truncated when the steps run out. What cannot be read as an action is a rejected step like any other.
-    ManifestMaterials is off unless `manifest` says otherwise.
+    Reward 1.0 for a submission judged sufficient, otherwise 0. Terminated by submitting, quitting or three consecutive
+    rejections; truncated when the steps are used up. Text that cannot be parsed as an action is a rejected step like any other.
+    ManifestMaterials is off unless `manifest` is True.
     Nothing here reads a clock: the same seed and the same actions give the same episode.
     """
 
@@ -63,7 +63,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
 
     @property
     def instructions(self) -> str:
-        """The actions and the form of an answer: the same in every step, so an observation does not repeat them."""
+        """Return the actions and the format of an answer. They are the same in every step, so observations do not repeat them."""
         return telling.instructions(self.catalogue)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -85,31 +85,30 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         bench = self.bench
         if bench is None or bench.ending is not None:
             raise gymnasium.error.ResetNeeded("The episode has ended or has not begun: call reset() first")
-        done = self._attempt(bench, action)
+        last_step = self._attempt(bench, action)
         ending: Ending | None = bench.ending
         if ending == Ending.SUBMITTED:
             self.verdict = self.players.evidence_classifier.judge(bench.goal, bench.transcript())
         reward = 1.0 if self.verdict is not None and self.verdict.sufficient else 0.0
         truncated = ending == Ending.TRUNCATED
-        seen = telling.situation(bench.situation())
-        return seen, reward, ending is not None and not truncated, truncated, self._info(bench, done)
+        observation = telling.situation(bench.situation())
+        return observation, reward, ending is not None and not truncated, truncated, self._info(bench, last_step)
 
     def render(self) -> str | None:
-        """The attempt so far, for people; None unless `render_mode` is "ansi"."""
+        """Return the episode so far as text; None unless `render_mode` is "ansi"."""
         if self.render_mode is None or self.bench is None:
             return None if self.render_mode is None else "The episode has not begun."
-        told = telling.transcript(self.bench.goal, self.bench.history, self.bench.ending or "")
-        return f"{told}\n\nVERDICT: {_told(self.verdict)}" if self.verdict else told
+        text = telling.transcript(self.bench.goal, self.bench.history, self.bench.ending or "")
+        return f"{text}\n\nVERDICT: {_told(self.verdict)}" if self.verdict else text
 
     def _attempt(self, bench: Bench, action: str | Mapping[str, Any]) -> Step:
         try:
-            chosen = wire.read(action)
+            parsed = wire.read(action)
         except wire.WireError as error:
             return bench.record(Action(_UNREADABLE), Outcome.rejected(str(error), RejectedBy.PARSER))
-        return bench.step(chosen, self.players.transition_model)
+        return bench.step(parsed, self.players.transition_model)
 
     def _info(self, bench: Bench, done: Step | None) -> dict[str, Any]:
-        """Made anew for every call, so that whoever keeps it keeps it unchanged."""
         outcome = done.outcome if done else None
         return {
             "step": bench.steps,

@@ -1,4 +1,4 @@
-"""Gymnasium spaces of our own: its `Text` refuses µ, °, ², ≥ and whatever else a laboratory writes."""
+"""Gymnasium spaces for laboratory text: Gymnasium's own `Text` rejects µ, °, ², ≥ and other characters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,13 +8,13 @@ from gymnasium import spaces
 
 from simulation.lab.wire import LONGEST
 
-# Samples are drawn from these: enough to show what may stand in a text, few enough to be read.
+# Samples are drawn from these: enough to show what a text may contain, few enough to read.
 _LETTERS = "ACTIONMATERIALSPARAMETERS: =,{}\n0123456789µ°Δ²³≥×–äé"
 _LONGEST_SAMPLE = 200
 
 
 class UnicodeText(spaces.Space[str]):
-    """Any text up to a length that can be stored: without NUL and without half a surrogate pair."""
+    """Any storable text up to a length: without NUL and without unpaired surrogates."""
 
     def __init__(self, max_length: int = 1_000_000, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(dtype=str, seed=seed)
@@ -28,7 +28,7 @@ class UnicodeText(spaces.Space[str]):
         if mask is not None or probability is not None:
             raise ValueError("a text cannot be masked")
         length = int(self.np_random.integers(0, min(self.max_length, _LONGEST_SAMPLE) + 1))
-        return "".join(_LETTERS[at] for at in self.np_random.integers(0, len(_LETTERS), size=length))
+        return "".join(_LETTERS[index] for index in self.np_random.integers(0, len(_LETTERS), size=length))
 
     def contains(self, x: Any) -> bool:
         return (
@@ -49,7 +49,7 @@ class UnicodeText(spaces.Space[str]):
 
 
 class Choice(UnicodeText):
-    """An agent's choice: the three lines of the wire form as text, or {"name", "materials", "parameters"}."""
+    """An agent's action: three lines of text, or {"name", "materials", "parameters"}."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(LONGEST, seed)

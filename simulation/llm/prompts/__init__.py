@@ -1,4 +1,4 @@
-"""Prompt sets: the texts that language models are given, and how the data in them is delimited.
+"""Prompt sets: the texts sent to language models, and how the data in them is delimited.
 
 The built-in sets are folders of text files beside these modules.
 """

@@ -1,4 +1,4 @@
-"""Data inside a prompt: as JSON between marks that nobody who wrote the data could know."""
+"""Delimit data inside a prompt: JSON between marks that the author of the data cannot predict."""
 
 import hashlib
 import json
@@ -8,16 +8,16 @@ from typing import Any
 
 from simulation.llm.replies.cleaning import clean_text
 
-_TAG = re.compile("<(?=[A-Za-z/!?<])")  # what a prompt set's own tags, or ours, could begin with
+_TAG = re.compile("<(?=[A-Za-z/!?<])")  # possible start of a tag, of the prompt set or ours
 
 
 def framed(label: str, data: Any) -> str:
-    """The data as indented JSON in its frame. The same data gives the same text, whatever order a database keeps keys in."""
+    """Return the data as indented JSON between marks. Keys are sorted, because a database may not keep their order."""
     return _frame(label, json.dumps(data, ensure_ascii=False, sort_keys=True, indent=1))
 
 
 def framed_lines(label: str, lines: Iterable[str]) -> str:
-    """Lines of JSON in one frame."""
+    """Return lines of JSON between marks."""
     return _frame(label, "\n".join(lines))
 
 
@@ -26,10 +26,8 @@ def line(data: Any) -> str:
 
 
 def _frame(label: str, content: str) -> str:
-    """The mark is made of a hash of the content: what stands inside cannot hold it, and a replay has the same.
-
-    Inside there is nothing but JSON, so that the first sign of a tag can be written as JSON's escape of it.
-    """
+    """Return the content between marks with a hash of the content, so it cannot contain its own mark and a replay is identical."""
+    # The content is JSON, so the first character of a possible tag can be written as a JSON escape.
     content = _TAG.sub(r"\\u003c", clean_text(content))
-    mark = hashlib.sha256(f"{label}\n{content}".encode()).hexdigest()[:16]
-    return f"<<<{label} {mark}\n{content}\n{label} {mark}>>>"
+    digest = hashlib.sha256(f"{label}\n{content}".encode()).hexdigest()[:16]
+    return f"<<<{label} {digest}\n{content}\n{label} {digest}>>>"

@@ -1,4 +1,4 @@
-"""What an agent is reminded of: every step, a window of the last ones, or a summary and what came after it."""
+"""The history in an agent's prompt: every step, a window of the last ones, or a summary and the steps after it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,18 +12,18 @@ MOST_STEPS = 100
 
 
 class History(NamedTuple):
-    """`full`: every step. `window`: the last `k` in full, a line for each older one. `summary`: see `summarised`."""
+    """`full`: every step. `window`: the last `k` in full, one line for each older one. `summary`: see `count_summarised`."""
 
     kind: str = "full"
     k: int = 0
 
     def summarised(self, done: int) -> int:
-        """How many steps a summary stands for after `done` of them: renewed every k steps, so that k to 2k-1 stay in full."""
+        """Return how many steps the summary covers after `done` of them. It is renewed every k steps, so k to 2k-1 steps stay in full."""
         return max(0, (done // self.k - 1) * self.k) if self.kind == "summary" else 0
 
 
 def read(data: Mapping[str, Any]) -> History:
-    """The history a cast asks for. LabError if there is no such one."""
+    """Return the history that a cast defines. Raises LabError if it is invalid."""
     kind, k = data.get("kind", "full"), data.get("k", 0)
     if kind not in KINDS:
         raise LabError(f"history.kind is {kind!r}; allowed: {', '.join(KINDS)}")
@@ -33,22 +33,22 @@ def read(data: Mapping[str, Any]) -> History:
 
 
 def told(history: History, steps: Sequence[Step], thoughts: Mapping[str, str], summary: str = "") -> str:
-    """The history as the agent reads it. Of a summary, `summary` tells what it stands for."""
+    """Return the history as the agent reads it; `summary` describes the summarised steps."""
     if not steps:
         return "Nothing has been done yet."
     if history.kind == "window":
         older, recent = steps[: -history.k], steps[-history.k :]
         return "\n\n".join([*(["\n".join(map(telling.brief, older))] if older else []), in_full(recent, thoughts)])
-    if summarised := history.summarised(len(steps)):
-        return f"STEPS 1 TO {summarised}, SUMMARISED\n{summary}\n\n{in_full(steps[summarised:], thoughts)}"
+    if n_summarised := history.summarised(len(steps)):
+        return f"STEPS 1 TO {n_summarised}, SUMMARISED\n{summary}\n\n{in_full(steps[n_summarised:], thoughts)}"
     return in_full(steps, thoughts)
 
 
 def in_full(steps: Sequence[Step], thoughts: Mapping[str, str]) -> str:
-    """A paragraph for each step, after what the agent thought before it."""
+    """Return a paragraph for each step, after the agent's thought before it."""
     return "\n\n".join(_paragraph(step, thoughts.get(str(step.number), "")) for step in steps)
 
 
 def _paragraph(step: Step, thought: str) -> str:
-    told = telling.step(step)
-    return f"(thought before step {step.number}: {telling.one_line(thought)})\n{told}" if thought else told
+    text = telling.step(step)
+    return f"(thought before step {step.number}: {telling.one_line(thought)})\n{text}" if thought else text

@@ -1,4 +1,4 @@
-"""The files of a prompt set: which there are, what may stand in each, and how they are read from a folder."""
+"""The files of a prompt set: their names, their placeholders, and how they are read from a folder."""
 
 import json
 import re
@@ -9,13 +9,13 @@ from string import Formatter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-LONGEST = 100_000  # bytes of one file; the longest of ours has a tenth of it
+LONGEST = 100_000  # bytes of one file; the longest built-in file has a tenth
 EXAMPLES = "examples.json"
 LABELS = ("VALID", "INVALID")
 
 
 class Placeholders(NamedTuple):
-    """What is filled into a file: `needed` must stand in it, `optional` may."""
+    """Placeholders of a file: `needed` must occur in it, `optional` may."""
 
     needed: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ PLACEHOLDERS: Mapping[str, Placeholders] = MappingProxyType(
         EXAMPLES: Placeholders(),
     }
 )
-# The files of the other family of sets: what raters that are models are told. A set holds one family's files.
+# The files of the other family of sets, for model raters. A set contains the files of one family.
 _ASKED = Placeholders(("question", "guide"))
 RATING: Mapping[str, Placeholders] = MappingProxyType(
     {
@@ -69,39 +69,39 @@ EVERY: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
 
 @lru_cache(maxsize=64)
 def placeholder(names: tuple[str, ...]) -> re.Pattern[str]:
-    """Finds `{name}` for these names; never matches if there are none."""
+    """Return a pattern that finds `{name}` for these names; it never matches if there are none."""
     return re.compile(r"\{(" + "|".join(names) + r")\}" if names else r"(?!)()")
 
 
 def family(folder: Path) -> Mapping[str, Placeholders]:
-    """Which files a set in this folder has: those of raters if any of theirs is in it."""
+    """Return the files that a set in this folder has: those for model raters if any of them exists."""
     try:
         return RATING if any((folder / name).exists() for name in RATING) else PLACEHOLDERS
     except (OSError, ValueError):
-        return PLACEHOLDERS  # `read` says what is wrong with the folder
+        return PLACEHOLDERS  # `load_files` reports what is wrong with the folder
 
 
 def read(
     folder: Path, files: Mapping[str, Placeholders] = PLACEHOLDERS
 ) -> tuple[dict[str, PromptFile], tuple[str, ...]]:
-    """The prompt files in a folder, and all problems. Files that are neither .txt nor .json are passed over."""
+    """Return the prompt files in a folder, and all problems. Files that are neither .txt nor .json are ignored."""
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".txt", ".json") and path.name[0] != ".")
     except (OSError, ValueError) as error:
         return {}, (f"{folder}: cannot be read as a folder ({type(error).__name__})",)
-    found: dict[str, PromptFile] = {}
+    loaded: dict[str, PromptFile] = {}
     problems: list[str] = []
     for path in paths:
         text, problem = _text(path, files)
         file = _unescaped(text, files.get(path.name, Placeholders()).all)
-        wrong = (problem,) if problem else _problems(path.name, file.text, files)
-        problems += [f"{path.name}: {told}" for told in wrong]
-        found[path.name] = file
-    return found, tuple(problems)
+        file_problems = (problem,) if problem else _problems(path.name, file.text, files)
+        problems += [f"{path.name}: {told}" for told in file_problems]
+        loaded[path.name] = file
+    return loaded, tuple(problems)
 
 
 def _text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
-    """The file's text with plain line ends, and what is wrong with the file."""
+    """Return the file's text with normalised line ends, and what is wrong with the file."""
     if path.name not in files:
         return "", f"no such file in a prompt set; there are {', '.join(sorted(files))}"
     try:
@@ -117,15 +117,15 @@ def _text(path: Path, files: Mapping[str, Placeholders]) -> tuple[str, str]:
     if not text.strip():
         return "", "is empty"
     if any(letter < " " and letter not in "\t\r\n" for letter in text):
-        return "", "holds control characters"
+        return "", "contains control characters"
     return text.replace("\r\n", "\n").replace("\r", "\n"), ""
 
 
 def _unescaped(text: str, allowed: Collection[str]) -> PromptFile:
-    """The text with doubled braces made single, if the whole file is a template of Python's str.format.
+    """Return the text with doubled braces made single, if the whole file is a template for Python's str.format.
 
-    That is so where doubled braces occur, and every single pair of braces is around a placeholder of this file:
-    JSON written with single braces, or with doubled ones by chance, does not pass.
+    That is the case if doubled braces occur and every single pair of braces encloses a placeholder of this file.
+    JSON with single braces, or with doubled ones by chance, does not qualify.
     """
     if "{{" not in text and "}}" not in text:
         return PromptFile(text)
@@ -142,19 +142,19 @@ def _problems(name: str, text: str, files: Mapping[str, Placeholders]) -> tuple[
     if name == EXAMPLES:
         return _example_problems(text)
     placeholders = files[name]
-    known = tuple(sorted({each for placeholders in files.values() for each in placeholders.all}))
-    found = {match[1] for match in placeholder(known).finditer(text)}
-    missing = [f"{{{each}}} does not stand in it" for each in placeholders.needed if each not in found]
-    return (*missing, *(_unknown(each, placeholders.all) for each in sorted(found - set(placeholders.all))))
+    known_names = tuple(sorted({each for placeholders in files.values() for each in placeholders.all}))
+    used = {match[1] for match in placeholder(known_names).finditer(text)}
+    missing = [f"{{{each}}} is missing in it" for each in placeholders.needed if each not in used]
+    return (*missing, *(_unknown(each, placeholders.all) for each in sorted(used - set(placeholders.all))))
 
 
 def _unknown(name: str, allowed: Collection[str]) -> str:
-    told = ", ".join(f"{{{each}}}" for each in allowed) or "nothing"
-    return f"{{{name}}} is not filled in here; {told} is"
+    allowed_text = ", ".join(f"{{{each}}}" for each in allowed) or "nothing"
+    return f"{{{name}}} is not filled in here; {allowed_text} is"
 
 
 def _example_problems(text: str) -> tuple[str, ...]:
-    """What is wrong with the worked examples: a list of 1 to 50 objects of three texts."""
+    """Return what is wrong with the worked examples: a list of 1 to 50 objects of three texts."""
     try:
         examples = json.loads(text)
     except (ValueError, RecursionError) as error:

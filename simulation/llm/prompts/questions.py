@@ -1,4 +1,4 @@
-"""What a transition model is asked: the materials of the action under aliases, what was seen so far, the action."""
+"""The data of a transition prompt: the materials of the action under aliases, earlier observations, the action."""
 
 import json
 from collections.abc import Sequence
@@ -12,11 +12,11 @@ from simulation.lab.telling import clock
 from simulation.llm.prompts.framing import framed, framed_lines, line
 from simulation.llm.replies.lineage import Inputs, alias
 
-_MOST_SEEN = 40_000  # characters of earlier observations; the oldest are left out first
+_MOST_SEEN = 40_000  # characters of earlier observations; the oldest are omitted first
 
 
 class Question(NamedTuple):
-    """The three values of a transition prompt, and what a reply's aliases stand for."""
+    """The three values of a transition prompt, and the inputs that a reply's aliases refer to."""
 
     materials: str
     observations: str
@@ -28,7 +28,7 @@ class Question(NamedTuple):
 
 
 def question(action: Action, situation: Situation) -> Question:
-    """The question of one action that the catalogue accepts. The same situation gives the same bytes."""
+    """Return the question for an action that the catalogue accepts. The same situation gives the same bytes."""
     inputs = tuple(situation.inventory[code] for code in action.materials)
     written = json.dumps(
         [action.to_json()["parameters"], [[m.name, dict(m.properties)] for m in inputs]], ensure_ascii=False
@@ -42,47 +42,47 @@ def question(action: Action, situation: Situation) -> Question:
 
 
 def _material(material: Material, place: int, now: int) -> dict[str, Any]:
-    shown = material.seen()
-    del shown["created_at"], shown["last_modified"]
+    entry = material.seen()
+    del entry["created_at"], entry["last_modified"]
     return {
         "alias": alias(place),
-        **shown,
+        **entry,
         "on_the_bench_for": clock(now - material.created_at),
         "last_changed": f"{clock(now - material.last_modified)} ago",
     }
 
 
 def _action(action: Action, situation: Situation) -> dict[str, Any]:
-    """The choice, with the defaults that hold where a parameter was left out, and what the catalogue says of it."""
-    told: dict[str, Any] = {
+    """Return the action with the defaults of omitted parameters and its description in the catalogue."""
+    entry: dict[str, Any] = {
         "name": action.name,
         "materials": [{"alias": alias(at), "barcode": code} for at, code in enumerate(action.materials)],
         "parameters": dict(action.parameters),
     }
     if (kind := situation.catalogue.find(action.name)) is None:
-        return told
+        return entry
     defaults = {p.name: p.default for p in kind.parameters if p.default is not None}
     catalogue = {"does": kind.description, "kind": kind.kind, "takes_in": kind.inputs, "gives_out": kind.outputs}
     return {
-        **told,
-        "parameters": {**defaults, **told["parameters"]},
+        **entry,
+        "parameters": {**defaults, **entry["parameters"]},
         "catalogue_entry": catalogue,
         "takes": clock(kind.seconds(action)),
     }
 
 
 def _observations(history: Sequence[Step], inputs: Sequence[Material]) -> str:
-    """Every step that showed something, a line each; no step's reasoning is in here."""
+    """Return every step with observations, one line each, without any reasoning."""
     aliases = {material.barcode: alias(at) for at, material in enumerate(inputs)}
     lines = [line(_seen(step, aliases)) for step in history if step.outcome.success and step.outcome.new_observations]
-    kept: list[str] = []
+    recent: list[str] = []
     for told in reversed(lines):
-        if sum(map(len, kept)) + len(told) > _MOST_SEEN:
+        if sum(map(len, recent)) + len(told) > _MOST_SEEN:
             break
-        kept.append(told)
-    left_out = len(lines) - len(kept)
+        recent.append(told)
+    left_out = len(lines) - len(recent)
     note = [line({"left_out": f"the observations of {left_out} earlier steps"})] if left_out else []
-    return framed_lines("OBSERVATIONS", [*note, *reversed(kept)] or [line("none yet")])
+    return framed_lines("OBSERVATIONS", [*note, *reversed(recent)] or [line("none yet")])
 
 
 def _seen(step: Step, aliases: dict[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The record of an attempt as a classifier reads it: a line of JSON for each step, in order."""
+"""The record of an episode as a classifier reads it: one line of JSON per step, in order."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,30 +11,30 @@ _STATE = ("name", "properties", "available_for_use", "material_type", "environme
 
 
 def record(transcript: Sequence[TranscriptStep]) -> str:
-    """All steps in one frame. An input that is as it was last shown is named only."""
-    shown: dict[str, Mapping[str, Any]] = {}
-    return framed_lines("RECORD", [line(_step(step, shown)) for step in transcript] or [line("nothing was done")])
+    """Return all steps between marks. An input that is unchanged since it was last shown appears by name only."""
+    last_states: dict[str, Mapping[str, Any]] = {}
+    return framed_lines("RECORD", [line(_step(step, last_states)) for step in transcript] or [line("nothing was done")])
 
 
 def parts(transcript: Sequence[TranscriptStep], most: int) -> list[str]:
-    """The same in pieces of at most `most` UTF-8 bytes, each readable by itself; a longer step is a piece of its own."""
+    """Return the same in parts of at most `most` UTF-8 bytes, each readable by itself; a longer step is a part of its own."""
     lines: list[str] = []
     pieces: list[list[str]] = []
     size = most
     for step in transcript:
-        told = line(_step(step, {}))
-        length = len(told.encode()) + 1
+        step_line = line(_step(step, {}))
+        length = len(step_line.encode()) + 1
         if not pieces or size + length > most:
             lines, size = [], 0
             pieces.append(lines)
-        lines.append(told)
+        lines.append(step_line)
         size += length
     return [framed_lines("RECORD", piece) for piece in pieces]
 
 
 def _step(step: TranscriptStep, shown: dict[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What was done to what, when, and what came of it. `shown` remembers the state in which each material was told."""
-    told: dict[str, Any] = {
+    """Return what was done, when, and its results. `shown` stores the last displayed state of each material."""
+    entry: dict[str, Any] = {
         "step": step.number,
         "time": f"{clock(step.started_at)} to {clock(step.ended_at)}",
         "action": step.action,
@@ -42,9 +42,9 @@ def _step(step: TranscriptStep, shown: dict[str, Mapping[str, Any]]) -> dict[str
         "inputs": [_input(material, shown) for material in step.inputs],
     }
     if step.rejected:
-        return {**told, "rejected": step.rejected}
+        return {**entry, "rejected": step.rejected}
     return {
-        **told,
+        **entry,
         "outputs": [_output(material, shown) for material in step.outputs],
         "observations": [dict(observation) for observation in step.observations],
     }
@@ -69,7 +69,7 @@ def _state(material: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _origin(material: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Where it came from, and how much of each where that is known."""
+    """Yield the parents of a material, and how much was taken of each if known."""
     for name in ("derived_from", "taken"):
         if material.get(name):
             yield name, material[name]

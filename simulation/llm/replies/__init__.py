@@ -1,1 +1,1 @@
-"""Replies of language models, read strictly: an outcome, an action or a verdict, or everything that is wrong with it."""
+"""Strict parsers for replies of language models: an outcome, an action or a verdict, or everything that is wrong with it."""

@@ -1,4 +1,4 @@
-"""Fields of a transition reply, one kind each: what is not as agreed becomes a problem, what is only odd a note."""
+"""Parse the fields of a transition reply: violations become problems, mere oddities become notes."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,17 +8,17 @@ from simulation.llm.replies.cleaning import plain, quoted
 from simulation.llm.replies.remarks import Remarks, kind
 from simulation.llm.replies.vocabulary import said_by_condition
 
-# As many wells as a plate has, and their remainders: an action may name 96 materials.
+# A full plate of wells and their remainders: an action may use 96 materials.
 MOST_MATERIALS, MOST_OBSERVATIONS = 200, 200
 MOST_PROPERTIES, MOST_VALUES, DEEPEST = 40, 1000, 8
 LONGEST_NAME, LONGEST_KEY, LONGEST_TEXT, LONGEST_REASONING, LONGEST_TYPE = 200, 100, 4000, 20_000, 60
-_EXACT = 10**15  # larger floats are written as text: databases give them back as whole numbers
+_EXACT = 10**15  # larger floats are stored as text, because databases return them as integers
 
 Retold = Callable[[str], str]
 
 
 def text(data: Mapping[str, Any], key: str, place: str, most: int, remarks: Remarks) -> str:
-    """A text that must be there and say something; "" where it does not."""
+    """Return a required text; "" and a problem if it is missing or empty."""
     value = data.get(key)
     if not isinstance(value, str) or not value.strip():
         remarks.wrong(f"{place}.{key} must be text that is not empty, not {kind(value)}")
@@ -27,7 +27,8 @@ def text(data: Mapping[str, Any], key: str, place: str, most: int, remarks: Rema
 
 
 def within(said: str, place: str, most: int, remarks: Remarks) -> str:
-    """The text, or "" and a problem where it is too long. Names in the place of codes make a text longer: ask again then."""
+    """Return the text, or "" and a problem if it is too long."""
+    # Names that replace barcodes make a text longer, so the model is asked again instead of truncating.
     if len(said) <= most:
         return said
     remarks.wrong(f"{place} has {len(said)} characters; allowed: {most}")
@@ -35,7 +36,7 @@ def within(said: str, place: str, most: int, remarks: Remarks) -> str:
 
 
 def entries(data: Mapping[str, Any], key: str, most: int, remarks: Remarks) -> list[Mapping[str, Any]]:
-    """A list of objects; an action that failed may leave it out."""
+    """Return a list of objects; a failed action may omit it."""
     value = data.get(key)
     if value is None and data.get("success") is False:
         return []
@@ -49,38 +50,38 @@ def entries(data: Mapping[str, Any], key: str, most: int, remarks: Remarks) -> l
 
 
 def properties(entry: Mapping[str, Any], place: str, remarks: Remarks, retold: Retold) -> dict[str, Any]:
-    """The open object of properties, within bounds. What an older condition said by its name is written into it."""
-    written = entry.get("properties")
-    if not isinstance(written, Mapping):
-        remarks.wrong(f"{place}.properties must be an object, not {kind(written)}")
+    """Return the open object of properties, within limits. Values implied by a legacy condition are added."""
+    data = entry.get("properties")
+    if not isinstance(data, Mapping):
+        remarks.wrong(f"{place}.properties must be an object, not {kind(data)}")
         return {}
-    if len(written) > MOST_PROPERTIES:
-        remarks.wrong(f"{place}.properties has {len(written)} entries; allowed: {MOST_PROPERTIES}")
+    if len(data) > MOST_PROPERTIES:
+        remarks.wrong(f"{place}.properties has {len(data)} entries; allowed: {MOST_PROPERTIES}")
         return {}
     counter = [0]
-    found: dict[str, Any] = {}
-    for key, value in written.items():
-        if value is not None and (name := _key(key, found, f"{place}.properties", remarks, retold)):
-            found[name] = _value(value, f"{place}.properties.{name}", 1, counter, remarks, retold)
+    parsed: dict[str, Any] = {}
+    for key, value in data.items():
+        if value is not None and (name := _key(key, parsed, f"{place}.properties", remarks, retold)):
+            parsed[name] = _value(value, f"{place}.properties.{name}", 1, counter, remarks, retold)
     if counter[0] > MOST_VALUES:
         remarks.wrong(f"{place}.properties holds {counter[0]} values; allowed: {MOST_VALUES}")
     for name, value in said_by_condition(entry).items():
-        if not any(name.lower() in key.lower() for key in found):
-            found[name] = value
-    return found
+        if not any(name.lower() in key.lower() for key in parsed):
+            parsed[name] = value
+    return parsed
 
 
 def measurement_type(entry: Mapping[str, Any], place: str, remarks: Remarks) -> str:
-    """An open list: any word or two, in one spelling."""
-    written = text(entry, "measurement_type", place, LONGEST_TYPE, remarks)
-    found = re.sub(r"[\s_]+", "_", plain(written).lower())
-    if written and not re.fullmatch(r"[^\W\d_][\w/+.-]*", found):
-        remarks.wrong(f"{place}.measurement_type must be a word such as visual or quantitative, not {quoted(written)}")
-    return found
+    """Return the type, any word or two, in one spelling."""
+    raw = text(entry, "measurement_type", place, LONGEST_TYPE, remarks)
+    normalised = re.sub(r"[\s_]+", "_", plain(raw).lower())
+    if raw and not re.fullmatch(r"[^\W\d_][\w/+.-]*", normalised):
+        remarks.wrong(f"{place}.measurement_type must be a word such as visual or quantitative, not {quoted(raw)}")
+    return normalised
 
 
 def value(entry: Mapping[str, Any], place: str, remarks: Remarks) -> str:
-    """What was read off, as text; a bare number is taken as it is written."""
+    """Return a reading as text; a bare number is used as written."""
     match entry.get("value"):
         case None:
             return ""
@@ -96,14 +97,14 @@ def value(entry: Mapping[str, Any], place: str, remarks: Remarks) -> str:
 
 
 def unknown(data: Mapping[str, Any], known: Sequence[str], place: str, remarks: Remarks) -> None:
-    """Fields nobody asked for are left out, and that is told."""
-    if strange := sorted(set(data) - set(known)):
-        names = ", ".join(quoted(name, 30) for name in strange[:5])
-        remarks.told(f"{place}: {len(strange)} unknown left out ({names})")
+    """Note fields that were not requested; they are ignored."""
+    if unknown_keys := sorted(set(data) - set(known)):
+        names = ", ".join(quoted(name, 30) for name in unknown_keys[:5])
+        remarks.told(f"{place}: {len(unknown_keys)} unknown left out ({names})")
 
 
 def _value(written: Any, place: str, depth: int, counter: list[int], remarks: Remarks, retold: Retold) -> Any:
-    """A property's value: text, number, true or false, or objects and lists of these."""
+    """Return a property's value: text, number, boolean, or objects and lists of these."""
     counter[0] += 1
     if counter[0] > MOST_VALUES:
         return ""
@@ -130,7 +131,7 @@ def _value(written: Any, place: str, depth: int, counter: list[int], remarks: Re
 
 
 def _key(key: str, taken: Mapping[str, Any], place: str, remarks: Remarks, retold: Retold) -> str:
-    """A property's name as people read it; "" and a problem where it is none, or is there already."""
+    """Return a property's display name; "" and a problem if it is invalid or already used."""
     name = retold(key.strip()) if len(key) <= LONGEST_KEY else ""
     if not 0 < len(name) <= LONGEST_KEY:
         remarks.wrong(f"{place}: {quoted(key)} is no name of a property; allowed: 1 to {LONGEST_KEY} characters")

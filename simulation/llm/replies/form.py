@@ -1,4 +1,4 @@
-"""The checker's findings on the form of an outcome: those a model is asked to repair. Physics is for people to judge."""
+"""The checker's findings about the format of an outcome, which a model is asked to repair. Physics is left for people to judge."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,16 +14,16 @@ from simulation.lab.outcomes import Outcome
 
 
 class Problems(NamedTuple):
-    """What is wrong with the form, and which texts of a prompt stand where people read."""
+    """Format errors, and texts of a prompt that raters would read."""
 
     form: tuple[str, ...]
     leaks: tuple[str, ...] = ()
 
 
 def problems(action: Action, inputs: Sequence[Material], outcome: Outcome) -> Problems:
-    """What L11, L22 and L24 find: fields and closed lists, agreement with itself, text of a prompt where people read.
+    """Return the findings L11, L22 and L24: fields and closed lists, consistency, text of a prompt where raters read.
 
-    L10 has nothing to do here, for parsing has replaced or dropped every barcode; all other codes are about matter.
+    L10 cannot occur, because parsing has replaced or dropped every barcode; all other codes are about matter.
     """
     told = {
         "input_materials": [material.seen() for material in inputs],
@@ -38,26 +38,26 @@ def problems(action: Action, inputs: Sequence[Material], outcome: Outcome) -> Pr
 
 
 def brought(action: Action, inputs: Sequence[Material]) -> str:
-    """What stood on the labels and in the action before: an outcome may carry it on."""
+    """Return the text of labels and action before the step, which an outcome may repeat."""
     return json.dumps([action.to_json(), [[m.name, m.properties] for m in inputs]], ensure_ascii=False)
 
 
 def _found(read: transition.Transition, action: Action, inputs: Sequence[Material]) -> Iterator[str]:
     for check in (fields.enums, fields.coherence):
-        for said in check(read):
-            if isinstance(said, Ran) or said.severity != "error" or _nothing_to_tell(said, action, inputs):
+        for finding in check(read):
+            if isinstance(finding, Ran) or finding.severity != "error" or _nothing_to_tell(finding, action, inputs):
                 continue
-            yield said.text
+            yield finding.text
 
 
 def _leaks(read: transition.Transition, before: str) -> Iterator[str]:
-    known = fields.prompt_words(before)
+    known_words = fields.prompt_words(before)
     for place, text in fields.read_by_people(read):
-        if new := sorted(fields.prompt_words(text) - known):
+        if new := sorted(fields.prompt_words(text) - known_words):
             yield f"text of a prompt or of a planted error stands in {place}: {', '.join(map(repr, new[:3]))}"
 
 
 def _nothing_to_tell(finding: Finding, action: Action, inputs: Sequence[Material]) -> bool:
-    """An action on unlimited materials alone may lead to nothing: they stay as they are."""
+    """Return whether the action uses only unlimited materials: they stay as they are, so it may have no results."""
     unlimited = all(material.available_for_use == UNLIMITED for material in inputs)
     return finding.code == "L22" and finding.subject == action.name and bool(inputs) and unlimited

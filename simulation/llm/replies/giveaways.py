@@ -1,4 +1,4 @@
-"""What would tell raters a twin from an original by its form, before any science is looked at."""
+"""Find tells: what would distinguish a twin from its original without any science."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -14,23 +14,23 @@ from simulation.llm.replies.cleaning import quoted
 def problems(
     action: Action, inputs: Sequence[Material], original: Outcome, twin: Outcome, secret: str
 ) -> tuple[str, ...]:
-    """What has to change before the twin may stand beside its original: whether it succeeds, and what its texts say.
+    """Return what must change before the twin may be shown: whether it succeeds, and the wording of its texts.
 
-    What stood on the labels, in the action or in the original may be said again, and so may the secret quote the outcome.
+    Wording of labels, of the action or of the original may be repeated, and the explanation may quote the outcome.
     """
     before = [form.brought(action, inputs), *(text for _, text in _shown(original))]
-    known = {hint for text in before for hint in giving_away.hints(text)}
+    known_hints = {hint for text in before for hint in giving_away.hints(text)}
     runs = giving_away.own_runs(secret) - giving_away.runs(*before)
-    found = [_other_ending(original)] if twin.success != original.success else []
+    problems = [_other_ending(original)] if twin.success != original.success else []
     for place, text in _shown(twin):
-        if hints := sorted(set(giving_away.hints(text)) - known):
-            found.append(f"{place} gives the mistake away by the word {quoted(hints[0])}; tell only what is seen")
+        if hints := sorted(set(giving_away.hints(text)) - known_hints):
+            problems.append(f"{place} gives the mistake away by the word {quoted(hints[0])}; tell only what is seen")
         if shared := sorted(giving_away.runs(text) & runs):
             said = quoted(" ".join(shared[0]))
-            found.append(
+            problems.append(
                 f"{place} and what follows SECRET: both say {said}; put one of them in other words or in quotes"
             )
-    return tuple(found)
+    return tuple(problems)
 
 
 def _other_ending(original: Outcome) -> str:
@@ -39,12 +39,12 @@ def _other_ending(original: Outcome) -> str:
 
 
 def _shown(outcome: Outcome) -> Iterator[tuple[str, str]]:
-    """Every text that raters read, with its place."""
-    for at, draft in enumerate(outcome.new_materials):
-        yield f"new_materials[{at}].name", draft.name
-        yield f"new_materials[{at}].properties", json.dumps(draft.properties, ensure_ascii=False)
-    for at, seen in enumerate(outcome.new_observations):
-        yield f"new_observations[{at}].description", seen.description
-        yield f"new_observations[{at}].measurement_type", seen.measurement_type
-        yield f"new_observations[{at}].value", seen.value
+    """Yield every text that raters read, with its path."""
+    for index, draft in enumerate(outcome.new_materials):
+        yield f"new_materials[{index}].name", draft.name
+        yield f"new_materials[{index}].properties", json.dumps(draft.properties, ensure_ascii=False)
+    for index, observation in enumerate(outcome.new_observations):
+        yield f"new_observations[{index}].description", observation.description
+        yield f"new_observations[{index}].measurement_type", observation.measurement_type
+        yield f"new_observations[{index}].value", observation.value
     yield "failure_reason", outcome.failure_reason

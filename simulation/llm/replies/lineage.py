@@ -1,4 +1,4 @@
-"""Which input is meant: aliases and barcodes in a reply, and which material continues which."""
+"""Resolve which input a reply means by aliases and barcodes, and which material continues which."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,18 +11,18 @@ from simulation.llm.replies.cleaning import plain, quoted
 from simulation.llm.replies.fields import LONGEST_NAME, MOST_MATERIALS
 from simulation.llm.replies.remarks import Remarks
 
-MOST_OF_A_NAME = 60  # characters of a name that stand for a code: whole ones would let a text grow with every step
+MOST_OF_A_NAME = 60  # characters of a name that replaces a code; full names would let a text grow with every step
 _ALIAS = re.compile(r"[Ss]([1-9]\d{0,2})")
 
 
 def alias(place: int) -> str:
-    """S1 is the first material of the action."""
+    """Return S1 for the first material of the action."""
     return f"S{place + 1}"
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The materials of an action in its order; `given` are the codes that stand in texts of theirs or of the action."""
+    """The materials of an action in its order; `given` are codes that occur in their texts or in the action."""
 
     materials: tuple[Material, ...]
     given: frozenset[str] = frozenset()
@@ -32,51 +32,51 @@ class Inputs:
         return cls(tuple(materials)).also(given)
 
     def also(self, given: str) -> "Inputs":
-        """The same where these texts stand too: a tube may well be labelled S1. No input's barcode is such a label."""
-        ours = {material.barcode for material in self.materials}
-        return replace(self, given=self.given | frozenset(codes.codes(given)) - ours)
+        """Return the same inputs with codes of these texts as labels: a tube may be labelled S1. Barcodes of inputs are never labels."""
+        own_barcodes = {material.barcode for material in self.materials}
+        return replace(self, given=self.given | frozenset(codes.codes(given)) - own_barcodes)
 
     def find(self, written: str) -> Material | None:
-        """The input that an alias, a barcode or a name that only one input bears stands for."""
-        bare = written.strip().strip("[]()\"'").strip()
-        if (found := _ALIAS.fullmatch(bare)) and int(found[1]) <= len(self.materials):
-            return self.materials[int(found[1]) - 1]
-        code = codes.barcode(found) if (found := codes.BARCODE.fullmatch(bare)) else bare
+        """Return the input that an alias, a barcode or a unique name refers to, or None."""
+        stripped = written.strip().strip("[]()\"'").strip()
+        if (match := _ALIAS.fullmatch(stripped)) and int(match[1]) <= len(self.materials):
+            return self.materials[int(match[1]) - 1]
+        code = codes.barcode(match) if (match := codes.BARCODE.fullmatch(stripped)) else stripped
         return next((m for m in self.materials if m.barcode == code), None) or self.named(written)
 
     def named(self, name: str) -> Material | None:
-        """The input of that name, if only one bears it. What is no name for its length alone is not compared."""
+        """Return the input with that name if it is unique. Texts too long for a name are not compared."""
         if len(name) > LONGEST_NAME:
             return None
-        meant = plain(name)
-        same = [m for m in self.materials if plain(m.name) == meant]
-        return same[0] if len(same) == 1 else None
+        normalised = plain(name)
+        matches = [m for m in self.materials if plain(m.name) == normalised]
+        return matches[0] if len(matches) == 1 else None
 
     def label(self, text: str) -> str:
-        """A name or property: barcodes of inputs become names, those that are nobody's are dropped."""
+        """Return a name or property with barcodes of inputs replaced by names and other barcodes removed."""
         return codes.BARCODE.sub(self._barcode, codes.BRACKETED.sub(self._bracketed, text)).strip()
 
     def named_within(self, text: str) -> str:
-        """A name or property: the same, and aliases where they stand for the input and are no part of a name."""
+        """Return the same, with aliases replaced where they refer to an input and are not part of a name."""
         return codes.ALIAS.sub(
             lambda f: self._alias(f) if codes.stands_for_a_thing(f) else f[0], self.label(text)
         ).strip()
 
     def told(self, text: str) -> str:
-        """An observation: the same, and aliases become names wherever they stand."""
+        """Return the same, with aliases replaced wherever they occur."""
         return self.reason(self.label(text))
 
     def reason(self, text: str) -> str:
-        """A reason of rejection: aliases become names; barcodes stay, for the experimenter knows them."""
+        """Return a reason for rejection with aliases replaced; barcodes stay, because the agent knows them."""
         return codes.ALIAS.sub(self._alias, text).strip()
 
     def _barcode(self, found: re.Match[str]) -> str:
         code = codes.barcode(found)
         if code in self.given:
             return found[0]
-        ours = next((material for material in self.materials if material.barcode == code), None)
-        if ours is not None:
-            return ours.name[:MOST_OF_A_NAME]
+        own = next((material for material in self.materials if material.barcode == code), None)
+        if own is not None:
+            return own.name[:MOST_OF_A_NAME]
         return "" if codes.stands_alone(found) else found[0]
 
     def _alias(self, found: re.Match[str]) -> str:
@@ -85,21 +85,23 @@ class Inputs:
         return self.materials[int(found[1]) - 1].name[:MOST_OF_A_NAME]
 
     def _bracketed(self, found: re.Match[str]) -> str:
-        """A barcode behind a name, in brackets, adds nothing."""
+        """Return "" for a barcode in brackets after a name, which adds nothing."""
         code = codes.barcode(found)
-        known = code in {material.barcode for material in self.materials}
-        inside = codes.BARCODE.search(found[0])
-        gone = code not in self.given and (known or (inside is not None and codes.stands_alone(inside)))
-        return "" if gone else found[0]
+        is_own = code in {material.barcode for material in self.materials}
+        code_match = codes.BARCODE.search(found[0])
+        is_redundant = code not in self.given and (
+            is_own or (code_match is not None and codes.stands_alone(code_match))
+        )
+        return "" if is_redundant else found[0]
 
 
 def linked(
     entries: Sequence[Mapping[str, Any]], drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks
 ) -> tuple[Draft, ...]:
-    """The drafts with `replaces` and `derived_from` as barcodes; echoes of unlimited inputs are left out."""
+    """Return the new materials with `replaces` and `derived_from` as barcodes; echoes of unlimited inputs are omitted."""
     claims = [_claimed(entry, at, inputs, remarks) for at, entry in enumerate(entries)]
     claims = _by_name(entries, drafts, claims, inputs)
-    found, taken = [], set()
+    linked_materials, taken = [], set()
     for at, (entry, draft, claim) in enumerate(zip(entries, drafts, claims, strict=True)):
         place = f"new_materials[{at}]"
         if _echo(draft, claim, inputs):
@@ -117,19 +119,21 @@ def linked(
         code = claim.barcode if claim is not None else ""
         taken.add(code)
         _tell_if_mistaken(place, draft, claim, drafts, inputs, remarks)
-        found.append(replace(draft, replaces=code, derived_from=_parents(entry, code, place, inputs, remarks)))
-    return tuple(found)
+        linked_materials.append(
+            replace(draft, replaces=code, derived_from=_parents(entry, code, place, inputs, remarks))
+        )
+    return tuple(linked_materials)
 
 
 def _tell_if_mistaken(
     place: str, draft: Draft, claim: Material | None, drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks
 ) -> None:
-    """A tube that is itself called S1 is easily taken for the alias S1, and two tubes change places."""
+    """Record a problem if a tube that is itself labelled S1 was taken for the alias S1, which would exchange two tubes."""
     meant = inputs.named(draft.name)
     if claim is None or meant is None or meant.barcode == claim.barcode or plain(claim.name) == plain(draft.name):
         return
-    alike = [other for other in drafts if plain(other.name) == plain(draft.name)]
-    if _limited(meant) and len(alike) == 1:  # two of that name: one of them may have been poured from the other
+    same_name = [other for other in drafts if plain(other.name) == plain(draft.name)]
+    if _limited(meant) and len(same_name) == 1:  # with two of that name, one may have been poured from the other
         remarks.wrong(
             f"{place} is called {quoted(draft.name)} as the input {alias(inputs.materials.index(meant))} is, and replaces"
             f" {alias(inputs.materials.index(claim))}, which is called {quoted(claim.name)}: write the alias of the input"
@@ -138,16 +142,18 @@ def _tell_if_mistaken(
 
 
 def tell_what_is_gone(drafts: Sequence[Draft], inputs: Inputs, remarks: Remarks) -> None:
-    """Inputs that an outcome says nothing of."""
-    kept = {draft.replaces for draft in drafts}
-    gone = [material.name for material in inputs.materials if _limited(material) and material.barcode not in kept]
-    if gone:
-        more = f" and {len(gone) - 5} more" if len(gone) > 5 else ""
-        remarks.told(f"not handed back and so used up: {', '.join(quoted(name, 30) for name in gone[:5])}{more}")
+    """Note inputs that an outcome does not mention."""
+    replaced = {draft.replaces for draft in drafts}
+    used_up = [
+        material.name for material in inputs.materials if _limited(material) and material.barcode not in replaced
+    ]
+    if used_up:
+        more = f" and {len(used_up) - 5} more" if len(used_up) > 5 else ""
+        remarks.told(f"not handed back and so used up: {', '.join(quoted(name, 30) for name in used_up[:5])}{more}")
 
 
 def _claimed(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks) -> Material | None:
-    """The input that `replaces` names. A barcode or a word that stands for none is dropped."""
+    """Return the input that `replaces` names. A barcode or word without an input is dropped."""
     written = entry.get("replaces")
     if isinstance(written, list) and len(written) == 1:
         written = written[0]
@@ -156,10 +162,10 @@ def _claimed(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks
     if not isinstance(written, str):
         remarks.wrong(f"new_materials[{at}].replaces must be the alias of one input, such as S1")
         return None
-    found = inputs.find(written)
-    if found is None:
+    claim = inputs.find(written)
+    if claim is None:
         remarks.told(f"new_materials[{at}].replaces {quoted(written)} is no input and was left out")
-    return found
+    return claim
 
 
 def _by_name(
@@ -168,17 +174,25 @@ def _by_name(
     claims: Sequence[Material | None],
     inputs: Inputs,
 ) -> list[Material | None]:
-    """Where nothing readable stands in `replaces`, a material continues the one input whose name it alone bears."""
-    taken = {claim.barcode for claim in claims if claim}
+    """Return claims by name: without a readable `replaces`, a material continues the one input with the same unique name."""
+    claimed = {claim.barcode for claim in claims if claim}
     silent = [
         claim is None and ("replaces" not in entry or bool(entry["replaces"]))
         for entry, claim in zip(entries, claims, strict=True)
     ]
-    meant = [inputs.named(draft.name) if quiet else None for draft, quiet in zip(drafts, silent, strict=True)]
-    codes = [material.barcode for material in meant if material]
+    candidates = [inputs.named(draft.name) if quiet else None for draft, quiet in zip(drafts, silent, strict=True)]
+    codes = [material.barcode for material in candidates if material]
     return [
-        claim or (one if one and one.barcode not in taken and codes.count(one.barcode) == 1 and _limited(one) else None)
-        for claim, one in zip(claims, meant, strict=True)
+        claim
+        or (
+            candidate
+            if candidate
+            and candidate.barcode not in claimed
+            and codes.count(candidate.barcode) == 1
+            and _limited(candidate)
+            else None
+        )
+        for claim, candidate in zip(claims, candidates, strict=True)
     ]
 
 
@@ -187,13 +201,13 @@ def _limited(material: Material) -> bool:
 
 
 def _echo(draft: Draft, claim: Material | None, inputs: Inputs) -> bool:
-    """An unlimited input handed back as what it was."""
-    named = claim or inputs.named(draft.name)
-    return draft.available_for_use == UNLIMITED and named is not None and not _limited(named)
+    """Return whether an unlimited input was returned unchanged."""
+    named_input = claim or inputs.named(draft.name)
+    return draft.available_for_use == UNLIMITED and named_input is not None and not _limited(named_input)
 
 
 def _parents(entry: Mapping[str, Any], itself: str, place: str, inputs: Inputs, remarks: Remarks) -> tuple[str, ...]:
-    """The barcodes of `derived_from`. Something new of an action with a single input comes from that."""
+    """Return the barcodes of `derived_from`. A new material of an action with a single input derives from it."""
     written = entry.get("derived_from")
     words = written.split(",") if isinstance(written, str) else written or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
@@ -202,9 +216,9 @@ def _parents(entry: Mapping[str, Any], itself: str, place: str, inputs: Inputs, 
     if len(words) > MOST_MATERIALS:
         remarks.wrong(f"{place}.derived_from has {len(words)} entries; allowed: {MOST_MATERIALS}")
         return ()
-    found = [material.barcode for word in words if (material := inputs.find(word))]
-    if len(found) < sum(1 for word in words if word.strip()):
+    barcodes = [material.barcode for word in words if (material := inputs.find(word))]
+    if len(barcodes) < sum(1 for word in words if word.strip()):
         remarks.told(f"{place}.derived_from names what is no input; that was left out")
-    if not found and not itself and len(inputs.materials) == 1:
-        found = [inputs.materials[0].barcode]
-    return tuple(code for code in dict.fromkeys(found) if code != itself)
+    if not barcodes and not itself and len(inputs.materials) == 1:
+        barcodes = [inputs.materials[0].barcode]
+    return tuple(code for code in dict.fromkeys(barcodes) if code != itself)

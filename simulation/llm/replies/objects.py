@@ -1,4 +1,4 @@
-"""The last JSON object of a text. The limits hold before anything is parsed: the text is hostile until read."""
+"""Find the last JSON object in a text. Limits apply before anything is parsed, because the text is hostile."""
 
 import json
 import math
@@ -11,37 +11,37 @@ from simulation.llm.replies.cleaning import LONGEST, clean_text, quoted
 DEEPEST, MOST_DIGITS = 32, 18
 _MOST_OBJECTS, _MOST_UNCLOSED = 1000, 3
 
-_START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is seldom followed by a quotation mark
+_START = re.compile(r'\{(?=\s*["}])')  # a brace in prose is rarely followed by a quotation mark
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\]]', re.DOTALL)
 
 
 def last_object(text: str, expects: str) -> dict[str, Any]:
-    """The last outermost object, whatever stands around it; MalformedCompletion if there is none that can be read.
+    """Return the last outermost object of the text. Raises MalformedCompletion if none can be parsed.
 
-    `expects` is a field by which the object is known from a mere part of one that was never closed.
+    `expects` is a field that distinguishes the object from a part of one that was never closed.
     """
     if len(text) > LONGEST:
         raise MalformedCompletion(f"The reply has {len(text)} characters; at most {LONGEST} are read")
-    at, last, unclosed, objects = 0, "", 0, 0
-    while (start := _START.search(text, at)) and unclosed < _MOST_UNCLOSED:
+    offset, last_text, unclosed, objects = 0, "", 0, 0
+    while (start := _START.search(text, offset)) and unclosed < _MOST_UNCLOSED:
         end = _end(text, start.start())
         objects += 1
         if objects > _MOST_OBJECTS:
             raise MalformedCompletion(f"The reply holds more than {_MOST_OBJECTS} objects; answer with one")
         if end:
-            last, at = text[start.start() : end], end
+            last_text, offset = text[start.start() : end], end
         else:
-            unclosed, at = unclosed + 1, start.end()
-    found = _decoded(last) if last else {}
-    if unclosed and expects not in found:
+            unclosed, offset = unclosed + 1, start.end()
+    data = _decoded(last_text) if last_text else {}
+    if unclosed and expects not in data:
         raise MalformedCompletion("The JSON object is never closed: a bracket or a quotation mark is missing")
-    if not last:
+    if not last_text:
         raise MalformedCompletion("There is no JSON object in the reply")
-    return found
+    return data
 
 
 def _end(text: str, start: int) -> int:
-    """Where the object that opens at `start` is closed; 0 if it never is."""
+    """Return the end of the object that opens at `start`; 0 if it is never closed."""
     depth = 0
     for token in _TOKEN.finditer(text, start):
         match text[token.start()]:
@@ -58,9 +58,9 @@ def _end(text: str, start: int) -> int:
 
 def _decoded(text: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(
+        data: dict[str, Any] = json.loads(
             text,
-            strict=False,  # a line end inside a string is no reason to ask again
+            strict=False,  # a line end inside a string needs no repair turn
             object_pairs_hook=_pairs,
             parse_constant=_no_number,
             parse_int=_whole,
@@ -71,21 +71,20 @@ def _decoded(text: str) -> dict[str, Any]:
         raise MalformedCompletion(
             f"The JSON object cannot be read: {error.msg} in its line {error.lineno}, column {error.colno}, near {near}"
         ) from None
-    return found
+    return data
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for key, value in pairs:
         key = clean_text(key)
-        if key in found:
+        if key in data:
             raise MalformedCompletion(f"The field {quoted(key)} stands twice in one object")
-        found[key] = _cleaned(value)
-    return found
+        data[key] = _cleaned(value)
+    return data
 
 
 def _cleaned(value: Any) -> Any:
-    """Escapes can bring back what was no text in the first place. Objects inside have been through `_pairs`."""
     if isinstance(value, str):
         return clean_text(value)
     return [_cleaned(part) for part in value] if isinstance(value, list) else value
@@ -107,4 +106,4 @@ def _fraction(written: str) -> float:
     value = float(written)
     if not math.isfinite(value):
         raise MalformedCompletion(f"The number {quoted(written, 30)} is too large; write it as text")
-    return value + 0.0  # no negative zero: databases do not keep it
+    return value + 0.0  # no negative zero, which databases do not store

@@ -1,4 +1,4 @@
-"""What a language model wrote -> an outcome or a verdict, or MalformedCompletion with everything wrong. Pure and total."""
+"""Parse a model's reply as an outcome, or raise MalformedCompletion with everything that is wrong."""
 
 import json
 import re
@@ -24,12 +24,12 @@ _MATERIAL = (
 _OBSERVATION = ("description", "measurement_type", "value", "timestamp")
 _NO_REASON = ("", "none", "n/a", "na", "null", "-", "no", "not applicable")
 _SECRET = re.compile(r"\bSECRET\b[*_]*\s*:[*_]*", re.IGNORECASE)
-_BEFORE_SECRET = "*_#(["  # emphasis and brackets that belong to it
+_BEFORE_SECRET = "*_#(["  # emphasis and brackets before it
 _SENTENCE_ENDS = ".!?…:;)]}\"'”’»—–"
 
 
 class Reading(NamedTuple):
-    """An outcome, the secret that stood behind its reasoning, and what was read differently from how it was written."""
+    """An outcome, the secret after its reasoning, and notes on values that were interpreted."""
 
     outcome: Outcome
     secret: str
@@ -37,7 +37,7 @@ class Reading(NamedTuple):
 
 
 def read_outcome(text: str, inputs: Inputs) -> Reading:
-    """The last JSON object of a reply as the outcome of an action on these inputs. MalformedCompletion if it is none."""
+    """Return the last JSON object of a reply as the outcome of an action on these inputs. Raises MalformedCompletion."""
     data = last_object(text, expects="success")
     inputs = _without_own_series(data, inputs)
     remarks = Remarks()
@@ -46,15 +46,15 @@ def read_outcome(text: str, inputs: Inputs) -> Reading:
     if not isinstance(success, bool):
         remarks.wrong("success must be true or false, without quotation marks")
     reason = _reason(data, inputs, remarks)
-    written = fields.entries(data, "new_materials", fields.MOST_MATERIALS, remarks)
-    drafts = linked(written, [_draft(e, at, inputs, remarks) for at, e in enumerate(written)], inputs, remarks)
-    seen = _observations(data, _with_labels(inputs, drafts), remarks)
+    entries = fields.entries(data, "new_materials", fields.MOST_MATERIALS, remarks)
+    drafts = linked(entries, [_draft(e, at, inputs, remarks) for at, e in enumerate(entries)], inputs, remarks)
+    observations = _observations(data, _with_labels(inputs, drafts), remarks)
     reasoning, secret = split_secret(_reasoning(data, remarks))
     if success is False:
         _need_nothing_changed(drafts, inputs, remarks)
-        if drafts or seen:
-            remarks.told(f"the action failed: {len(drafts)} materials and {len(seen)} observations left out")
-        drafts, seen = (), ()
+        if drafts or observations:
+            remarks.told(f"the action failed: {len(drafts)} materials and {len(observations)} observations left out")
+        drafts, observations = (), ()
     else:
         tell_what_is_gone(drafts, inputs, remarks)
     if remarks.problems:
@@ -62,7 +62,7 @@ def read_outcome(text: str, inputs: Inputs) -> Reading:
     outcome = Outcome(
         success=success is True,
         new_materials=drafts,
-        new_observations=seen,
+        new_observations=observations,
         reasoning=reasoning,
         failure_reason=reason,
         rejected_by=RejectedBy.NOBODY if success else RejectedBy.TRANSITION_MODEL,
@@ -71,18 +71,18 @@ def read_outcome(text: str, inputs: Inputs) -> Reading:
 
 
 def split_secret(reasoning: str) -> tuple[str, str]:
-    """The reasoning up to the first SECRET: and what stands behind it; "" where there is none.
+    """Return the reasoning up to the first SECRET: and the text after it; "" if there is none.
 
-    Small letters count only where a line or a sentence begins: a top-secret: is none.
+    Lower case counts only at the start of a line or sentence: "top-secret:" does not count.
     """
-    for found in _SECRET.finditer(reasoning):
-        end = found.start()  # walked back by hand: a search that begins with such a run tries each of its places anew
+    for match in _SECRET.finditer(reasoning):
+        end = match.start()  # walked back in a loop: a regular expression would retry from each position of a long run
         while end and (reasoning[end - 1].isspace() or reasoning[end - 1] in _BEFORE_SECRET):
             end -= 1
-        begins = end == 0 or reasoning[end - 1] in _SENTENCE_ENDS or "\n" in reasoning[end : found.start()]
-        apart = end < found.start() and found[0].startswith("SECRET")
+        begins = end == 0 or reasoning[end - 1] in _SENTENCE_ENDS or "\n" in reasoning[end : match.start()]
+        apart = end < match.start() and match[0].startswith("SECRET")
         if begins or apart:
-            return reasoning[:end].strip(), reasoning[found.end() :].strip(" \n\t*_)]<>")
+            return reasoning[:end].strip(), reasoning[match.end() :].strip(" \n\t*_)]<>")
     return reasoning.strip(), ""
 
 
@@ -103,73 +103,77 @@ def _draft(entry: Mapping[str, Any], at: int, inputs: Inputs, remarks: Remarks) 
 
 
 def _without_own_series(data: Mapping[str, Any], inputs: Inputs) -> Inputs:
-    """A reply that labels materials S1, S2 and so on, past the last of the inputs, means its own labels by them."""
-    listed = data.get("new_materials")
+    """Return the inputs with the reply's own labels: a reply with S1, S2, ... beyond the inputs uses these as labels."""
+    materials = data.get("new_materials")
     labels = (
-        [(e.get("name"), e.get("properties")) for e in listed if isinstance(e, Mapping)]
-        if isinstance(listed, list)
+        [(e.get("name"), e.get("properties")) for e in materials if isinstance(e, Mapping)]
+        if isinstance(materials, list)
         else []
     )
-    written = codes.aliases(json.dumps(labels, ensure_ascii=False))
-    own = any(int(word[1:]) > len(inputs.materials) for word in written)
-    return inputs.also(" ".join(written)) if own else inputs
+    labels_found = codes.aliases(json.dumps(labels, ensure_ascii=False))
+    has_own_labels = any(int(word[1:]) > len(inputs.materials) for word in labels_found)
+    return inputs.also(" ".join(labels_found)) if has_own_labels else inputs
 
 
 def _with_labels(inputs: Inputs, drafts: tuple[Draft, ...]) -> Inputs:
-    """A material that the reply itself calls S1 is meant by S1, not the alias."""
+    """Return the inputs with names of new materials as labels: a new material called S1 is meant by S1, not the alias."""
     return inputs.also(" ".join(f"{draft.name} {json.dumps(draft.properties)}" for draft in drafts))
 
 
 def _observations(data: Mapping[str, Any], inputs: Inputs, remarks: Remarks) -> tuple[Observation, ...]:
-    seen = []
-    for at, entry in enumerate(fields.entries(data, "new_observations", fields.MOST_OBSERVATIONS, remarks)):
-        place = f"new_observations[{at}]"
+    observations = []
+    for index, entry in enumerate(fields.entries(data, "new_observations", fields.MOST_OBSERVATIONS, remarks)):
+        place = f"new_observations[{index}]"
         fields.unknown(entry, _OBSERVATION, place, remarks)
-        said = {
+        raw = {
             "description": fields.text(entry, "description", place, fields.LONGEST_TEXT, remarks),
             "value": fields.value(entry, place, remarks),
         }
-        told = {
+        fields_text = {
             key: fields.within(inputs.told(text), f"{place}.{key}", fields.LONGEST_TEXT, remarks)
-            for key, text in said.items()
+            for key, text in raw.items()
         }
-        if said["description"] and not told["description"]:
+        if raw["description"] and not fields_text["description"]:
             remarks.wrong(f"{place}.description holds nothing but a barcode; say what was observed")
-        seen.append(Observation(told["description"], fields.measurement_type(entry, place, remarks), told["value"]))
-    return tuple(seen)
+        observations.append(
+            Observation(
+                fields_text["description"], fields.measurement_type(entry, place, remarks), fields_text["value"]
+            )
+        )
+    return tuple(observations)
 
 
 def _reason(data: Mapping[str, Any], inputs: Inputs, remarks: Remarks) -> str:
-    """Why the action failed: needed if it did, and nothing if it did not."""
+    """Return why the action failed: required if it did, and "" otherwise."""
     written = data.get("failure_reason")
     if not isinstance(written, str | None):
         remarks.wrong("failure_reason must be text")
         return ""
     bare = (written or "").strip()
-    given = bare.lower().rstrip(".") not in _NO_REASON
-    if data.get("success") is True and given:
+    has_reason = bare.lower().rstrip(".") not in _NO_REASON
+    if data.get("success") is True and has_reason:
         remarks.told(f"success is true, so failure_reason {quoted(bare)} was left out")
         return ""
-    if data.get("success") is False and not given:
+    if data.get("success") is False and not has_reason:
         remarks.wrong("success is false and failure_reason does not say why")
-    said = fields.within(bare if given else "", "failure_reason", fields.LONGEST_TEXT, remarks)
-    return fields.within(inputs.reason(said), "failure_reason", fields.LONGEST_TEXT, remarks)
+    reason = fields.within(bare if has_reason else "", "failure_reason", fields.LONGEST_TEXT, remarks)
+    return fields.within(inputs.reason(reason), "failure_reason", fields.LONGEST_TEXT, remarks)
 
 
 def _reasoning(data: Mapping[str, Any], remarks: Remarks) -> str:
-    """What the model says of why; nothing depends on it, so that it may be missing."""
-    written = data.get("reasoning")
-    if not isinstance(written, str):
-        remarks.told("reasoning is missing" if written is None else "reasoning is no text and was left out")
+    """Return the model's reasoning, which may be missing because nothing depends on it."""
+    value = data.get("reasoning")
+    if not isinstance(value, str):
+        remarks.told("reasoning is missing" if value is None else "reasoning is no text and was left out")
         return ""
-    return written[: fields.LONGEST_REASONING]
+    return value[: fields.LONGEST_REASONING]
 
 
 def _need_nothing_changed(drafts: tuple[Draft, ...], inputs: Inputs, remarks: Remarks) -> None:
-    """A failed action may hand back its inputs as they were; that is the same as nothing."""
-    known = {material.barcode: material for material in inputs.materials}
+    """Record a problem if a failed action changed a material. It may return its inputs unchanged, which means nothing."""
+    input_of = {material.barcode: material for material in inputs.materials}
     for draft in drafts:
-        before = known.get(draft.replaces)
+        before = input_of.get(draft.replaces)
         if before is None or _state(draft) != _state(before):
             remarks.wrong(f"success is false, so nothing changes; {quoted(draft.name)} must not be in new_materials")
 
@@ -183,6 +187,6 @@ def _secret_keys(data: Mapping[str, Any]) -> list[str]:
 
 
 def _secret_field(data: Mapping[str, Any]) -> str:
-    """Some write the secret as a field of its own."""
-    said = [data[key] for key in _secret_keys(data)]
-    return said[0].strip()[: fields.LONGEST_REASONING] if said and isinstance(said[0], str) else ""
+    """Return the secret if the model wrote it as a separate field."""
+    values = [data[key] for key in _secret_keys(data)]
+    return values[0].strip()[: fields.LONGEST_REASONING] if values and isinstance(values[0], str) else ""

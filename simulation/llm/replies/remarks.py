@@ -1,4 +1,4 @@
-"""What parsing has to say of a reply."""
+"""Problems and notes that parsing collects about a reply."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from simulation.llm.replies.cleaning import quoted
 
 @dataclass
 class Remarks:
-    """What is wrong with a reply, and what was read differently from how it was written."""
+    """Problems of a reply, and notes on values that were interpreted."""
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -21,7 +21,7 @@ class Remarks:
 
 
 def kind(value: object) -> str:
-    """What was found instead, for a message."""
+    """Return the kind of value that was found instead, for a message."""
     match value:
         case None:
             return "missing"

@@ -1,4 +1,4 @@
-"""A classifier's five tags."""
+"""Parse the five tags of a classifier's verdict."""
 
 import re
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[01](?:\.\d{0,17})?|\.\d{1,17}")
 
 
 def read_verdict(text: str) -> Verdict:
-    """The verdict that five tags give, each once. MalformedCompletion with all that is missing, double or not allowed."""
+    """Return the verdict given by five tags, each once. Raises MalformedCompletion with everything missing, repeated or not allowed."""
     if len(text) > LONGEST:
         raise MalformedCompletion(f"The reply has {len(text)} characters; at most {LONGEST} are read")
     problems: list[str] = []
@@ -31,19 +31,19 @@ def read_verdict(text: str) -> Verdict:
 
 
 def _parted(text: str, problems: list[str]) -> tuple[str, str]:
-    """What the reasoning says, and the text around it: what is quoted in the reasoning decides nothing."""
+    """Return the reasoning, and the text around it, because quotations in the reasoning decide nothing."""
     opens, ends = list(_OPENS.finditer(text)), list(_ENDS.finditer(text))
     if len(opens) != 1 or len(ends) != 1 or ends[0].start() < opens[0].end():
         problems.append("<reasoning> must be there once, and be closed with </reasoning>")
         return "", text
-    said = text[opens[0].end() : ends[0].start()].strip()
-    if not said:
+    reasoning = text[opens[0].end() : ends[0].start()].strip()
+    if not reasoning:
         problems.append("<reasoning> is empty")
-    return said[:_LONGEST_REASONING], text[: opens[0].start()] + text[ends[0].end() :]
+    return reasoning[:_LONGEST_REASONING], text[: opens[0].start()] + text[ends[0].end() :]
 
 
 def _tag(text: str, name: str, problems: list[str]) -> str | None:
-    """What stands in the tag, without emphasis around it; None if it is not there exactly once."""
+    """Return the content of the tag without emphasis; None unless it occurs exactly once."""
     opens = list(re.finditer(f"<{name}>", text, re.IGNORECASE))
     if len(opens) != 1:
         problems.append(f"<{name}> must be there once, not {len(opens)} times")
@@ -56,20 +56,20 @@ def _tag(text: str, name: str, problems: list[str]) -> str | None:
 
 
 def _one_of(text: str, name: str, allowed: tuple[str, ...], problems: list[str]) -> str:
-    written = _tag(text, name, problems)
-    if written is None:
+    content = _tag(text, name, problems)
+    if content is None:
         return ""
-    bare = " ".join(written[:100].lower().replace("_", " ").split()).strip(" .*`")
-    if bare not in allowed:
-        problems.append(f"<{name}> is {quoted(written)}; allowed: {', '.join(allowed)}")
-    return bare
+    normalised = " ".join(content[:100].lower().replace("_", " ").split()).strip(" .*`")
+    if normalised not in allowed:
+        problems.append(f"<{name}> is {quoted(content)}; allowed: {', '.join(allowed)}")
+    return normalised
 
 
 def _confidence(text: str, problems: list[str]) -> float:
-    written = _tag(text, "confidence", problems)
-    if written is None:
+    content = _tag(text, "confidence", problems)
+    if content is None:
         return 0.0
-    if not _NUMBER.fullmatch(written) or float(written) > 1:
-        problems.append(f"<confidence> is {quoted(written)}; allowed: a number from 0.0 to 1.0")
+    if not _NUMBER.fullmatch(content) or float(content) > 1:
+        problems.append(f"<confidence> is {quoted(content)}; allowed: a number from 0.0 to 1.0")
         return 0.0
-    return float(written)
+    return float(content)

@@ -1,4 +1,4 @@
-"""What every order has in common: experiments, a cast that can play here, prompts, a budget."""
+"""The common parts of run forms: experiments, an available cast, prompts, a budget."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -26,7 +26,7 @@ def cast_choices() -> list[tuple[str, str]]:
 
 
 def prompt_set_choices() -> list[tuple[str, str]]:
-    """The newest version of every set, by name and hash: what is chosen is what is played, whatever is imported since."""
+    """Return the newest version of every set, by name and hash, so that a later import does not change the choice."""
     rows = prompting.current()
     return [(f"{row.name}@{row.sha256[:12]}", f"{row.name} ({row.sha256[:12]})") for row in rows]
 
@@ -43,9 +43,9 @@ def cost_field(help_text: str) -> forms.DecimalField:
 
 
 class Budget(forms.Form):
-    """What a run may use up before it stops."""
+    """The limits at which a run stops."""
 
-    max_cost = cost_field("The run stops cleanly before it could cost more, and can be continued with a larger budget.")
+    max_cost = cost_field("The run stops before it could cost more, and can be continued with a larger budget.")
     max_tokens = forms.IntegerField(
         min_value=1000, max_value=10**12, required=False, label="Budget in tokens", help_text="All classes together."
     )
@@ -54,22 +54,22 @@ class Budget(forms.Form):
         max_value=60 * 24 * 60,
         required=False,
         label="Budget in minutes",
-        help_text="From the first call on.",
+        help_text="From the first call.",
     )
 
     def limits(self) -> queueing.Limits:
-        """The limits of a valid order as `queueing` takes them."""
-        told = self.cleaned_data
-        minutes = told["max_minutes"]
+        """Return the limits of a valid form as `create` expects them."""
+        data = self.cleaned_data
+        minutes = data["max_minutes"]
         return {
-            "max_cost": told["max_cost"],
-            "max_tokens": told["max_tokens"],
+            "max_cost": data["max_cost"],
+            "max_tokens": data["max_tokens"],
             "max_seconds": minutes * 60 if minutes else None,
         }
 
 
 class OrderForm(Budget):
-    """What an order of episodes and an order of twins have in common."""
+    """Fields common to runs of episodes and of twins."""
 
     field_order = ("experiments", "cast", "seed", "prompt_set")
 
@@ -84,22 +84,22 @@ class OrderForm(Budget):
         min_value=0,
         max_value=queueing.MAX_SEED,
         required=False,
-        help_text="The same seed plays the same. Empty: one is drawn.",
+        help_text="Runs with the same seed are reproducible. Leave blank for a random seed.",
     )
     prompt_set = forms.ChoiceField(
         choices=prompt_set_choices,
         required=False,
         label="Prompts",
-        help_text="Read by language models alone. Others are brought in with manage.py prompts import.",
+        help_text="Used by language models only. Import others with manage.py prompts import.",
     )
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
     def clean_cast(self) -> str:
-        """A cast that could not say a word here is refused with what is missing."""
+        """Reject a cast that is not available, with what is missing."""
         name = str(self.cleaned_data["cast"])
         line = next((line for line in self.casts if line.name == name), None)
         if line is None or not line.ready:
-            raise forms.ValidationError(f"{name} cannot play here: {line.why_not if line else 'it is gone'}.")
+            raise forms.ValidationError(f"{name} is not available: {line.why_not if line else 'it no longer exists'}.")
         return name
 
     def clean(self) -> dict[str, Any]:
@@ -108,14 +108,14 @@ class OrderForm(Budget):
             setup = roster.setup(cleaned["cast"])
             lacking = estimating.unpriced(setup, spending.prices_of(setup), setup.get("models", {}))
             if lacking:
-                said = (
-                    f"No price is known of {'; '.join(lacking)}. Add one (docs/models.md), or give a budget in tokens."
+                message = (
+                    f"No price is known for {'; '.join(lacking)}. Add one (docs/models.md), or set a budget in tokens."
                 )
-                self.add_error("max_cost", said)
+                self.add_error("max_cost", message)
         return cleaned
 
     def terms(self) -> queueing.Terms:
-        """The conditions of a valid order as `queueing` takes them."""
+        """Return the options of a valid form as `create` expects them."""
         return {**self.limits(), "prompt_set": self.cleaned_data["prompt_set"]}
 
     @cached_property
@@ -123,18 +123,18 @@ class OrderForm(Budget):
         return roster.casts()
 
     def experiment_rows(self) -> list[tuple[Experiment, bool]]:
-        """Every experiment and whether it is chosen."""
+        """Return every experiment and whether it is chosen."""
         chosen = self["experiments"].value() or []
         return [(row, row.slug in chosen) for row in self.fields["experiments"].queryset]  # type: ignore[attr-defined]  # a model field's
 
     def all_of_them(self) -> str:
-        """The query that ticks every experiment."""
+        """Return the query string that ticks every experiment."""
         return urlencode({"experiments": [row.slug for row, _ in self.experiment_rows()]}, doseq=True)
 
     def cast_groups(self) -> Iterator[CastGroup]:
-        """Every cast and whether it is chosen, those of rules first."""
+        """Yield every cast and whether it is chosen, rule-based ones first."""
         chosen = self["cast"].value()
-        for title, speaks in (("Rules alone: free, and the same every time", False), ("Language models", True)):
-            rows = [(line, line.name == chosen) for line in self.casts if line.speaks is speaks]
+        for title, has_model in (("Rule-based: no API cost, reproducible", False), ("Language models", True)):
+            rows = [(line, line.name == chosen) for line in self.casts if line.speaks is has_model]
             if rows:
                 yield CastGroup(title, rows)

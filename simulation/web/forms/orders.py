@@ -1,4 +1,4 @@
-"""What staff may order: episodes and twins."""
+"""Forms to start runs of episodes and of twins, and to filter episodes."""
 
 from typing import Any
 
@@ -18,20 +18,23 @@ ERRORS = {
 
 
 class EpisodesForm(OrderForm):
-    """An order of episodes: each chosen experiment, so many more replicates."""
+    """A run of episodes: each chosen experiment with this many further replicates."""
 
     replicates = forms.IntegerField(
-        min_value=1, max_value=100, initial=3, help_text="1 to 100 more of each experiment, numbered on from the last."
+        min_value=1,
+        max_value=100,
+        initial=3,
+        help_text="1 to 100 further replicates per experiment, numbered consecutively.",
     )
     manifest = forms.BooleanField(
         required=False,
-        label="Agents may ask for more materials (ManifestMaterials)",
-        help_text="Only what the experiment's own list offers. Such episodes are no benchmark.",
+        label="Agents may request more materials (ManifestMaterials)",
+        help_text="Only from the experiment's own list. Episodes run with this option are excluded from benchmarks.",
     )
 
 
 class TwinsForm(OrderForm):
-    """An order of twins: each accepted step of the chosen experiments, with these errors."""
+    """A run of twins: each accepted step of the chosen experiments, with these errors."""
 
     error = forms.ChoiceField(
         choices=[
@@ -48,7 +51,7 @@ class TwinsForm(OrderForm):
         max_value=1_000_000,
         required=False,
         label="Sample of steps",
-        help_text="Twins of so many steps, spread over experiments and actions and drawn by the seed. Empty: of every step.",
+        help_text="Number of steps to create twins of, spread over experiments and actions and drawn by the seed. Leave blank for all steps.",
     )
     per_transition = forms.IntegerField(
         min_value=1, max_value=5, initial=1, label="Twins per step and error", help_text="1 to 5."
@@ -60,14 +63,12 @@ class TwinsForm(OrderForm):
         steps = accepted_steps(chosen).count() if chosen else 0
         sample = cleaned.get("sample") or 0
         if chosen and not steps:
-            self.add_error("experiments", "No accepted step of these experiments is stored yet: play episodes first.")
+            self.add_error("experiments", "These experiments have no accepted steps yet. Run episodes first.")
         elif chosen and sample > steps:
-            self.add_error(
-                "sample", f"A sample of {sample:,} is larger than the pool: these experiments have {steps:,} steps."
-            )
+            self.add_error("sample", f"The sample of {sample:,} exceeds the {steps:,} steps of these experiments.")
         if cleaned.get("error") == "none" and cleaned.get("cast") and not self._answers_by_model(cleaned["cast"]):
-            said = "Rules would only repeat themselves: choose a cast whose transition model is a language model."
-            self.add_error("error", said)
+            message = "Rules would only repeat the original outcome. Choose a cast whose transition model is a language model."
+            self.add_error("error", message)
         return cleaned
 
     def _answers_by_model(self, name: str) -> bool:
@@ -75,7 +76,7 @@ class TwinsForm(OrderForm):
 
 
 class EpisodeFilter(forms.Form):
-    """Which episodes a list shows; unknown values are ignored."""
+    """Filters of a list of episodes; unknown values are ignored."""
 
     experiment = forms.ModelChoiceField(
         Experiment.objects.defer("data"), to_field_name="slug", required=False, empty_label="All experiments"
@@ -87,6 +88,6 @@ class EpisodeFilter(forms.Form):
     status = forms.ChoiceField(choices=[("", "Any status"), *Episode.STATUSES], required=False)
 
     def chosen(self) -> dict[str, Any]:
-        """Field lookups of those filters that were set to something known."""
+        """Return field lookups of the filters with a known value."""
         self.is_valid()
         return {name: value for name, value in self.cleaned_data.items() if value}

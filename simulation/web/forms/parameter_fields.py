@@ -1,4 +1,4 @@
-"""The catalogue's parameters as fields of a form. What may be written, and every message, is the catalogue's own."""
+"""The catalogue's parameters as form fields. Allowed values and all messages come from the catalogue."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Choices = list[tuple[str, str]]
 
 
 class AmountInput(forms.MultiWidget):
-    """A number and its unit, written together as "50 µL"."""
+    """A number and its unit, combined as "50 µL"."""
 
     def __init__(self, label: str, units: Sequence[str], unit: str) -> None:
         self.unit = unit
@@ -29,7 +29,7 @@ class AmountInput(forms.MultiWidget):
         )
 
     def id_for_label(self, id_: str, index: str = "0") -> str:
-        """What a link to the field leads to: the number."""
+        """Return the id of the number, so that a link to the field leads there."""
         return f"{id_}_{index}" if id_ else id_
 
     def decompress(self, value: str | None) -> list[str]:
@@ -44,7 +44,7 @@ class AmountInput(forms.MultiWidget):
 
 
 class ParameterField(forms.Field):
-    """One parameter, or one key of an object. Left empty, it is not said, and the catalogue's default holds."""
+    """One parameter, or one key of an object. If it is left blank, the catalogue's default applies."""
 
     def __init__(self, kind: ActionType, parameter: Parameter, materials: Choices, label: str) -> None:
         self.parameter = parameter
@@ -71,7 +71,7 @@ class ParameterField(forms.Field):
 
 
 def fields(kind: ActionType, inventory: Inventory) -> Iterator[tuple[str, ParameterField]]:
-    """A field under its name for every parameter; an object has one for each of its keys, named `object.key`."""
+    """Yield a field for every parameter by name; an object has one per key, named `object.key`."""
     materials = [(m.barcode, f"{m.name} ({m.barcode})") for m in inventory.usable()]
     for parameter in kind.parameters:
         label = words(parameter.name)
@@ -105,22 +105,22 @@ def _widget(parameter: Parameter, materials: Choices, label: str) -> forms.Widge
 
 
 def _or_nothing(parameter: Parameter, choices: Choices) -> Choices:
-    """The choices after one that leaves the parameter unsaid."""
-    unsaid = "choose" if parameter.required else "not said"
-    return [("", f"{written(parameter.default)} (unless said)" if parameter.default is not None else unsaid), *choices]
+    """Return the choices after one that omits the parameter."""
+    blank_label = "choose" if parameter.required else "not set"
+    return [("", f"{written(parameter.default)} (default)" if parameter.default is not None else blank_label), *choices]
 
 
 def _usual_unit(parameter: Parameter) -> str:
-    """The unit of the default; without one, that of the smallest amount allowed."""
+    """Return the unit of the default or, without one, of the minimum."""
     amount = parameter.minimum if parameter.default is None else parameter.default
     return quantities.unit(amount, parameter.dimension)
 
 
 def _help(parameter: Parameter) -> str:
-    """What it is, what may be written, and what holds when nothing is."""
+    """Return description, allowed values and default."""
     parts = [parameter.description]
     if parameter.type in ("range", "range_with_units"):
         parts.append(f"{parameter.minimum} to {parameter.maximum}")
     if parameter.default is not None and parameter.type not in ("select", "boolean"):
-        parts.append(f"{written(parameter.default)} unless said")
+        parts.append(f"default {written(parameter.default)}")
     return ". ".join(part.rstrip(".") for part in parts) + "."

@@ -1,4 +1,4 @@
-"""What a person may choose at the bench: an experiment with who answers, and then one action after another."""
+"""Forms for a person at the bench: an experiment with who answers, and then one action after another."""
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
@@ -19,7 +19,7 @@ from simulation.web.forms.order_form import cost_field
 
 
 class Answerers(NamedTuple):
-    """Who answers a person and who judges: those of a cast, which `cast` names."""
+    """The models that answer a person and judge, named by their `cast`."""
 
     cast: str
     transition_model: str
@@ -28,15 +28,15 @@ class Answerers(NamedTuple):
 
 
 def answerers() -> list[Answerers]:
-    """Each transition model with its classifiers once, under the first cast that has them. Their agents do not matter."""
-    found: dict[tuple[str, ...], Answerers] = {}
+    """Return each transition model with its classifiers once, under the first cast that has them, whatever its agent."""
+    by_roles: dict[tuple[str, ...], Answerers] = {}
     for info in roster.casts():
         judges = (info.evidence_classifier, *info.panel)
-        if (info.transition_model, *judges) not in found:
-            found[info.transition_model, *judges] = Answerers(
+        if (info.transition_model, *judges) not in by_roles:
+            by_roles[info.transition_model, *judges] = Answerers(
                 info.name, info.transition_model, judges, _why_not(info.name)
             )
-    return list(found.values())
+    return list(by_roles.values())
 
 
 def _why_not(cast: str) -> str:
@@ -48,7 +48,7 @@ def _why_not(cast: str) -> str:
 
 
 class PersonForm(forms.Form):
-    """An attempt by a person: the experiment, and who answers and judges."""
+    """An episode by a person: the experiment, and who answers and judges."""
 
     experiment = forms.ModelChoiceField(
         Experiment.objects.defer("data").order_by("group", "name"),
@@ -57,7 +57,7 @@ class PersonForm(forms.Form):
         error_messages={"required": "Choose an experiment."},
     )
     cast = forms.CharField(error_messages={"required": "Choose who answers."})
-    max_cost = cost_field("Where a language model answers. The attempt is held before it could cost more.")
+    max_cost = cost_field("If a language model answers. The episode stops before it could cost more.")
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=queueing.new_submission_id)
 
     @cached_property
@@ -65,22 +65,22 @@ class PersonForm(forms.Form):
         return answerers()
 
     def answerer_rows(self) -> list[tuple[Answerers, bool]]:
-        """Everyone who could answer and whether they are chosen; without a choice, the first who is ready."""
+        """Return every answering cast and whether it is chosen; by default, the first available one."""
         chosen = self["cast"].value() or next((one.cast for one in self.known if not one.why_not), "")
         return [(one, one.cast == chosen) for one in self.known]
 
     def clean_cast(self) -> str:
         chosen: str = self.cleaned_data["cast"]
-        found = next((one for one in self.known if one.cast == chosen), None)
-        if found is None:
-            raise forms.ValidationError(f"Nobody answers under {chosen[:60]!r}. Choose one of the list.")
-        if found.why_not:
-            raise forms.ValidationError(found.why_not)
+        match = next((one for one in self.known if one.cast == chosen), None)
+        if match is None:
+            raise forms.ValidationError(f"There is no cast {chosen[:60]!r}. Choose one from the list.")
+        if match.why_not:
+            raise forms.ValidationError(match.why_not)
         return chosen
 
 
 class OnBench(NamedTuple):
-    """A material that can be used, with its age for people."""
+    """A usable material, with its age for people."""
 
     material: Material
     age: str
@@ -89,7 +89,7 @@ class OnBench(NamedTuple):
 
 
 def shelf(now: Situation, picked: Collection[str] = ()) -> list[OnBench]:
-    """Everything usable, in the order it came onto the bench."""
+    """Return everything usable, in the order it came onto the bench."""
     return [
         OnBench(m, clock(now.elapsed - m.created_at), clock(now.elapsed - m.last_modified), m.barcode in picked)
         for m in now.inventory.usable()
@@ -97,9 +97,9 @@ def shelf(now: Situation, picked: Collection[str] = ()) -> list[OnBench]:
 
 
 class ActionForm(forms.Form):
-    """One action of the catalogue, its materials picked and its parameters typed. Refused, it costs no step."""
+    """One action of the catalogue with its materials and parameters. A rejection costs no step."""
 
-    prefix = "bench"  # a laboratory's own parameter may be called anything
+    prefix = "bench"  # because a parameter of a laboratory may have any name
     materials = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
 
     def __init__(self, kind: ActionType, situation: Situation, data: Mapping[str, Any] | None = None) -> None:
@@ -109,7 +109,7 @@ class ActionForm(forms.Form):
         picked = self.fields["materials"]
         assert isinstance(picked, forms.MultipleChoiceField)
         picked.choices = [(m.barcode, m.name) for m in situation.inventory.usable()]
-        picked.error_messages["invalid_choice"] = "%(value)s is not on the bench any more."
+        picked.error_messages["invalid_choice"] = "%(value)s is no longer on the bench."
         if not kind.max_materials:
             del self.fields["materials"]
 
@@ -120,18 +120,18 @@ class ActionForm(forms.Form):
 
     @property
     def picked(self) -> set[str]:
-        """The barcodes that stand ticked."""
+        """The ticked barcodes."""
         return set(self["materials"].value() or []) if "materials" in self.fields else set()
 
     def clean(self) -> dict[str, Any]:
-        """The catalogue's own refusal, by the materials: all that can be wrong with a parameter was found before."""
+        """Apply the catalogue's rejection of the materials; parameters were checked before."""
         cleaned = super().clean() or {}
         if not self.errors and (reason := self.situation.catalogue.refuse(self.action(), self.situation.inventory)):
             self.add_error("materials" if "materials" in self.fields else None, reason)
         return cleaned
 
     def action(self) -> Action:
-        """The action as written, its materials in the order of the bench. What a selector names counts as picked."""
+        """Return the action as entered, with materials in the order of the bench. Materials in selectors count as ticked."""
         parameters, picked = self._written(), set(self.cleaned_data.get("materials", ()))
         for parameter in self.kind.parameters:
             if parameter.type.endswith("material_selector"):
@@ -140,7 +140,7 @@ class ActionForm(forms.Form):
         return Action(self.kind.name, materials, parameters)
 
     def _written(self) -> dict[str, Any]:
-        """What was said, by parameter; the keys of an object are put together again."""
+        """Return the entered values by parameter, with the keys of an object combined."""
         parameters: dict[str, Any] = {}
         for name, value in self.cleaned_data.items():
             if name == "materials" or not value:

@@ -111,7 +111,7 @@ def test_a_study_that_cannot_be_opened_is_not_left_behind(document, tmp_path) ->
     code, said = refused("create_study", document, "--open")
     assert (code, said) == (
         1,
-        "Nothing was made: needs 99 items by offline, the pool holds 10: play more episodes",
+        "Nothing was made: needs 99 items by offline, the pool holds 10: run more episodes",
     )
     assert not Study.objects.exists()
 

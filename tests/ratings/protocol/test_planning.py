@@ -142,7 +142,7 @@ def test_more_than_a_rater_may_have_is_refused_with_the_number_that_works() -> N
 
 def test_repeats_for_which_nobody_has_items_enough_are_refused_with_what_would_work() -> None:
     planned = [Planned(str(n), NONE, str(n), 1) for n in range(10)]
-    with pytest.raises(PlanError, match="nobody has more than 10: ask for a distance of at most 9"):
+    with pytest.raises(PlanError, match="no rater has more than 10: choose a gap of at most 9"):
         assign(planned, 1, 1, repeats=0.2, distance=10)
     order = sorted(assign(planned, 1, 1, repeats=0.2, distance=9), key=lambda place: place.position)
     # Only after all ten is there an item with nine others behind it: the first, once more.
@@ -300,18 +300,18 @@ def test_every_source_that_is_short_is_named_with_what_makes_more() -> None:
     with pytest.raises(PlanError) as caught:
         choose(full_pool(12), {NONE: 40, OBVIOUS: 10, SUBTLE: 30}, seed=1)
     assert str(caught.value) == (
-        "needs 40 items by offline, the pool holds 12: play more episodes; "
-        "needs 30 subtle twins by offline, the pool holds 12: make more twins, or vet those that wait"
+        "needs 40 items by offline, the pool holds 12: run more episodes; "
+        "needs 30 subtle twins by offline, the pool holds 12: create more twins, or vet those in the queue"
     )
 
 
 def test_too_few_raters_for_the_versions_is_told_from_too_small_a_pool() -> None:
-    with pytest.raises(PlanError, match="so few raters can rate only 1 of the versions"):
+    with pytest.raises(PlanError, match="with so few raters only 1 of the versions"):
         choose(full_pool(10), {NONE: 8, OBVIOUS: 8}, seed=1, versions=1)
 
 
 def test_a_study_of_hundreds_that_cannot_be_is_refused() -> None:
-    with pytest.raises(PlanError, match="ask for more raters or for fewer items"):
+    with pytest.raises(PlanError, match="choose more raters or fewer items"):
         choose(full_pool(400), {NONE: 201, OBVIOUS: 200}, seed=1, versions=1)
 
 

@@ -66,8 +66,8 @@ def test_a_rule_between_fields_is_not_asked_of_wrong_ones() -> None:
 def test_a_record_of_evidence_is_shown_in_one_way() -> None:
     evidence = {"kind": "evidence_sufficiency", "sources": [{"cast": "offline", "count": 1}]}
     assert problems(**evidence, display={"layouts": ["aligned", "plain"], "context": [True]}) == [
-        "display.layouts: a record of evidence is shown in one way; allowed: plain alone or aligned alone",
-        "display.context: a record of evidence shows goal and steps anyway; allowed: false alone",
+        "display.layouts: a record of evidence has one layout; allowed: plain alone or aligned alone",
+        "display.context: a record of evidence always shows goal and steps; allowed: false alone",
     ]
     assert read({**GOOD, **evidence, "display": {"marks": ["always"]}}, CASTS, EXPERIMENTS).display.marks == ("always",)
 
@@ -91,7 +91,7 @@ def test_a_record_of_evidence_is_shown_in_one_way() -> None:
         ({"design": "random"}, "design: is 'random'; allowed: crossed, balanced, pool, crossover"),
         (
             {"design": "crossed", "raters": 4},
-            "raters: is 4; in a crossed design everybody rates everything: 3, as ratings_per_item",
+            "raters: is 4; in a crossed design every rater rates every item: 3, as ratings_per_item",
         ),
         ({"items_per_rater": 0}, "items_per_rater: is 0; it must be a whole number from 1 to 5000"),
         # 5 items x 3 ratings among 4 raters are 15 / 4, so at least 4 for one of them
@@ -106,7 +106,7 @@ def test_a_record_of_evidence_is_shown_in_one_way() -> None:
         ({"stop": "soon"}, "stop: is 'soon'; allowed: complete, deadline, ratings"),
         ({"stop": "deadline"}, "deadline: is missing; a study that stops at its deadline needs one"),
         ({"stop": "ratings"}, "stop_ratings: is missing; a study that stops at a number of ratings needs one"),
-        ({"stop_ratings": 5}, 'stop_ratings: is 5; it goes with stop "ratings" alone'),
+        ({"stop_ratings": 5}, 'stop_ratings: is 5; it requires stop "ratings"'),
         ({"deadline": "31.3.2027"}, "deadline: is '31.3.2027'; it must be a day such as 2027-03-31"),
         ({"deadline": "20270331"}, "deadline: is '20270331'; it must be a day such as 2027-03-31"),
         ({"deadline": 5}, "deadline: is 5; it must be a day such as 2027-03-31"),
@@ -116,7 +116,7 @@ def test_a_record_of_evidence_is_shown_in_one_way() -> None:
         ({"contact": "x" * 201}, f"contact: is {('x' * 201)!r:.80}; it must be text of at most 200 characters"),
         (
             {"consent": "a\0"},
-            "consent: must not contain control characters or marks that turn the direction of writing round",
+            "consent: must not contain control characters or marks that reverse the writing direction",
         ),
         ({"display": "plain"}, "display: is 'plain'; it must be an object with layouts, context, marks, by"),
         ({"display": {"size": 3}}, "display.size: unknown field; known: layouts, context, marks, by"),
@@ -129,27 +129,27 @@ def test_a_record_of_evidence_is_shown_in_one_way() -> None:
             {"display": {"marks": []}},
             "display.marks: is []; it must be a list, not empty, of: off, if_not_plausible, always",
         ),
-        ({"display": {"layouts": ["plain", "plain"]}}, "display.layouts: the same stands there twice"),
+        ({"display": {"layouts": ["plain", "plain"]}}, "display.layouts: contains the same value twice"),
         ({"display": {"by": "day"}}, "display.by: is 'day'; allowed: rater, item"),
         ({"guide": 5}, "guide: is 5; it must be text of at most 5000 characters"),
         (
             {"question": "a\0b"},
-            "question: must not contain control characters or marks that turn the direction of writing round",
+            "question: must not contain control characters or marks that reverse the writing direction",
         ),
         (
             {"guide": "a\ud800"},
-            "guide: must not contain control characters or marks that turn the direction of writing round",
+            "guide: must not contain control characters or marks that reverse the writing direction",
         ),
         (
             {"name": "a\0b"},
-            "name: is 'a\\x00b'; it must not contain control characters or marks that turn the direction of writing round",
+            "name: is 'a\\x00b'; it must not contain control characters or marks that reverse the writing direction",
         ),
         (
             {"name": "a\udc00"},
-            "name: is 'a\\udc00'; it must not contain control characters or marks that turn the direction of writing round",
+            "name: is 'a\\udc00'; it must not contain control characters or marks that reverse the writing direction",
         ),
-        ({"slug": "new"}, "slug: 'new' is taken by a page of this site; give another one"),
-        ({"name": "New"}, "slug: 'new' is taken by a page of this site; give another one"),
+        ({"slug": "new"}, "slug: 'new' is reserved for a page of this site; choose another one"),
+        ({"name": "New"}, "slug: 'new' is reserved for a page of this site; choose another one"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(changes: dict, said: str) -> None:
@@ -185,7 +185,7 @@ def test_evidence_has_no_perturbed_sources() -> None:
 
 def test_the_same_source_twice_is_refused() -> None:
     assert problems(sources=[GOOD["sources"][0]] * 2) == [
-        "sources[1].cast: the same cast and perturbation stand there twice"
+        "sources[1].cast: the same cast and perturbation occur twice"
     ]
 
 

@@ -116,7 +116,7 @@ def test_the_context_is_shown_where_every_rater_sees_it_or_where_an_order_asks_f
     assert "payload and context" in rate(always, model)
     assert "payload alone" in rate(mixed, model)
     assert ["Find out how much caffeine" in asked for _, asked in sent(model_server)] == [True] * 3 + [False] * 3
-    with pytest.raises(CommandError, match="goes on so"):
+    with pytest.raises(CommandError, match="must continue with it"):
         rate(mixed, model, "--context", "yes")
     with pytest.raises(CommandError, match="sees a context"):
         rate(never, model, "--context", "yes")
@@ -127,7 +127,7 @@ def test_records_are_rated_in_their_own_words(model: str, model_server: Server) 
     rate(study, model)
     assert MachineRating.objects.filter(verdict__isnull=False).count() == 3
     assert all("not sufficient" in str(request["body"]) for request in model_server.requests())
-    with pytest.raises(CommandError, match="judges single steps"):
+    with pytest.raises(CommandError, match="rates single steps"):
         rate(study, "checker")
 
 
@@ -451,7 +451,7 @@ def test_the_sets_of_raters_are_no_choice_for_players_nor_the_other_way(
     other = rating_room.open_study(items=3)
     rate(other, model, "--prompts", "ours")
     assert other.machine_raters.get().setup["prompt_set"]["sha256"] == row.sha256
-    with pytest.raises(CommandError, match="goes on with them"):
+    with pytest.raises(CommandError, match="must continue with them"):
         rate(study, model, "--prompts", "ours")
 
 

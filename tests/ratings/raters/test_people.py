@@ -92,13 +92,13 @@ def test_a_letter_says_what_is_asked_and_nothing_of_any_item(study: Study) -> No
     ("text", "problem"),
     [
         ("ada@example.org\nno address", "Line 2: &#x27;no address&#x27; is not an e-mail address"),
-        ("ada@example.org\nADA@example.org", "Line 2: ADA@example.org stands there twice"),
-        ("a@example.org,b@example.org,c@example.org,d@example.org", "4 addresses for 3 free seats: add 1 seat first"),
+        ("ada@example.org\nADA@example.org", "Line 2: ADA@example.org is listed twice"),
+        ("a@example.org,b@example.org,c@example.org,d@example.org", "4 addresses for 3 open rater places: add 1 rater first"),
         ("boss@example.org", "Line 1: boss@example.org is or was an admin or analyst"),
         ("new@example.org\nana@example.org", "Line 2: ana@example.org is or was an admin or analyst"),
         ("new@example.org, Bea@example.org", "Line 1: Bea@example.org is or was an admin or analyst"),
         ('"a\x01b"@example.org', "is not an e-mail address"),
-        (" ,\n; ", "There is no address in this list"),
+        (" ,\n; ", "The list contains no address"),
         ("<script>alert(1)</script>", "&lt;script&gt;"),
     ],
 )
@@ -113,7 +113,7 @@ def test_a_list_with_a_bad_line_is_refused_whole(page: Client, study: Study, tex
 def test_an_address_that_is_invited_already_is_named_with_its_seat(page: Client, study: Study) -> None:
     page.post(at("invite/"), {"addresses": "ada@example.org"})
     answer = page.post(at("invite/"), {"addresses": "Ada@Example.org"})
-    assert "Line 1: Ada@Example.org is invited already, as R01" in answer.content.decode()
+    assert "Line 1: Ada@Example.org is already invited, as R01" in answer.content.decode()
 
 
 def test_what_the_mail_server_refuses_is_said_by_its_line_and_can_be_sent_again(
@@ -150,7 +150,7 @@ def test_an_invitation_taken_back_frees_its_seat(page: Client, study: Study) -> 
 def test_a_taken_seat_is_not_free_and_its_invitation_cannot_be_taken_back(page: Client, study: Study) -> None:
     seats.taken(seats.seat(study))
     assert [seat.label for seat in posting.free(study)] == ["R02", "R03"]
-    assert "R01 is taken" in page.post(at("R01/revoke/"), follow=True).content.decode()
+    assert "R01 has joined" in page.post(at("R01/revoke/"), follow=True).content.decode()
 
 
 def test_an_expired_invitation_frees_its_seat(study: Study) -> None:
@@ -259,7 +259,7 @@ def test_reminders_go_to_those_with_work_left_and_those_who_have_not_come(study:
     call_command("remind_raters", "small", url="https://lab.example.org")
     assert [letter.to for letter in mail.outbox] == [["ada@example.org"], ["bo@example.org"]]
     assert "you have 2 items left to rate" in mail.outbox[0].body
-    assert "your invitation to rate in Small study still stands" in mail.outbox[1].body
+    assert "your invitation to rate in Small study is still open" in mail.outbox[1].body
     assert Client().post(seats.link_in(mail.outbox[0].body))["Location"] == "/rate/"
     assert Client().get(seats.link_in(mail.outbox[1].body)).status_code == 200
 
@@ -279,7 +279,7 @@ def test_the_command_invites_from_a_file(study: Study, tmp_path: Any) -> None:
     (tmp_path / "list.txt").write_text("ada@example.org\nbo@example.org\n", encoding="utf-8")
     call_command("invite_raters", "small", str(tmp_path / "list.txt"), url="https://lab.example.org")
     assert len(mail.outbox) == 2 and "https://lab.example.org/r/" in mail.outbox[0].body
-    with pytest.raises(CommandError, match="invited already, as R01"):
+    with pytest.raises(CommandError, match="already invited, as R01"):
         call_command("invite_raters", "small", str(tmp_path / "list.txt"))
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("invite_raters", "small", str(tmp_path / "missing.txt"))

@@ -105,13 +105,13 @@ def test_a_simulation_that_was_stopped_goes_on_and_then_has_nothing_left_to_do(s
 
 def test_people_who_are_invited_keep_their_items(study) -> None:
     accept(inviting.invite(study.raters.first()))
-    with pytest.raises(StudyError, match="5 free seats and 1 people are invited: 9 simulated raters"):
+    with pytest.raises(StudyError, match="5 open rater places and 1 people are invited: 9 simulated raters"):
         simulate(study, 9)
 
 
 def test_a_study_that_is_full_or_not_open_takes_none(study) -> None:
     simulate(study, 6)
-    with pytest.raises(StudyError, match="no free seat left for 1 more"):
+    with pytest.raises(StudyError, match="no open rater place for 1 more"):
         simulate(study, 7)
     lifecycle.close(study)
     with pytest.raises(StudyError, match="is closed; simulated raters rate while a study is open"):
@@ -213,7 +213,7 @@ def test_in_a_pool_they_claim_in_turn_until_every_item_has_its_ratings(db) -> No
 def test_in_a_crossed_study_they_rate_everything_and_more_need_seats_first(db) -> None:
     run_factory.pool(20)
     study = study_factory.open_study(design="crossed", ratings_per_item=2)
-    with pytest.raises(StudyError, match="is crossed, every rater rates every item, and has 2 free seats"):
+    with pytest.raises(StudyError, match="is crossed, every rater rates every item, and has 2 open rater places"):
         simulate(study, 3)
     assert simulate(study, 2).ratings == 20
 

@@ -110,7 +110,7 @@ def test_a_form_sent_before_for_another_item_is_refused(place: Assignment) -> No
     send(place, submission_id=submission)
     following = serving.next_assignment(place.rater)
     assert following is not None
-    with pytest.raises(StudyError, match="sent before for another item"):
+    with pytest.raises(StudyError, match="already sent for another item"):
         send(following, submission_id=submission)
 
 
@@ -120,7 +120,7 @@ def test_a_correction_with_the_form_of_another_item_is_refused_and_changes_nothi
     following = serving.next_assignment(place.rater)
     assert following is not None
     send(following, False, 2)
-    with pytest.raises(StudyError, match="sent before for another item"):
+    with pytest.raises(StudyError, match="already sent for another item"):
         send(following, submission_id=submission, revision=1)
     assert events(following) == [("answer", 1, False, 2)]
 
@@ -132,7 +132,7 @@ def test_a_closed_study_takes_no_rating_but_still_replays_one(place: Assignment)
     assert following is not None
     lifecycle.close(place.rater.study)
     assert send(place, submission_id=submission).same
-    with pytest.raises(StudyClosed, match="closed and takes no more ratings"):
+    with pytest.raises(StudyClosed, match="closed and accepts no more ratings"):
         send(following)
     with pytest.raises(StudyClosed, match="closed"):
         send(place, False, 1, revision=1)
@@ -207,7 +207,7 @@ def test_while_there_is_work_left_only_the_last_answer_can_be_changed(place: Ass
     assert may_correct(place)
     send(following)
     assert (may_correct(place), may_correct(following)) == (False, True)
-    with pytest.raises(StudyError, match="only the last one can be changed"):
+    with pytest.raises(StudyError, match="You can change your last answer"):
         send(place, False, 1, revision=1)
 
 
@@ -263,7 +263,7 @@ def test_a_first_look_is_given_once(place: Assignment) -> None:
     assert (again.created, again.same, other.created, other.same) == (False, True, False, False)
     assert FirstLook.objects.get().verdict is True
     send(place)
-    with pytest.raises(StudyError, match="sent before for another item"):
+    with pytest.raises(StudyError, match="already sent for another item"):
         first_look(serving.next_assignment(place.rater), True, 2, submission)  # type: ignore[arg-type]
 
 

@@ -98,7 +98,7 @@ def test_nan_a_field_given_twice_and_two_entries_of_one_thing_are_problems(tmp_p
     path.write_text(text.replace("0.5", "NaN"))
     assert "NaN is no number" in problems(path)[0]
     path.write_text(text.replace('"key": "b"', '"key": "b",\n"key": "c"'))
-    assert problems(path)[0].startswith("5: not JSON: the field 'key' stands twice")
+    assert problems(path)[0].startswith("5: not JSON: the field 'key' occurs twice")
     path.write_text(text.replace("0.5", "1e999", 1))
     assert problems(path)[0].startswith("3: values[0].value: ")
 

@@ -78,8 +78,8 @@ def test_an_experiment_file_with_one_value_spoiled_is_refused_or_can_be_built(da
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"name": NaN}', "NaN is no number"),
-        ('{"name": "a", "name": "b"}', "'name' stands twice"),
+        ('{"name": NaN}', "NaN is not a number"),
+        ('{"name": "a", "name": "b"}', "'name' occurs twice"),
         ('{"name": "\\u0000"}', "NUL"),
         ('{"name": "\\ud800"}', "surrogates not allowed"),
         ('{"name": ' + "1" * 5000 + "}", "integer string conversion"),

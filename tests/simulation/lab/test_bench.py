@@ -175,16 +175,16 @@ def test_the_transcript_tells_what_happened_without_ledger_or_reasoning():
 
 
 MALFORMED = {
-    "accepted with a reason of rejection": lambda code, _: Outcome(True, failure_reason="no"),
+    "accepted with a reason for rejection": lambda code, _: Outcome(True, failure_reason="no"),
     "rejected without one": lambda code, _: Outcome(False),
-    "rejected and hands over materials": lambda code, _: Outcome(False, (Draft("Half", {}),), failure_reason="no"),
+    "rejected and returns materials": lambda code, _: Outcome(False, (Draft("Half", {}),), failure_reason="no"),
     "has no name": lambda code, _: Outcome(True, (Draft(" ", {}),)),
     "is 'plenty'; allowed: unlimited": lambda code, _: Outcome(True, (Draft("Half", {}, "plenty"),)),
     "is 'gas'; allowed: static, dynamic": lambda code, _: Outcome(True, (Draft("Half", {}, material_type="gas"),)),
     "is 'warm'; allowed: room_temp": lambda code, _: Outcome(True, (Draft("H", {}, environmental_condition="warm"),)),
     "comes from 'MAT-ELSEWHERE'": lambda code, _: Outcome(True, (Draft("H", {}, derived_from=("MAT-ELSEWHERE",)),)),
-    "hands back 'MAT-ELSEWHERE'": lambda code, _: Outcome(True, (Draft("Sample", {}, replaces="MAT-ELSEWHERE"),)),
-    "handed back twice": lambda code, _: Outcome(True, (Draft("S", {}, replaces=code), Draft("S", {}, replaces=code))),
+    "returns 'MAT-ELSEWHERE'": lambda code, _: Outcome(True, (Draft("Sample", {}, replaces="MAT-ELSEWHERE"),)),
+    "returned twice": lambda code, _: Outcome(True, (Draft("S", {}, replaces=code), Draft("S", {}, replaces=code))),
     "unlimited, or": lambda _, endless: Outcome(True, (Draft("Water", {"volume": "1 mL"}, replaces=endless),)),
 }
 

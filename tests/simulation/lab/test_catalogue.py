@@ -79,7 +79,7 @@ def test_a_wrong_field_is_named_with_what_is_allowed(data, field, allowed):
 
 
 def test_a_parameter_may_not_stand_twice():
-    assert any("'volume' stands twice" in p for p in check(changed("parameters", to=DILUTE["parameters"] * 2)))
+    assert any("'volume' occurs twice" in p for p in check(changed("parameters", to=DILUTE["parameters"] * 2)))
 
 
 def test_all_problems_of_all_files_are_told_at_once_by_file(tmp_path):

@@ -59,7 +59,7 @@ def test_every_value_has_the_line_its_name_or_itself_stands_on():
         ("parameters[1].options: a select needs options", 7),
         ("parameters[1].maximum: both bounds are needed", 5),  # not there: the line of what it is missing in
         ("parameters[0].: must be an object", 4),
-        ("parameters: 'a' stands twice", 3),
+        ("parameters: 'a' occurs twice", 3),
         ("odd.name: with [marks].deep: is wrong: parameters[0].name: no", 13),
         ("kind: must be text and not empty", 1),
         ("the file must hold one JSON object", 1),
@@ -84,8 +84,8 @@ def test_problems_are_told_with_file_and_line(tmp_path, monkeypatch):
     ("text", "said"),
     [
         ('{\n "a": 1,\n "b": }\n', r"X\.json:3: not JSON: Expecting value, column 7"),
-        ('{\n "a": [\n  {"b": 1,\n   "b": 2}]}', r"X\.json:4: not JSON: the field 'b' stands twice"),
-        ('{"a": NaN}', r"X\.json: not JSON: NaN is no number"),
+        ('{\n "a": [\n  {"b": 1,\n   "b": 2}]}', r"X\.json:4: not JSON: the field 'b' occurs twice"),
+        ('{"a": NaN}', r"X\.json: not JSON: NaN is not a number"),
     ],
 )
 def test_a_file_that_is_no_json_is_told_with_its_line(tmp_path, text, said):

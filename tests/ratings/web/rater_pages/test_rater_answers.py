@@ -125,7 +125,7 @@ def test_a_form_of_another_item_is_refused_and_gets_a_new_id(at_work: Client, ra
     replayed = at_work.post(address(nth(rater, 2)), form)
 
     assert replayed.status_code == 422
-    assert "sent before for another item" in replayed.content.decode()
+    assert "already sent for another item" in replayed.content.decode()
     assert form["submission_id"] not in replayed.content.decode()
     assert Rating.objects.count() == 1
 

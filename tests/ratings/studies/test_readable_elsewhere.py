@@ -109,7 +109,7 @@ def test_an_analyst_of_an_unblinded_study_is_dealt_none_of_its_items_and_others_
     assert live(study) == 2 * NEW  # no rating is lost: others give what they may not
     for item in study.items.all():
         assert item.assignments.filter(released_at__isnull=True).count() == 2
-    assert told(study) == [f"{planned} item{'s' * (planned != 1)} not dealt to raters who can read them elsewhere"]
+    assert told(study) == [f"{planned} item{'s' * (planned != 1)} not assigned to raters who can see them elsewhere"]
     assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
 
 
@@ -144,7 +144,7 @@ def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_sa
     assert len(dealt(seat)) == NEW - KNOWN
     assert live(study) == 2 * NEW - KNOWN
     assert told(study) == [
-        f"{KNOWN} items not dealt to raters who can read them elsewhere; {KNOWN} places left until another seat is added"
+        f"{KNOWN} items not assigned to raters who can see them elsewhere; {KNOWN} items unassigned until another rater is added"
     ]
     page = reverse("ratings:study", args=[study.slug])
     boss = Client()
@@ -166,7 +166,7 @@ def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions
     )
     seat = join(study.raters.get(label="R01"), analyst)
     assert not dealt(seat) & known(finished) and seat.assignments.count() == 2 * (NEW - KNOWN)
-    assert told(study)[0].endswith(f"; {2 * KNOWN} places left until another seat is added")
+    assert told(study)[0].endswith(f"; {2 * KNOWN} items unassigned until another rater is added")
 
 
 def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_first_was_shown(finished, owner) -> None:

@@ -195,7 +195,7 @@ def test_what_nobody_may_have_waits_for_another_seat_and_the_log_says_so(db) -> 
     event = study.events.get(kind="withdrawn")
     assert event.data == {"rater": "R01", "dropped": False, "dealt": 0, "left": 2}
     assert logged.word(study, "withdrawn") == (
-        "R01, ratings kept; 0 places dealt to others; 2 places left until another seat is added"
+        "R01, ratings kept; 0 places dealt to others; 2 items unassigned until another rater is added"
     )
     assert event.by is None  # the log must not tie a name to a code
     late = seating.add_seats(study, 1)[0]

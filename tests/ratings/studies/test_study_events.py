@@ -103,7 +103,7 @@ def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, 
     ann = User.objects.create_user("ann")
     members.remove(study, members.add(study, "ann", "analyst", owner), owner)
     User.objects.filter(pk=ann.pk).update(username="anna")
-    shown = [f"anna (account {ann.pk}) is analyst", f"anna (account {ann.pk}) has no role any more"]
+    shown = [f"anna (account {ann.pk}) is analyst", f"anna (account {ann.pk}) no longer has a role"]
     assert logged.words(study, "member") == shown
     client.force_login(User.objects.create_superuser("root"))
     page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
@@ -156,7 +156,7 @@ def test_erasure_leaves_no_name_in_events_and_changes_of_members(study: Study, o
     assert logged.words(study, "member") == [
         f"erased (account {ann.pk}) is analyst",
         "erased was let in; so was joann.byron",
-        f"erased (account {ann.pk}) has no role any more",
+        f"erased (account {ann.pk}) no longer has a role",
     ]
     assert logged.words(study, "exported") == ["blinded, by API token erased"]
     assert former.had_part(study, ann) and ann in former.insiders(study)

@@ -107,8 +107,8 @@ def test_log_shows_members_by_the_name_they_have_now(study: Study, owner: User, 
     assert logged.words(study, "member") == shown
     client.force_login(User.objects.create_superuser("root"))
     page = client.get(reverse("ratings:study", args=[study.slug])).content.decode()
-    assert f'Role given by owner <span class="muted">({shown[0]})</span>' in page
-    assert f'Role taken back by owner <span class="muted">({shown[1]})</span>' in page
+    assert f'Role granted by owner <span class="muted">({shown[0]})</span>' in page
+    assert f'Role removed by owner <span class="muted">({shown[1]})</span>' in page
     User.objects.filter(pk=ann.pk).delete()
     assert logged.words(study, "member")[0] == f"deleted (account {ann.pk}) is analyst"
     assert list(study.membership_changes.values_list("user", "role")) == [(None, "analyst")] * 2

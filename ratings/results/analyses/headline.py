@@ -113,6 +113,7 @@ def _collected(read: Reading, stop: Stop) -> Json:
     n_unable = int(np.sum(read.columns.counts & (read.columns.verdict < 0)))
     parts = [f"by {counted(raters, 'rater')} on {counted(items, 'item')}"]
     parts += [f"{n_unable:,} could not be judged"] if n_unable else []
+    # With filters, the numbers of the full study would otherwise seem to be those of the selection.
     parts.append(target_text if n == stop.given else f"in the full study {stop.given:,} count, {target_text}")
     return _entry("collected", "Ratings collected", "count", n, "; ".join(parts))
 

@@ -123,7 +123,7 @@ class Parts(NamedTuple):
         kinds = {row["who"] for row in records(analysis.document["tables"]["raters"])} if analysis else set()
         if "simulated" not in kinds:
             return ""
-        return "ours are of simulated raters" if kinds == {"simulated"} else "some of our raters are simulated"
+        return "our raters are simulated" if kinds == {"simulated"} else "some of our raters are simulated"
 
     def has_played(self, role: str | None, model: str) -> bool:
         """Return whether our numbers can be about this model in this role."""
@@ -205,36 +205,39 @@ class _Asked(NamedTuple):
 
 def _lines(entry: PaperValue, parts: Parts) -> Iterator[Line]:
     """Yield the rows of one entry: one, or one per level of confidence, pair of classifiers or successor."""
-    for asked in _ask(entry, parts):
+    for model_match in _ask(entry, parts):
         match entry.quantity:
             case "confidence_histogram":
-                yield from _histogram(asked, parts)
+                yield from _histogram(model_match, parts)
             case "model_agreement" | "conditional_agreement":
-                yield from _matrix(asked, parts)
+                yield from _matrix(model_match, parts)
             case _:
-                our_number = _find(asked, parts)
-                yield _line(asked, parts, asked.key, asked.name, entry.value, entry.reason or "", our_number)
+                our_number = _find(model_match, parts)
+                yield _line(
+                    model_match, parts, model_match.key, model_match.name, entry.value, entry.reason or "", our_number
+                )
 
 
 def _ask(entry: PaperValue, parts: Parts) -> list[_Asked]:
-    """Return what of ours stands beside an entry: its own model; successors of it that were played instead or as well."""
-    same = _Asked(entry, entry.model, entry.models or (), entry.key, _name(entry))
+    """Return what of ours to compare with an entry: its own model, and successors that were played instead or as well."""
+    own_model = _Asked(entry, entry.model, entry.models or (), entry.key, _name(entry))
     if entry.models:
         swap = {model: _swap(entry, model, parts) for model in entry.models}
         models = tuple(swap[model] for model in entry.models)
+        # Nothing was replaced, so there is only the comparison with the same models.
         if models == entry.models:
-            return [same]
+            return [own_model]
         model = swap[entry.model] if entry.model else None
         name = _name(entry, f"{entry.model} → {model}, successors" if entry.model else "successors")
         return [_Asked(entry, model, models, f"{entry.key}-successors", name)]
     if not entry.model:
-        return [same]
-    found = [
+        return [own_model]
+    successors = [
         _Asked(entry, model, (), f"{entry.key}-successor-{model}", _name(entry, f"{entry.model} → {model}, successor"))
         for model in parts.successors.get(entry.model, ())
         if parts.has_played(entry.role, model)
     ]
-    return found if found and not parts.has_played(entry.role, entry.model) else [same, *found]
+    return successors if successors and not parts.has_played(entry.role, entry.model) else [own_model, *successors]
 
 
 def _swap(entry: PaperValue, model: str, parts: Parts) -> str:
@@ -383,20 +386,20 @@ def _human_model(asked: _Asked, parts: Parts, document: Json) -> Own:
 def _fraction(asked: _Asked, parts: Parts) -> Own:
     if parts.benchmark is None:
         return _none(parts.why["benchmark"])
-    who = {
+    ensemble = {
         "majority_sufficient_rate": MAJORITY,
         "consensus_sufficient_rate": CONSENSUS,
     }.get(asked.entry.quantity)
     for row in records(parts.benchmark.document["tables"]["fractions"]):
-        if who is None:
+        if ensemble is None:
             is_match = (row["who"], row["kind"]) == (asked.model, "classifier")
         else:
             # An ensemble is comparable only if it is over exactly the paper's classifiers.
             classifiers = set(row.get("models", "").split(", "))
-            is_match = row["who"] in (who, ENSEMBLES[who]) and classifiers == set(asked.models)
+            is_match = row["who"] in (ensemble, ENSEMBLES[ensemble]) and classifiers == set(asked.models)
         if is_match:
             return Own(row["share"], row["low"], row["high"], row["n"], "records")
-    if who is None:
+    if ensemble is None:
         return _none(f"no verdicts of {asked.model}{_no_successor(asked.model, parts)}")
     return _none(_say_silent(asked, parts) or "computed by an earlier version; open the benchmark's page")
 
@@ -404,8 +407,8 @@ def _fraction(asked: _Asked, parts: Parts) -> Own:
 def _say_silent(asked: _Asked, parts: Parts) -> str:
     """Return which of the classifiers behind a number gave no verdict; "" if all did."""
     rows = records(parts.benchmark.document["tables"]["fractions"]) if parts.benchmark else []
-    judged = {row["who"] for row in rows if row["kind"] == "classifier"}
-    silent = [model for model in asked.models if model not in judged]
+    classifiers = {row["who"] for row in rows if row["kind"] == "classifier"}
+    silent = [model for model in asked.models if model not in classifiers]
     if not silent:
         return ""
     return (
@@ -492,8 +495,8 @@ def _find_cells(asked: _Asked, parts: Parts) -> dict[tuple[str, str], Own]:
         return dict.fromkeys(pairs, _none(parts.why["benchmark"]))
     table = "agreement_matrix" if asked.entry.quantity == "model_agreement" else "conditional_matrix"
     rows = {(row["row"], row["col"]): row for row in records(parts.benchmark.document["tables"][table])}
-    judged = {row["who"] for row in records(parts.benchmark.document["tables"]["fractions"])}
-    return {pair: _cell(pair, rows.get(pair), judged) for pair in pairs}
+    all_judges = {row["who"] for row in records(parts.benchmark.document["tables"]["fractions"])}
+    return {pair: _cell(pair, rows.get(pair), all_judges) for pair in pairs}
 
 
 def _cell(pair: tuple[str, str], row: Json | None, judged: Collection[str]) -> Own:

@@ -61,6 +61,7 @@ class Maker:
     def make(self) -> None:
         """Play, plant errors, rate, unblind and analyse. Raises PaperError if it cannot continue."""
         self.check()
+        # Stored before anything is created, for the comparison when the command is run again.
         PaperPlan.objects.update_or_create(name=self.names.replication, defaults={"plan": self.plan.model_dump()})
         runs = [self._episodes(self.plan.agents[0])]
         self._check_samples(runs[0])  # before the other runs cost anything
@@ -90,8 +91,8 @@ class Maker:
         kinds_created = {run.kind for run in self._runs()}
         parts = ["agents", "experiments", "attempts", "seed"] if kinds_created else []
         parts += ["twin_maker", "sample"] if "twins" in kinds_created else []
-        for part, slug in (("transitions", self.names.transitions), ("evidence", self.names.evidence)):
-            parts += [part, "simulated_raters"] if Study.objects.filter(slug=slug).exists() else []
+        for key, slug in (("transitions", self.names.transitions), ("evidence", self.names.evidence)):
+            parts += [key, "simulated_raters"] if Study.objects.filter(slug=slug).exists() else []
         return list(dict.fromkeys(parts))
 
     def _check_samples(self, run: Run) -> None:
@@ -132,6 +133,7 @@ class Maker:
                 self._experiments(), cast, self.plan.attempts, self.plan.seed, submission_id=self.names.submission(agent),
                 **self._limits(),
             )  # fmt: skip
+            # In the same transaction: no worker ever sees the run unpaused.
             self._leave(run)
         self._play(run, f"Playing {cast}")
         return run
@@ -154,6 +156,7 @@ class Maker:
     def _play(self, run: Run, what: str) -> None:
         """Play a run to its end in this process. Raises PaperError if rows are blocked by the budget, a key or a refused request."""
         progress = queueing.progress(run)
+        # A finished run is left alone, so that the command can be repeated at no cost.
         if not progress.finished or progress.by_status.get("blocked"):
             self._go_on(run)
             try:

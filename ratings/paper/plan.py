@@ -139,9 +139,11 @@ def find_changes(before: Mapping[str, Any], plan: Plan, fixed: Collection[str]) 
     """Return how the parts `fixed` of the plan differ from those of an earlier plan, as it was stored."""
     with suppress(ValidationError):
         before = Plan.model_validate(before).model_dump()  # keys that an older version did not store get their defaults
-    old, new = (dict(_flatten({name: data.get(name) for name in fixed})) for data in (before, plan.model_dump()))
-    changed_names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    return [f"{name} was {old.get(name)} and is now {new.get(name)}" for name in changed_names]
+    old_values, new_values = (
+        dict(_flatten({name: data.get(name) for name in fixed})) for data in (before, plan.model_dump())
+    )
+    changed_names = [name for name in {**old_values, **new_values} if old_values.get(name) != new_values.get(name)]
+    return [f"{name} was {old_values.get(name)} and is now {new_values.get(name)}" for name in changed_names]
 
 
 def _flatten(data: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:

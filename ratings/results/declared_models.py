@@ -28,6 +28,7 @@ def find_declared_models(study: Study) -> dict[str, DeclaredModel]:
     columns = "label", "perturbation", "twin", f"twin__{_MODEL}", f"transition__episode__{_MODEL}"
     models_by_source: dict[str, set[DeclaredModel | None]] = {}
     for label, perturbation, twin, by_twin, by_step in rows.values_list(*columns).iterator(chunk_size=2000):
+        # A twin's source is whoever planted the error; an unperturbed step's is its simulator.
         model = by_twin if twin else by_step
         role = "transition_model" if perturbation == "none" else "twin_maker"
         # None stays in the set: a source that only partly comes from a model is not that model's.

@@ -17,6 +17,7 @@ from simulation.models import Job
 
 # Returns the URL of a figure, given its name and the ending of the file.
 Links = Callable[[str, str], str]
+# SVG and CSV come from the stored analysis at once; PDF and PNG are drawn by a job on request.
 ENDINGS = ("svg", "pdf", "png", "csv")
 
 
@@ -95,11 +96,11 @@ def print_job(analysis: Analysis, subject: str, stem: str, name: str, ending: st
 
 def show_result(job: Job, name: str, files: list[File]) -> Shown | None:
     """Return the figure that a job has drawn as its result, or None if it drew none."""
-    drawn = job.result.get("figure") or {}
-    if drawn.keys() != {"wide", "narrow"}:
+    drawing = job.result.get("figure") or {}
+    if drawing.keys() != {"wide", "narrow"}:
         return None
     # Safe to mark: render.py checked every element against an allow-list when it was drawn.
-    inline = mark_safe(drawn["wide"]), mark_safe(drawn["narrow"])
+    inline = mark_safe(drawing["wide"]), mark_safe(drawing["narrow"])
     return Shown(name, NAMES[name].title, NAMES[name].note, job.result["summary"], inline[0], inline[1], files)
 
 

@@ -192,6 +192,7 @@ def of_plan(protocol: StudyProtocol, plan: Preview) -> Forecast:
         return Forecast(
             (), f"The plan has {len(assignments):,} ratings; plans of up to {MOST_RATINGS:,} are rehearsed."
         )
+    # Fewer rehearsals of large plans keep the page fast; large plans also leave less to chance.
     times = REHEARSALS if len(assignments) <= MANY_RATINGS else FEWER_REHEARSALS
     rehearsed = [cells(_results(protocol, plan, assignments, seed)) for seed in range(times)]
     facts = _facts(protocol, plan, assignments)
@@ -220,20 +221,20 @@ def _counted(key: Key, rows: Sequence[Estimate]) -> Cells:
     not_by_construction = [row for row in rows if not row.reason.startswith(_BY_CONSTRUCTION)]
     scope_args = {name: value for name, value in rows[0].args.items() if name not in ("rater", "raters")}
     summary_line = panel_words.line(rows[0]._replace(args=scope_args))
-    whose = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
-    remainder = summary_line.of.removeprefix("all together").lstrip(", ") if whose else summary_line.of
+    rater_label = {"rater": "each rater", "pair": "each pair of raters"}.get(key.of, "")
+    remainder = summary_line.of.removeprefix("all together").lstrip(", ") if rater_label else summary_line.of
     return Cells(
         len(rows),
         tuple(row.reason for row in not_by_construction if row.value is None),
         tuple(row.reason for row in not_by_construction if row.value is not None and row.low is None),
         summary_line.name,
-        ", ".join(filter(None, [whose, remainder])),
+        ", ".join(filter(None, [rater_label, remainder])),
     )
 
 
 def is_by_design(n: int, reasons: Sequence[str]) -> bool:
     """Return whether all `n` results of a kind are missing, and none of them because of what raters answered."""
-    return len(reasons) == n and not any(words in reason for words in _BY_ANSWERS for reason in reasons)
+    return len(reasons) == n and not any(phrase in reason for phrase in _BY_ANSWERS for reason in reasons)
 
 
 def _warnings(key: Key, times: int, seen: Sequence[Cells], facts: Facts) -> Iterator[Warning]:
@@ -264,6 +265,7 @@ def _results(protocol: StudyProtocol, plan: Preview, places: Sequence[Place], se
     data = reading.gather(_rows(protocol, plan, places, seed))
     results = panel.panel(data.table, data.repeats, resamples=RESAMPLES, min_overlap=MIN_OVERLAP)
     results += sections_detection.find_localisation(data)
+    # Contrasts need ratings; the results above already have their reasons.
     if not len(data.table):
         return results
     conditions = {str(_code(item.key)): item.condition for item in plan.planned if item.condition}

@@ -44,6 +44,7 @@ def describe_event(content: Content | LegacyText, names: Names) -> str:
     return describe_content(content)
 
 
+# Events without a function of their own have no details, such as paused and resumed.
 @singledispatch
 def describe_content(content: Content | LegacyText) -> str:
     """Return the details of an event that names no account; "" if there are none."""

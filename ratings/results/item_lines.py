@@ -10,6 +10,7 @@ from ratings.models.answers import FIRST
 from ratings.protocol.reference import WITH_ERROR, WITHOUT_ERROR, read_label
 from ratings.studies import SealedError
 
+# The conditions of BlindRow.is_counted as SQL, for items.
 _COUNTS = Q(occasion=FIRST, released_at__isnull=True, surplus=False, rater__dropped=False, rating__isnull=False)
 _JUDGED = Q(rating__verdict__isnull=False)
 _SHOWN = (
@@ -69,6 +70,7 @@ def totals(study: Study) -> Totals:
 
 def _counted(study: Study, *columns: str) -> Any:
     """Return each rated item with the numbers of its ratings that count, those of the study's own raters."""
+    # In the one function that both public ones use, so neither can skip it.
     if not study.is_unblinded:
         raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
     rows = Assignment.objects.filter(_COUNTS, rater__study=study).order_by().values(*columns)
@@ -83,8 +85,8 @@ def _counted(study: Study, *columns: str) -> Any:
 def line(row: dict[str, object]) -> ItemLine:
     """Return the summary of one row of `list_item_rows`."""
     # By position: _ITEM_COLUMNS, then the annotations in the order in which they were added.
-    code, label, perturbation, truth, reference, experiment, action, yes, judged, n_ratings, disputed = row.values()
-    numbers = yes, judged, n_ratings - judged, disputed  # type: ignore[operator]
+    code, label, perturbation, truth, reference, experiment, action, yes, n_judged, n_ratings, disputed = row.values()
+    numbers = yes, n_judged, n_ratings - n_judged, disputed  # type: ignore[operator]
     return ItemLine(code, label, perturbation, truth, reference, experiment, action, *numbers)  # type: ignore[arg-type]
 
 

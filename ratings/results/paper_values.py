@@ -170,6 +170,7 @@ def _find_faults(data: Any) -> Iterator[str]:
     identities: dict[tuple[Any, ...], int] = {}
     for index, raw in enumerate(entries if isinstance(entries, list) else ()):
         try:
+            # Each entry on its own: one with a wrong type must not hide the contradictions of the others.
             entry = PaperValue.model_validate_json(json.dumps(raw))
         except ValidationError:
             continue  # already reported
@@ -184,18 +185,19 @@ def _find_faults(data: Any) -> Iterator[str]:
 
 
 def _find_entry_faults(entry: PaperValue) -> Iterator[str]:
-    least, most = _LIMITS.get(entry.quantity, (0, 1))
+    lowest, highest = _LIMITS.get(entry.quantity, (0, 1))
     ends = {"range": entry.range, "interval": entry.interval}
     values = {
         "value": () if entry.value is None else (entry.value,),
         **{name: pair or () for name, pair in ends.items()},
     }
     for name, numbers in values.items():
-        if outside := [number for number in numbers if not least <= number <= most]:
-            yield f"{name}: is {outside[0]:g}; allowed for {entry.quantity}: {least:g} to {most:g}"
+        if outside := [number for number in numbers if not lowest <= number <= highest]:
+            yield f"{name}: is {outside[0]:g}; allowed for {entry.quantity}: {lowest:g} to {highest:g}"
     for name, pair in ends.items():
         if pair and pair[0] > pair[1]:
             yield f"{name}: is {pair[0]:g} to {pair[1]:g}; expected: the lower end first"
+    # Keys that belong to some quantities only: the model above cannot express this.
     if (entry.k is not None) != (entry.quantity == "pass_at_k"):
         yield f"k: is {'required' if entry.k is None else 'allowed only'} with the quantity pass_at_k"
     if (entry.models is not None) != (entry.quantity in _OF_SEVERAL):

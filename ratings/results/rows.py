@@ -21,6 +21,7 @@ from ratings.models import Rating, Study
 from ratings.protocol import reference
 from ratings.studies import SealedError
 
+# No condition: every rating of the study.
 EVERY = Q()
 
 
@@ -29,6 +30,7 @@ def source_name(label: str, perturbation: str) -> str:
     return label if perturbation == "none" else f"{label}, {perturbation} error"
 
 
+# Slots: an analysis builds one of these per rating.
 @dataclass(frozen=True, slots=True)
 class BlindRow:
     """One rating as it may be shown before unblinding. `verdict` and `confidence` are None if the rater could not judge."""
@@ -128,17 +130,18 @@ class RatingRow(BlindRow):
 def rating_rows(study: Study, *items: UUID, within: Q = EVERY, most: int | None = None) -> Iterator[RatingRow]:
     """Yield every rating with its source, in one query and constant memory.
 
-    `items` limits the rows to these item codes. `within` and `most` select a page, as in `iter_blind_rows`.
+    `items` limits the rows to these item codes. `within` and `limit` select a page, as in `iter_blind_rows`.
 
     Raises SealedError before the study is unblinded.
     """
+    # Checked here and not only in views: exports, jobs and the API come this way as well.
     if not study.is_unblinded:
         raise SealedError(f"{study.name} is {study.status}; the sources of its items are sealed until it is unblinded")
     return _unblinded_rows(study, items, within, most)
 
 
 def blind_rows(study: Study, within: Q = EVERY, most: int | None = None) -> Iterator[BlindRow]:
-    """Yield every rating without its source, in one query. `within` is a condition; `most` limits the number of rows.
+    """Yield every rating without its source, in one query. `within` is a condition; `limit` is the largest number of rows.
 
     The order reveals no source: by random item code, imported ratings last.
     """
@@ -153,11 +156,13 @@ def blind_rows(study: Study, within: Q = EVERY, most: int | None = None) -> Iter
 def blind_verdicts(study: Study) -> Iterator[tuple[UUID, str, bool]]:
     """Yield (item, rater, verdict) of the ratings that rates include, without their sources: all that a precision needs."""
     # The same conditions as BlindRow.is_judged, as SQL.
-    judged = _ratings(study).filter(
+    judged_ratings = _ratings(study).filter(
         verdict__isnull=False, assignment__occasion=1, assignment__released_at=None, assignment__surplus=False
     )
     columns = f"{_PLACE}item__code", f"{_PLACE}rater__label", "verdict"
-    verdicts: Iterator[tuple[UUID, str, bool]] = judged.order_by().values_list(*columns).iterator(chunk_size=2000)
+    verdicts: Iterator[tuple[UUID, str, bool]] = (
+        judged_ratings.order_by().values_list(*columns).iterator(chunk_size=2000)
+    )
     return verdicts
 
 
@@ -195,4 +200,5 @@ def _unblinded_rows(study: Study, items: Collection[UUID], within: Q, most: int 
     ratings = _ratings(study).filter(assignment__item__code__in=items) if items else _ratings(study)
     columns = (*_BLIND, *(f"{_PLACE}item__source__{name}" for name in _SOURCE))
     rows = ratings.filter(within).values_list(*columns)[:most]
+    # A generator over a cursor: exports of any size run in constant memory.
     return (RatingRow(*row) for row in rows.iterator(chunk_size=500))

@@ -16,6 +16,7 @@ KIND = "comparison"
 def find_others(user: User, study: Study) -> QuerySet[Study]:
     """Return the studies this user may compare with this one: unblinded, of the same kind, and visible to the user."""
     studies = access.studies_of(user).filter(status="unblinded", kind=study.kind)
+    # Contrasts compare rates of the same question, so only studies of the same kind are offered.
     return studies.exclude(pk=study.pk).order_by("name", "pk")
 
 

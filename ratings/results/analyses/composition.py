@@ -28,6 +28,7 @@ def of(study: Study, read: Reading, seats: list[Seat]) -> Json:
     Everything else is of the ratings in `data`. contested: items on which raters disagree.
     """
     counting = read.columns.counts
+    # Not from `data`: filters must not change what raters met.
     ratings = Rating.objects.filter(
         assignment__item__study=study, assignment__rater__dropped=False, assignment__occasion=FIRST,
         assignment__released_at__isnull=True, assignment__surplus=False,

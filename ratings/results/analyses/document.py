@@ -57,7 +57,7 @@ def written(
     tell(3, STEPS, "Expected precision with more data")
     precision_tables = sections_planning.tables(found)
     tell(4, STEPS, "Tables")
-    verdict_words = {verdict: word.lower() for verdict, word in zip((1, 0), study.answers, strict=True)}
+    verdict_words = {verdict: label.lower() for verdict, label in zip((1, 0), study.answers, strict=True)}
     raters = sections_raters.seats(study)
     declared = find_declared_models(study)
     conditions, names = find_conditions(study), find_names(study)

@@ -78,6 +78,7 @@ class Filters:
 
     def to_json(self) -> dict[str, str]:
         """Return the active filters only, so that equal filters give equal JSON."""
+        # In the order of TITLES, whatever the order in the URL: the JSON is part of the key of a stored analysis.
         return {name: value for name in TITLES if (value := getattr(self, name))}
 
     @classmethod
@@ -147,7 +148,10 @@ def choices(study: Study) -> Choices:
         "context": {str(int(value)) for value in contexts},
         "marks": marks,
         "rater": {label for label, _, _ in raters},
-        "who": {"imported" if known_as else "simulated" if made else "people" for _, made, known_as in raters},
+        "who": {
+            "imported" if known_as else "simulated" if is_simulated else "people"
+            for _, is_simulated, known_as in raters
+        },
     }
     return {name: _choices(name, values) for name, values in {**_sources(study), **of_assignments}.items()}
 
@@ -157,6 +161,7 @@ def _choices(name: str, values: Collection[str]) -> tuple[Choice, ...]:
 
 
 def _sources(study: Study) -> dict[str, set[str]]:
+    # Even the list of values would reveal which models took part.
     if not study.is_unblinded:
         return {name: set() for name in SEALED}
     columns = "label", "experiment", "action", "perturbation", "twin__kind"
@@ -175,23 +180,25 @@ def from_query(query: QueryDict, known: Choices, also: Collection[str] = ()) -> 
     unknown = [
         f"There is no filter {name[:_LONGEST]!r}. Available filters: {', '.join(TITLES)}." for name in unknown_names
     ]
-    chosen: dict[str, str] = {}
+    selected: dict[str, str] = {}
     for name in TITLES:
+        # The filter form sends every field, empty ones as well.
         values = [value for value in query.getlist(name) if value]
         known_values = {choice.value for choice in known[name]}
         unknown += [_no_such(name, value, known[name]) for value in values if value not in known_values]
         if len(values) > 1:
             unknown.append(f"Choose one {TITLES[name]} at a time; the URL has {len(values)}.")
-        chosen[name] = values[0] if len(values) == 1 and values[0] in known_values else ""
-    return Filters(**chosen, unknown=tuple(unknown))
+        # An ambiguous or unknown value filters nothing; `unknown` reports it.
+        selected[name] = values[0] if len(values) == 1 and values[0] in known_values else ""
+    return Filters(**selected, unknown=tuple(unknown))
 
 
 def _no_such(name: str, value: str, there: tuple[Choice, ...]) -> str:
     if not there and name in SEALED:
         return f"This study cannot be filtered by {TITLES[name]}: it is sealed or there is none."
-    listed = ", ".join(choice.value for choice in there[:_LISTED])
-    more = f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
-    return f"This study has no {TITLES[name]} {value[:_LONGEST]!r}; it has {listed or 'none'}{more}."
+    listing = ", ".join(choice.value for choice in there[:_LISTED])
+    omitted = f" and {len(there) - _LISTED} more" if len(there) > _LISTED else ""
+    return f"This study has no {TITLES[name]} {value[:_LONGEST]!r}; it has {listing or 'none'}{omitted}."
 
 
 _LISTED, _LONGEST = 12, 60  # values listed in a message, characters quoted from the URL

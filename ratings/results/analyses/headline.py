@@ -125,6 +125,7 @@ def _published(entry: PaperValue | None) -> Published | None:
 def _published_rates(kind: str, models: Sequence[DeclaredModel | None]) -> Published | None:
     """Return the paper's rates of unperturbed outcomes. The value is set only if all these sources are of one model in the paper."""
     of_sources = {find_published_rate(kind, model, "none") for model in models}
+    # A mixture of models has no published value of its own.
     single = of_sources.pop() if len(of_sources) == 1 else None
     if single is not None:
         return _published(single)
@@ -154,6 +155,7 @@ def _comparable(read: Reading, paper: Published | None) -> Published | None:
 
 def _caught(read: Reading) -> Json:
     codes, names = read.table.factors["error"]
+    # Without a subtle error in the study the factor does not have that level.
     is_subtle = codes == names.index("subtle") if "subtle" in names else np.zeros(len(read.table), dtype=np.bool_)
     subtle = read.table.where(is_subtle & (read.table.reference == 0))
     # A subtle error is detected by the verdict no: the rate of the flipped verdict.

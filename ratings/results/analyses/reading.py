@@ -109,6 +109,7 @@ def gather(rows: Iterable[RatingRow]) -> Reading:
     """Build the columns of these rows. The order of the rows changes only the digest."""
     digest = hashlib.sha256()
     facts: dict[str, ItemFacts] = {}
+    # Numbers in order of arrival; _assemble_data replaces them by sorted ranks at the end.
     ranks_by_arrival: tuple[dict[str, int], dict[str, int], dict[Arm, int]] = ({}, {}, {})
     cell_rows: list[tuple[Any, ...]] = []
     for row in rows:
@@ -203,21 +204,21 @@ def ranks(place: Mapping[Any, int], names: Sequence[Any]) -> Ints:
 
 def _table(items: tuple[ItemFacts, ...], raters: tuple[str, ...], arms: tuple[Arm, ...], columns: Columns) -> Ratings:
     """Return the table that `stats.table.build` makes of the judged ratings, without a Python object per rating."""
-    judged = columns.judged
-    item, of_item = _used(columns.item[judged], items)
-    rater, of_rater = _used(columns.rater[judged], raters)
+    is_judged = columns.judged
+    item, of_item = _used(columns.item[is_judged], items)
+    rater, of_rater = _used(columns.rater[is_judged], raters)
     sources = tuple(sorted({fact.source for fact in of_item})) or (ALL,)
     source_index = {name: number for number, name in enumerate(sources)}
     source = np.array([source_index[fact.source] for fact in of_item], dtype=np.int64)
-    confidence = columns.confidence[judged].astype(np.float64)
+    confidence = columns.confidence[is_judged].astype(np.float64)
     pairs = tuple(fact.pair for fact in of_item)
     factors = {name: _factor([getattr(fact, name) for fact in of_item], item) for name in _OF_ITEM}
     factors["kind"] = _factor([name_kind(fact.error, fact.reference) for fact in of_item], item)
-    factors |= {name: _factor([getattr(arm, name) for arm in arms], columns.arm[judged]) for name in Arm._fields}
+    factors |= {name: _factor([getattr(arm, name) for arm in arms], columns.arm[is_judged]) for name in Arm._fields}
     return Ratings(
         item=item,
         rater=rater,
-        verdict=columns.verdict[judged],
+        verdict=columns.verdict[is_judged],
         confidence=np.where(confidence > 0, confidence, np.nan),
         reference=reference_labels(of_item)[item],
         source=source[item],
@@ -257,6 +258,7 @@ def _factor(values: list[str], column: Ints) -> tuple[Ints, tuple[str, ...]]:
 def _repeats(items: tuple[ItemFacts, ...], raters: list[str], columns: Columns) -> tuple[Repeat, ...]:
     """Return the items that a rater judged twice, with both verdicts. The first answer must be one that counts."""
     first: dict[tuple[int, int], int] = {}
+    # Only items with a second answer: most items have none.
     candidates = np.flatnonzero(columns.judged & np.isin(columns.item, columns.item[columns.occasion == 2]))
     for n in candidates:
         first[columns.item[n], columns.rater[n]] = int(columns.verdict[n])

@@ -73,6 +73,7 @@ def tables(
 def _rows(
     coefficient: _Coefficient, results: Sequence[Estimate], shares: Mapping[str, float | None]
 ) -> Iterator[list[Any]]:
+    # Results of single raters have the same name; they belong to the table of raters.
     matching = [
         row
         for row in results

@@ -186,6 +186,7 @@ def _experiments(pool: Pool) -> Iterator[Contrast]:
     codes, names = pool.table.factors["experiment"]
     has_name = np.array([bool(name) for name in names], dtype=np.bool_)[codes]
     present = np.unique(codes[has_name])
+    # A single experiment has no others to compare with.
     if len(present) < 2:
         return
     for code in present:
@@ -212,19 +213,20 @@ def note_left_out(pool: Pool, machines: Sequence[Machine]) -> list[str]:
             "numbers of each."
         )
     if len(machines) > MOST_MACHINES:
-        listed = ", ".join(machine.name for machine in machines[MOST_MACHINES:][:MOST_NAMED])
-        more = len(machines) - MOST_MACHINES - MOST_NAMED
+        listing = ", ".join(machine.name for machine in machines[MOST_MACHINES:][:MOST_NAMED])
+        unlisted = len(machines) - MOST_MACHINES - MOST_NAMED
         notes.append(
             f"The first {MOST_MACHINES} of {len(machines):,} machines are compared pairwise; the others are compared with "
-            f"the raters only: {listed}{f' and {more:,} more' if more > 0 else ''}."
+            f"the raters only: {listing}{f' and {unlisted:,} more' if unlisted > 0 else ''}."
         )
     return notes
 
 
 def arrange(rows: Iterable[Contrast], reference_name: str, more: Sequence[str] = ()) -> Json:
-    """Return the table of these contrasts, with Holm's p-values within each family and quantity. `more`: further notes."""
+    """Return the table of these contrasts, with Holm's p-values within each family and quantity. `extra_notes`: further notes."""
     contrasts = list(rows)
     adjusted: dict[int, float | None] = {}
+    # A family is one question about one quantity: adjusting over all contrasts would be needlessly strict.
     for key in dict.fromkeys((row.family, row.quantity) for row in contrasts):
         indices = [i for i, row in enumerate(contrasts) if (row.family, row.quantity) == key]
         adjusted |= dict(zip(indices, adjust_by_holm([contrasts[i].p for i in indices]), strict=True))

@@ -60,6 +60,7 @@ def _detection(read: Reading, results: Sequence[Estimate]) -> Iterator[list[Any]
     }
     for rater in ("", *(read.table.raters[at] for at in np.unique(read.table.rater))):
         for source in ("", *sources):
+            # A rater without ratings on both sides has no d', and so no row.
             if ("dprime", rater, source) in estimates:
                 yield _line(read, estimates, rater_means, rater, source)
 
@@ -117,10 +118,10 @@ def find_localisation(read: Reading) -> list[Estimate]:
 
 
 def _localisation_row(row: Estimate) -> list[Any]:
-    who, source = row.args.get("rater", EVERYBODY), row.args.get("source", EVERY_ERROR)
+    rater, source = row.args.get("rater", EVERYBODY), row.args.get("source", EVERY_ERROR)
     n = row.n
     counts = n["k"], n["ratings"], row.value, row.low, row.high, n["items"], n["raters"], n["untold"]
-    return [who, source, *counts, row.reason, row.reference]
+    return [rater, source, *counts, row.reason, row.reference]
 
 
 def _located(read: Reading, rater: str, source: str) -> list[int]:

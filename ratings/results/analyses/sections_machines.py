@@ -48,7 +48,10 @@ def found(study: Study, read: Reading) -> list[Machine]:
     """
     rated_codes = {fact.code for fact in read.items}
     answers = machines.rows(study)
-    model_raters = [_rater(label, named, answers[label], rated_codes) for label, named in machines.names(study).items()]
+    model_raters = [
+        _rater(label, name_and_kind, answers[label], rated_codes)
+        for label, name_and_kind in machines.names(study).items()
+    ]
     all_machines = [*_classifiers(read.items), *model_raters]
     # A checker that rates in the study answers on what raters see; its stored findings would be a second row of
     # it.
@@ -124,6 +127,7 @@ def _human_model(read: Reading, every: Sequence[Machine], min_overlap: int, seed
     models = {machine.name: machine.verdicts for machine in every}
     kinds = {machine.name: machine.kind for machine in every}
     rows = human_model.standings(ratings, models, kinds=kinds, min_overlap=min_overlap, seed=seed, resamples=resamples)
+    # The items of the comparison differ from those of the study: the summary states how many they are.
     n = len(human_model.common_items(ratings, models))
     summary = f"On the {n:,} items judged by two or more raters and by every machine."
     group = _together(_who(read).values())
@@ -211,6 +215,7 @@ def _misses(read: Reading, every: Sequence[Machine]) -> Iterator[Cells]:
     """Yield detected errors by type and by kind, and false alarms on unperturbed items: all raters, each rater, each machine."""
     groups = {fact.code: _groups(fact) for fact in read.items if fact.reference}
     names = sorted({group for item_groups in groups.values() for group in item_groups})
+    # No item has an error, so there is nothing to detect.
     if all(error == GENUINE for error, _ in names):
         return
     yield from _of_raters(read.table.where(read.table.reference >= 0), _who(read), groups, names)

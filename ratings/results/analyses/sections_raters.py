@@ -99,17 +99,17 @@ class _Own(NamedTuple):
 def _own(read: Reading, at: int) -> _Own:
     columns, reference = read.columns, read.reference
     by_rater = columns.counts & (columns.rater == at)
-    judged = by_rater & (columns.verdict >= 0)
-    with_reference = np.flatnonzero(judged & (reference >= 0))
+    is_judged = by_rater & (columns.verdict >= 0)
+    with_reference = np.flatnonzero(is_judged & (reference >= 0))
     with_reference = with_reference[np.argsort(columns.position[with_reference], kind="stable")]
     is_correct = columns.verdict[with_reference] == reference[with_reference]
     # In the order in which the rater worked: a fall in the second half is a sign of fatigue.
     half = (len(is_correct) + 1) // 2
     return _Own(
         n=int(by_rater.sum()),
-        verdicts=columns.verdict[judged],
-        confidences=columns.confidence[judged],
-        yes=_share(columns.verdict[judged] == 1),
+        verdicts=columns.verdict[is_judged],
+        confidences=columns.confidence[is_judged],
+        yes=_share(columns.verdict[is_judged] == 1),
         correct=_share(is_correct),
         halves=(_share(is_correct[:half]), _share(is_correct[half:])),
         seconds=_median(columns.seconds[by_rater]),
@@ -121,8 +121,8 @@ def _share(of: Bools) -> float | None:
 
 
 def _median(seconds: Floats) -> float | None:
-    known = seconds[~np.isnan(seconds)]
-    return float(np.median(known)) if len(known) else None
+    measured = seconds[~np.isnan(seconds)]
+    return float(np.median(measured)) if len(measured) else None
 
 
 def _flags(one: _Own, usual: float | None) -> str:
@@ -172,8 +172,8 @@ def _kappas(read: Reading, min_overlap: int) -> dict[str, _Kappa]:
 
 def _same_again(read: Reading) -> dict[str, tuple[int, int]]:
     judged_twice = Counter(repeat.rater for repeat in read.repeats)
-    same = Counter(repeat.rater for repeat in read.repeats if repeat.first == repeat.second)
-    return {rater: (same[rater], n) for rater, n in judged_twice.items()}
+    judged_alike = Counter(repeat.rater for repeat in read.repeats if repeat.first == repeat.second)
+    return {rater: (judged_alike[rater], n) for rater, n in judged_twice.items()}
 
 
 def _drift(read: Reading) -> Json:
@@ -190,6 +190,7 @@ def _parts(read: Reading) -> list[Cells]:
     ordered_here = columns.judged & ~columns.imported
     if not ordered_here.any():
         return []
+    # Ceiling division: the last part may be shorter, none is longer.
     width = -(-int(columns.position[ordered_here].max()) // PARTS)
     part = (columns.position - 1) // width
     correct_shares = _correct_shares(read, (part - part.min())[columns.judged], ordered_here[columns.judged])
@@ -241,9 +242,9 @@ def contested(read: Reading) -> int:
 
 def _said(read: Reading) -> tuple[Ints, Ints]:
     """Return for each item the ratings with the verdict yes, and all with a verdict."""
-    judged = read.columns.judged
-    yes = np.bincount(read.columns.item[judged & (read.columns.verdict == 1)], minlength=len(read.items))
-    return yes, np.bincount(read.columns.item[judged], minlength=len(read.items))
+    is_judged = read.columns.judged
+    yes = np.bincount(read.columns.item[is_judged & (read.columns.verdict == 1)], minlength=len(read.items))
+    return yes, np.bincount(read.columns.item[is_judged], minlength=len(read.items))
 
 
 def _line(fact: ItemFacts, yes: int, judged: int) -> list[Any]:
@@ -282,7 +283,7 @@ def _matrix(read: Reading) -> Json:
 
 
 def _spread_out(n: int, most: int) -> list[int]:
-    """Return the indices of at most `most` of n items, evenly spaced."""
+    """Return the indices of at most `limit` of n items, evenly spaced."""
     # The order is that of random codes, so the choice favours no kind of item.
     return list(range(n)) if n <= most else [i * n // most for i in range(most)]
 

@@ -53,6 +53,7 @@ def _rates(read: Reading, kind: str, declared: Mapping[str, DeclaredModel]) -> J
     for source, published, paper in zip(sorted(kind_names), entries, pair_with_reasons(entries), strict=True):
         n_cannot = int(np.sum(could_not_judge & (read.source == source)))
         notes += [f"{source}: {published.description}"] if published else []
+        # Listed all the same: a source must not disappear because nobody could judge it.
         if source not in intervals:
             rows.append(
                 [source, kind_names[source], 0, 0, 0, 0, *[None] * 7, n_cannot, *paper, "nobody could judge its items"]

@@ -68,6 +68,7 @@ def look(study: Study, filters: Filters, by: Any = None) -> Look:
         return Look(stored, True, job, freshness(stored) + _drawing_said(job))
     job = _asked(study, filters, state, by)
     quick = _quick(study, filters, state)
+    # An out-of-date analysis is more useful than none; its message says that it is out of date.
     available = quick or _last(study, filters)
     return Look(available, quick is not None, job, _pending_said(available, quick is not None, job))
 
@@ -105,17 +106,18 @@ def find_full(study: Study) -> Analysis | None:
 def freshness(analysis: Analysis) -> str:
     """Return when the analysis was computed, from how many ratings, and how its intervals were computed."""
     ago = timesince(analysis.made_at).replace("\xa0", " ")
-    when = "just now" if ago == "0 minutes" else f"{ago} ago"
+    age = "just now" if ago == "0 minutes" else f"{ago} ago"
     intervals = (
         f"intervals from {analysis.resamples:,} resamples, seed {analysis.seed}"
         if analysis.full
         else "without the intervals that need resampling"
     )
-    return f"Computed {when} from {analysis.n_ratings:,} ratings; {intervals}."
+    return f"Computed {age} from {analysis.n_ratings:,} ratings; {intervals}."
 
 
 def key_of(study: Study, filters: Filters, state: str, seed: int, resamples: int) -> str:
     """Return the key of a request: equal requests for the same state of the ratings have the same key."""
+    # Everything that changes the bytes of the document.
     request = [str(study.code), state, filters.to_json(), form.VERSION, seed, resamples]
     return hashlib.sha256(json.dumps(request, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
@@ -142,6 +144,7 @@ def _quick(study: Study, filters: Filters, state: str) -> Analysis | None:
         return stored
     if Rating.objects.filter(assignment__item__study=study).count() > INLINE:
         return None
+    # One at a time: the second of two requests then finds the result of the first.
     with _at_work, suppress(MovingError):
         return compute(study, filters, resamples=0)
     return None
@@ -254,6 +257,7 @@ def _clear(study: Study, filters: Filters, kept: Analysis) -> None:
     These are other versions, earlier states, the quick variant of a full analysis, and the oldest filtered ones.
     """
     versions = list(_same(study, filters))
+    # A document of another version is never shown, so it need not wait for its turn.
     superseded = [row.pk for i, row in enumerate(versions) if i >= KEPT or row.version != kept.version]
     if kept.full:
         superseded += [row.pk for row in versions if not row.full and row.mark == kept.mark]
@@ -265,7 +269,7 @@ def _clear(study: Study, filters: Filters, kept: Analysis) -> None:
 def blind_precision(study: Study, given: int | None = None) -> dict[str, Any]:
     """Return the expected precision with more ratings while the study is sealed: the table `precision`, all sources pooled.
 
-    `given`: the number of ratings that count, if the caller already knows it.
+    `n_known`: the number of ratings that count, if the caller already knows it.
     """
     from ratings.results.analyses import sections_planning  # as in compute
 

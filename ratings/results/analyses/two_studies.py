@@ -112,6 +112,7 @@ def _join(tables: list[Ratings]) -> Ratings:
         name: _merge([table.factors[name][1] for table in tables], [table.factors[name][0] for table in tables])
         for name in _FACTORS
     }
+    # If the two studies know their reference in different ways, the pooled one is called mixed.
     references = {table.reference_name for table in tables if (table.reference >= 0).any()}
     border = len(tables[0].items)
     return replace(
@@ -133,10 +134,12 @@ def _join(tables: list[Ratings]) -> Ratings:
 
 def _merge(names: list[tuple[str, ...]], codes: list[Ints]) -> tuple[tuple[str, ...], Ints]:
     """Return the names of both studies without duplicates, and the codes as indices into them."""
-    merged_names = tuple(dict.fromkeys(name for own in names for name in own))
+    merged_names = tuple(dict.fromkeys(name for study_names in names for name in study_names))
     index_of = {name: i for i, name in enumerate(merged_names)}
     merged_codes = [
-        np.array([index_of[name] for name in own] or [0], dtype=np.int64)[code]  # a study without ratings has no names
-        for own, code in zip(names, codes, strict=True)
+        np.array([index_of[name] for name in study_names] or [0], dtype=np.int64)[
+            code
+        ]  # a study without ratings has no names
+        for study_names, code in zip(names, codes, strict=True)
     ]
     return merged_names, np.concatenate(merged_codes)

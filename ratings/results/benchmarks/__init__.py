@@ -1,4 +1,4 @@
-"""Benchmarks: agents compared over a frozen set of episodes."""
+"""Benchmarks: comparisons of agents over a frozen set of episodes."""
 
 # Version of the document. Raise it with every change of what is computed or how it is written.
 FORM = 7

@@ -188,8 +188,9 @@ def _compared(found: Reading, seed: int, resamples: int) -> list[Estimate]:
     by_agent = {agent: found.attempts(agent) for agent in found.agents}
     comparisons = []
     for first, second in combinations(found.agents, 2):
-        least = min((task.n for agent in (first, second) for task in by_agent[agent]), default=1)
-        for k in sorted({1, min(max(least, 1), MOST_ATTEMPTS)}):
+        fewest = min((task.n for agent in (first, second) for task in by_agent[agent]), default=1)
+        # Above the fewest attempts pass@k is undefined for one of the two.
+        for k in sorted({1, min(max(fewest, 1), MOST_ATTEMPTS)}):
             comparisons += compare(first, second, by_agent, k, seed=seed, resamples=resamples)
     return comparisons
 
@@ -222,10 +223,10 @@ def _failures(found: Reading) -> list[tuple[Any, ...]]:
     rows = []
     for agent in found.agents:
         causes_of_agent = found.causes(agent)
-        for cause, words in CAUSES.items():
+        for cause, phrase in CAUSES.items():
             if causes_of_agent[cause]:
                 rows.append(
-                    (agent, cause, words, causes_of_agent[cause], causes_of_agent[cause] / causes_of_agent.total())
+                    (agent, cause, phrase, causes_of_agent[cause], causes_of_agent[cause] / causes_of_agent.total())
                 )
     return rows
 

@@ -18,12 +18,13 @@ Tell = Callable[[int, int, str], None]
 
 def compute(benchmark: Benchmark, tell: Tell = lambda step, total, message: None) -> Analysis:
     """Return the analysis with its figures: stored, or computed and then stored."""
-    if found := Analysis.objects.filter(key=store.key_of(benchmark)).first():
-        return found
+    if stored := Analysis.objects.filter(key=store.key_of(benchmark)).first():
+        return stored
     started = time.monotonic()
     tell(0, 2, "Loading the episodes")
     content = document.make(benchmark, reading.read(benchmark))
     tell(1, 2, "Drawing the figures")
+    # Drawn before the transaction, which is then short.
     figures = list(registry.draw(content))
     values = {
         "benchmark": benchmark,

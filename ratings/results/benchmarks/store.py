@@ -27,8 +27,8 @@ def look(benchmark: Benchmark, by: User | None = None) -> Look:
 
     A job that failed or was stopped is returned as it is. Viewing a page must not start it again.
     """
-    if found := Analysis.objects.filter(key=key_of(benchmark)).first():
-        return Look(found, None)
+    if stored := Analysis.objects.filter(key=key_of(benchmark)).first():
+        return Look(stored, None)
     last_job = Job.objects.filter(kind=KIND, subject=subject(benchmark)).order_by("-pk").first()
     if last_job is not None and last_job.status != "done" and last_job.params == _params(benchmark):
         return Look(None, last_job)

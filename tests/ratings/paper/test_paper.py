@@ -147,19 +147,19 @@ def check_page(made: list[dict[str, Any]], boss: Client) -> None:
     for line in lines:
         assert line.shown_ours in page and line.shown_paper in page
         rated = line.cell.ours is not None and line.quantity not in OF_BENCHMARK
-        assert line.remark == ("ours are of simulated raters" if rated else "")
+        assert line.remark == ("our raters are simulated" if rated else "")
     own = {line.cell.cell: line for line in lines}
-    assert own["table1-kappa-human"].cell.paper == 0.526 and "ours are of simulated raters" in page
+    assert own["table1-kappa-human"].cell.paper == 0.526 and "our raters are simulated" in page
     assert own["confidence-mean"].basis == "± 0.59" and "<small>± 0.59</small>" in page
     study = boss.get(reverse("ratings:study", args=["scripted-paper-transitions"])).content.decode()
     assert "Published: 3.9 ± 0.59 (n and interval not reported; section 5.1)." in study
-    assert "Ours are of simulated raters." in study
+    assert "Our raters are simulated." in study
     evidence = store.find_full(Study.objects.get(slug="scripted-paper-evidence"))
     assert evidence is not None
     table = evidence.document["tables"]["human_model"]
     people = next(row for row in records(table) if row["who"] == PEOPLE)
     assert (people["kind"], people["published_agreement"], people["published_kappa"]) == ("simulated", 0.75, 0.526)
-    assert table["notes"] == ["Published values of people are beside simulated raters."]
+    assert table["notes"] == ["Published values for people are shown beside simulated raters."]
     assert f"<dd>{len(made)}</dd>" in page
     assert boss.get(reverse("ratings:paper_json"), {"replies": "scripted"}).json() == made
 

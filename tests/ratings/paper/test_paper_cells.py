@@ -69,7 +69,7 @@ def test_ensembles_and_extremes_are_over_the_papers_classifiers_alone() -> None:
     assert not any(LEFT_OUT in name for name in lines if name.startswith("fig4"))
     document = playing.compute(benchmark).document
     of = {row[0]: row for row in document["tables"]["fractions"]["rows"]}
-    told = "the paper's is of other classifiers"
+    told = "the paper's number is of other classifiers"
     assert of[CONSENSUS][2] == 0 and of[CONSENSUS][-2:] == [None, told]
     assert of["all of the paper's models"][-2:] == [0.111, ""]
     assert of["majority of the paper's models"][-2:] == [None, "printed only as a figure"] and MAJORITY in of
@@ -110,7 +110,9 @@ def test_verdicts_that_were_given_later_leave_the_figures_marked_stale(boss: Cli
     for row in later:
         MissingReview.objects.create(episode=row, classifier=LEFT_OUT, reason="refused", error="policy")
     parts = cells.find_parts(NAMES)
-    assert parts.stale == "then 0 verdicts of the panel were missing, now 2 are" and parts.n_missing == 2
+    assert (
+        parts.stale == "then 0 verdicts of further classifiers were missing, now 2 are missing" and parts.n_missing == 2
+    )
     page = boss.get(reverse("ratings:paper")).content.decode()
     assert "figures are stale" in page and parts.stale in page and "<svg" in page
     assert f"{LEFT_OUT} 2" in page and reverse("ratings:benchmark", args=[benchmark.code]) in page
@@ -130,12 +132,12 @@ def test_successors_stand_beside_the_values_of_the_models_they_follow_and_are_la
     judge(said, "gpt-6.1-sol", successor_of={new: old for old, new in renamed.items()})
     lines = found()
     line = lines["fig5-gpt5-1-successor-gpt-6.1-sol"]
-    assert line.name == "pass@1, gpt-5 → gpt-6.1-sol, successor" and line.remark == "ours is of a successor"
+    assert line.name == "pass@1, gpt-5 → gpt-6.1-sol, successor" and line.remark == "our number is for a successor"
     assert line.cell.paper == 0.444 and line.cell.n == 6
     assert "fig5-gpt5-1" not in lines
     assert lines["fig5-gpt4o-5"].cell.reason == "ours: no attempts of gpt-4o; no successor of gpt-4o was played either"
     assert lines["fig4-sufficient-gpt5-successor-gpt-6.1-sol"].cell.ours == pytest.approx(2 / 6)
     pair = lines["fig4-agreement-successors-claude-sonnet-5.5-gpt-6.1-sol"]
-    assert pair.cell.ours == pytest.approx(4 / 6) and pair.remark == "ours are of successors"
+    assert pair.cell.ours == pytest.approx(4 / 6) and pair.remark == "our number is for successors"
     assert "no verdicts of gpt-4o" in lines["fig4-agreement-successors-lowest"].cell.reason
     assert "gpt-5 → gpt-6.1-sol, successor" in boss.get(reverse("ratings:paper")).content.decode()

@@ -57,7 +57,9 @@ def make(plan: Plan, max_cost: str) -> None:
 def test_what_was_held_for_the_budget_goes_on_with_a_larger_limit(
     plan: Plan, model_server: Server, without_studies: None
 ) -> None:
-    with pytest.raises(making.PaperError, match=r"2 of 2 are held .*MAX_COST=0.01 is used up.*larger MAX_COST goes on"):
+    with pytest.raises(
+        making.PaperError, match=r"2 of 2 are blocked .*MAX_COST=0.01 is used up.*larger MAX_COST to continue"
+    ):
         make(plan, "0.01")
     with pytest.raises(making.PaperError, match="MAX_COST=0 is used up"):
         make(plan, "0")
@@ -72,7 +74,7 @@ def test_what_was_held_for_a_key_goes_on_when_the_key_is_right(
     plan: Plan, model_server: Server, without_studies: None
 ) -> None:
     model_server.faults("unauthorized_401")
-    with pytest.raises(making.PaperError, match=r"are held .*Mend it and run `make paper` again") as caught:
+    with pytest.raises(making.PaperError, match=r"are blocked .*Fix this and run `make paper` again") as caught:
         make(plan, "100")
     assert "MAX_COST" not in str(caught.value)
     model_server.faults()
@@ -147,10 +149,10 @@ def test_a_plan_that_cannot_be_made_is_refused_with_every_reason_before_anything
         read_plan(path)
     assert str(caught.value).splitlines() == [
         f"{path}: agents: paper-gpt-4o more than once",
-        f"{path}: twin_maker: paper-gpt-4o is the first of agents too: its answers and its steps would be one source",
-        f"{path}: transitions: ratings_per_item is 2, more than raters, which is 1",
-        f"{path}: transitions.items: 3 is more than sample, which is 2",
-        f"{path}: evidence.items: 3 is more than the 2 attempts of each agent (experiments 1, attempts 2)",
+        f"{path}: twin_maker: paper-gpt-4o is also the first of agents, so its answers and its steps would be the same source",
+        f"{path}: transitions: ratings_per_item (2) is larger than raters (1)",
+        f"{path}: transitions.items: 3 is larger than sample (2)",
+        f"{path}: evidence.items: 3 is larger than the 2 attempts of each agent (experiments 1, attempts 2)",
     ]
 
 
@@ -159,8 +161,8 @@ def test_a_plan_that_cannot_be_made_is_refused_with_every_reason_before_anything
     [
         ({"experiments": ["cafeine"]}, "There is no experiment cafeine"),
         ({"experiments": "all", "attempts": 1, "evidence": {"items": 99, "ratings_per_item": 1, "raters": 1}}, "items: 99 is"),
-        ({"agents": ["paper-gpt-6"]}, "agents: there is no cast 'paper-gpt-6' with language models"),
-        ({"twin_maker": "offline"}, "twin_maker: there is no cast 'offline' with language models"),
+        ({"agents": ["paper-gpt-6"]}, "agents: there is no language-model cast 'paper-gpt-6'"),
+        ({"twin_maker": "offline"}, "twin_maker: there is no language-model cast 'offline'"),
     ],
 )  # fmt: skip
 def test_a_plan_that_does_not_fit_this_laboratory_is_refused_before_anything_is_ordered(
@@ -180,24 +182,24 @@ def test_what_was_made_is_not_mixed_with_another_plan_and_what_was_not_may_chang
 ) -> None:
     too_many = changed(plan, sample=50)
     with pytest.raises(
-        making.PaperError, match=r"3 samples of 50 steps .* need 150 accepted steps, and paper-gpt-4o took"
+        making.PaperError, match=r"3 samples of 50 steps .* need 150 accepted steps, but paper-gpt-4o took"
     ):
         make(too_many, "100")
     assert Run.objects.count() == 1, "neither another agent nor twins were ordered"
     for other in (changed(plan, attempts=3), changed(plan, agents=["paper-deepseek-r1"])):
         with pytest.raises(
             making.PaperError,
-            match=r"begun with another plan: (attempts was 2 and is 3|agents was paper-gpt-4o and is)",
+            match=r"started with another plan: (attempts was 2 and is now 3|agents was paper-gpt-4o and is)",
         ):
             make(other, "100")
     make(plan, "100")
-    with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is 3\. Go on with the plan"):
+    with pytest.raises(making.PaperError, match=r"another plan: sample was 2 and is now 3\. Continue with that plan"):
         make(changed(plan, sample=3), "100")
     make(changed(plan, transitions={"items": 1, "ratings_per_item": 1, "raters": 1}), "100")
     Study.objects.create(
         slug="paper-transitions", name="As opened", kind=TRANSITION, protocol={}, seed=1, ratings_per_item=1
     )
-    with pytest.raises(making.PaperError, match=r"another plan: transitions.items was 1 and is 2; transitions.ratings"):
+    with pytest.raises(making.PaperError, match=r"another plan: transitions.items was 1 and is now 2; transitions.ratings"):
         make(plan, "100")
     assert Run.objects.count() == 4
 
@@ -257,7 +259,7 @@ def test_ctrl_c_says_in_one_line_that_the_same_command_goes_on(
 def test_a_pool_that_is_too_small_for_a_study_says_that_fewer_items_will_do(plan: Plan) -> None:
     maker = making.Maker(plan, False, print, lambda _: stop, 1, None)
     with pytest.raises(
-        making.PaperError, match=r"paper-transitions: .*With fewer items in the plan the same command goes on"
+        making.PaperError, match=r"paper-transitions: .*Reduce the items in the plan and run the same command again"
     ):
         maker._study(maker.names.transitions, maker._transitions)
     assert not Study.objects.exists()

@@ -199,7 +199,7 @@ def test_the_matrix_is_cut_to_some_of_those_that_are_judged_and_says_so(monkeypa
     assert {(line["rater"], line["item"][-1]) for line in records(made)} == {
         (rater, item) for rater in ("R1", "R2") for item in "13"
     }
-    assert made["notes"] == ["2 of 4 items and 2 of 3 raters are shown; the ratings file has all."]
+    assert made["notes"] == ["2 of 4 items and 2 of 3 raters are shown; the ratings file has all of them."]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_what_is_unusual_about_a_rater_is_said_after_enough_answers() -> None:
     )
     flags = [line["flags"] for line in records(made["raters"])]
     # The median of 5 and 30 seconds is 17.5; R1 takes less than half of it.
-    assert flags[0] == "one verdict throughout; one confidence throughout; less than half the usual time"
+    assert flags[0] == "same verdict throughout; same confidence throughout; less than half the usual time"
     assert flags[1] == "100 points fewer correct in the second half"
 
 
@@ -324,7 +324,7 @@ def test_shares_of_two_classifiers_are_pooled_without_an_interval_that_takes_the
     _, share = beside_classifiers(SEVEN, "1" * 20)
     assert (share["value"], share["said"]) == (27 / 40, "27 of 40 verdicts of classifiers")
     assert (share["low"], share["high"]) == (None, None)
-    assert share["reason"] == "of 2 classifiers together; each has its interval in the table"
+    assert share["reason"] == "2 classifiers pooled; the table has an interval for each"
 
 
 def test_agreement_with_the_classifier_says_nothing_of_a_difference_that_is_not_shown() -> None:
@@ -376,9 +376,9 @@ def test_a_missing_interval_of_a_difference_is_no_reason_of_the_kappa() -> None:
 
 
 def test_where_no_truth_is_known_the_order_tells_of_the_pace_alone(hand) -> None:
-    assert sections_raters.tables(hand, [], False, 3)["drift"]["title"] == "Correct answers from first to last item"
+    assert sections_raters.tables(hand, [], False, 3)["drift"]["title"] == "Correct answers by position"
     untold = reading.gather(row(item, "R1", True, reference="") for item in (1, 2, 3))
-    assert sections_raters.tables(untold, [], False, 3)["drift"]["title"] == "Pace from first to last item"
+    assert sections_raters.tables(untold, [], False, 3)["drift"]["title"] == "Pace by position"
 
 
 def test_an_item_that_is_wrong_without_a_planted_error_is_no_false_alarm() -> None:
@@ -442,7 +442,7 @@ def test_a_filtered_document_is_of_those_ratings_alone_and_says_so(study) -> Non
     assert found["data"]["ratings"] == len(own) == sum(r["n"] for r in records(found["tables"]["rates"]))
     assert [line["rater"] for line in records(found["tables"]["raters"])] == ["R02"]
     assert found["filters"] == {"values": {"rater": "R02"}, "said": "Only rater: R02."}
-    assert found["notes"][0] == "Only rater: R02. Everything here is of these ratings alone."
+    assert found["notes"][0] == "Only rater: R02. All results below use these ratings only."
 
 
 def test_headline_composition_and_interim_say_what_the_numbers_are_of(study) -> None:

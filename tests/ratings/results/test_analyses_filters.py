@@ -46,8 +46,8 @@ def test_filters_go_through_an_address_and_json_and_come_back_the_same(study) ->
     ("query", "told"),
     [
         ("error=subtil", "This study has no planted error 'subtil'; it has none, obvious, subtle."),
-        ("sorce=offline", "There is no filter 'sorce'; there are source, experiment, action"),
-        ("rater=R01&rater=R02", "Only one rater can be looked at at a time; 2 were asked for."),
+        ("sorce=offline", "There is no filter 'sorce'. Available filters: source, experiment, action"),
+        ("rater=R01&rater=R02", "Choose one rater at a time; the URL has 2."),
         ("who=people&who=martians", "This study has no who rated 'martians'; it has people."),
     ],
 )
@@ -55,7 +55,7 @@ def test_what_is_not_there_is_named_and_filters_nothing(study, query, told) -> N
     found = asked(study, query)
     assert not found
     assert told in " ".join(found.unknown)
-    with pytest.raises(filters.UnknownFilterError, match=r"^(This|There|Only)"):
+    with pytest.raises(filters.UnknownFilterError, match=r"^(This|There|Choose)"):
         found.refuse_unknown()
 
 

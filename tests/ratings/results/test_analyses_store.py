@@ -241,7 +241,7 @@ def test_what_was_computed_before_a_change_is_shown_as_out_of_date_or_not_at_all
     monkeypatch.setattr(store, "INLINE", 0)
     look = store.look(study, Filters())
     assert (look.analysis, look.fresh) == (old, False)
-    assert look.said.startswith("Out of date: ratings, or what machines say of the items, changed since.")
+    assert look.said.startswith("Out of date: ratings, or machine verdicts on the items, have changed since.")
     assert look.job.status == "queued"
     monkeypatch.setattr(store, "INLINE", 5000)
     fresh = store.look(study, Filters())

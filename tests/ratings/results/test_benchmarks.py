@@ -70,7 +70,10 @@ def test_missing_verdicts_of_the_panel_are_counted_and_a_later_one_makes_the_res
     made = playing.compute(benchmark)
     assert made.document["data"]["missing_verdicts"] == 3
     [note] = [note for note in made.document["notes"] if "missing" in note]
-    assert note == "3 verdicts of the panel are missing (gemini 2, qwen 1); the records count without them."
+    assert (
+        note
+        == "3 verdicts of further classifiers are missing (gemini 2, qwen 1); the records are counted without them."
+    )
     page = boss.get(f"/benchmarks/{benchmark.code}/").content.decode()
     assert "Missing verdicts" in page and "gemini 2, qwen 1" in page
     shown = boss.get(f"/runs/{rows_of[0].run.code}/").content.decode()
@@ -173,7 +176,7 @@ def test_the_document_says_what_is_compared_and_what_its_intervals_are() -> None
     made = document.make(benchmark, reading.read(benchmark), resamples=200)
     assert made["subject"] == {"benchmark": str(benchmark.code), "name": "Two agents", "note": "Why we ask"}
     assert any(note.startswith("Differences have intervals and p-values from 200 resamples") for note in made["notes"])
-    assert any("which takes the records as independent" in note for note in made["notes"])
+    assert any("which treats the records as independent" in note for note in made["notes"])
 
 
 def test_a_later_run_changes_nothing_in_what_is_frozen() -> None:
@@ -189,7 +192,7 @@ def test_everything_that_stands_against_freezing_is_said_at_once() -> None:
     with pytest.raises(BenchmarkError) as refused:
         freezing.freeze(" ", list(Run.objects.all()))
     assert len(refused.value.problems) == 3
-    assert "1 to 120" in str(refused.value) and "under way" in str(refused.value) and "materials" in str(refused.value)
+    assert "1 to 120" in str(refused.value) and "are running or blocked" in str(refused.value) and "materials" in str(refused.value)
     assert not Benchmark.objects.exists()
 
 

@@ -249,8 +249,8 @@ def test_raters_and_machines_that_are_too_many_to_compare_are_said_so(monkeypatc
     monkeypatch.setattr(sections_contrasts, "MOST_MACHINES", 2)
     made = sections_contrasts.tables(reading.gather(study()), machines, {})["contrasts"]
     assert [note for note in made["notes"] if "compared" in note] == [
-        "No rater is compared with the others: 4 raters are more than 3. Each one's numbers are in the tables of raters.",
-        "Every two of the first 2 of 3 machines are compared; the others are compared with the raters alone: three.",
+        "Raters are not compared with each other: 4 raters exceed the limit of 3. The tables of raters show the numbers of each.",
+        "The first 2 of 3 machines are compared pairwise; the others are compared with the raters only: three.",
     ]
     assert "raters" not in {line["family"] for line in records(made)}
 

@@ -156,7 +156,7 @@ def test_with_one_rating_an_item_there_is_no_agreement_and_a_second_is_asked_for
 
 
 def test_without_repeats_there_is_no_agreement_with_oneself() -> None:
-    assert "Shown again" in told("two raters, no repeats")["retest_agreement", "number"]
+    assert "Repeat items" in told("two raters, no repeats")["retest_agreement", "number"]
     assert ("retest_agreement", "number") not in told("crossed, with repeats")
 
 
@@ -184,7 +184,7 @@ def test_the_page_of_the_plan_asks_for_the_warnings_and_shows_them_with_what_to_
     page = client.get(f"/studies/{study.slug}/matrix/").content.decode()
     assert f'hx-get="/studies/{study.slug}/empty/"' in page
     part = client.get(f"/studies/{study.slug}/empty/").content.decode()
-    assert "Agreement with oneself" in part and "Show a share of the items a second time" in part
+    assert "Agreement with oneself" in part and "Repeat some items" in part
     plan = client.get(f"/studies/{study.slug}/plan.json").json()
     assert (plan["items"], plan["raters"], plan["ratings"]) == (24, 2, 48)
     assert [line["items"] for line in plan["lines"]] == [24, 24]
@@ -244,7 +244,7 @@ def test_a_design_that_follows_the_advice_has_what_was_missing() -> None:
 
 def test_advice_for_a_crossover_never_asks_for_what_it_refuses() -> None:
     change = told("a crossover")["retest_agreement", "number"]
-    assert change == "measure it in a study of another design: in a crossover nothing is shown twice"
+    assert change == "use a study of another design: a crossover study repeats no item"
 
 
 def test_contrasts_that_will_have_no_interval_are_told_with_what_to_change() -> None:
@@ -289,7 +289,7 @@ def test_imported_errors_without_a_place_are_asked_for_it() -> None:
     kinds = [{"perturbation": kind} for kind in ("none", "obvious", "subtle") * 8]
     study = import_draft(kinds, display={"marks": ["if_not_plausible"]})
     assert changes(study)["localisation", "number"] == (
-        "state the place of the errors: when twins are vetted, or of imported items in the column `field`"
+        "state the location of the errors: when vetting twins, or in the column `field` of imported items"
     )
 
 
@@ -297,9 +297,9 @@ def test_imported_errors_without_a_place_are_asked_for_it() -> None:
     ("stat", "facts", "change"),
     [
         ("dprime", {"kind": "evidence", "unstated": 9}, "state whether the evidence of the imported records is sufficient (column `truth`)"),
-        ("dprime", {"kind": "evidence"}, "nothing: records of evidence carry no planted errors; import items whose reference is known"),
-        ("dprime", {"kind": "evidence", "unperturbed": 9}, "import records that are declared insufficient, too"),
-        ("specificity", {"kind": "evidence", "planted": 9}, "import records that are declared sufficient, too"),
+        ("dprime", {"kind": "evidence"}, "no change helps: evidence records have no planted errors; import items whose reference is known"),
+        ("dprime", {"kind": "evidence", "unperturbed": 9}, "also import records that are declared insufficient"),
+        ("specificity", {"kind": "evidence", "planted": 9}, "also import records that are declared sufficient"),
         ("dprime", {"planted": 9}, "include unperturbed items"),
         ("dprime", {"unperturbed": 9}, "include items with planted errors"),
         ("specificity", {"unperturbed": 9, "unstated": 9}, "ask for more items or more ratings per item"),

@@ -75,13 +75,13 @@ MODELS = ["gpt-5", "gpt-4o"]
     ("change", "problem"),
     [
         ({"value": 1.5}, "values[0].value: is 1.5; allowed for plausibility_rate: 0 to 1"),
-        ({"interval": [0.6, 0.4]}, "values[0].interval: is 0.6 to 0.4; allowed: the lower end first"),
+        ({"interval": [0.6, 0.4]}, "values[0].interval: is 0.6 to 0.4; expected: the lower end first"),
         ({"range": [0.4, 1.2]}, "values[0].range: is 1.2; allowed for plausibility_rate: 0 to 1"),
         ({"quantity": "mean_confidence", "value": 0.5}, "values[0].value: is 0.5; allowed for mean_confidence: 1 to 5"),
-        ({"quantity": "pass_at_k"}, "values[0].k: is needed with the quantity pass_at_k"),
-        ({"k": 2}, "values[0].k: is allowed with the quantity pass_at_k alone"),
+        ({"quantity": "pass_at_k"}, "values[0].k: is required with the quantity pass_at_k"),
+        ({"k": 2}, "values[0].k: is allowed only with the quantity pass_at_k"),
         ({"models": MODELS}, "values[0].models: is allowed only with the quantities model_agreement, "),
-        ({"quantity": "model_agreement"}, "values[0].models: is needed with the quantities model_agreement, "),
+        ({"quantity": "model_agreement"}, "values[0].models: is required with the quantities model_agreement, "),
         ({"quantity": "conditional_agreement", "models": MODELS, "model": "x"}, "values[0].model: 'x' is not one of"),
     ],
 )  # fmt: skip
@@ -93,7 +93,7 @@ def test_a_value_that_cannot_be_is_a_problem(tmp_path: Path, change: dict[str, o
 def test_nan_a_field_given_twice_and_two_entries_of_one_thing_are_problems(tmp_path: Path) -> None:
     path = write(tmp_path / "values.json", GOOD, {**GOOD, "key": "b"})
     (found,) = problems(path)
-    assert found.startswith("4: values[1]: is of the same quantity, study, model, role, error and k as values[0]")
+    assert found.startswith("4: values[1]: has the same quantity, study, model, role, error and k as values[0]")
     text = path.read_text()
     path.write_text(text.replace("0.5", "NaN"))
     assert "NaN is no number" in problems(path)[0]
@@ -129,7 +129,7 @@ def test_the_page_shows_what_is_wrong_with_the_file(broken: Path, boss: Client) 
 
 
 def test_a_key_given_twice_a_broken_file_and_a_missing_one_are_refused(tmp_path: Path) -> None:
-    assert "'a' is given twice" in problems(write(tmp_path / "twice.json", GOOD, GOOD))[0]
+    assert "'a' is used twice" in problems(write(tmp_path / "twice.json", GOOD, GOOD))[0]
     broken = tmp_path / "broken.json"
     broken.write_text('{"title": "t",\n "values": [}')
     assert problems(broken)[0].startswith("2: not JSON")

@@ -185,7 +185,7 @@ def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_fi
     members.add(finished, "later", "analyst", owner)
     second = seat.assignments.filter(session=2)
     assert second.count() == NEW - KNOWN and not second.filter(item__pair_sha256__in=known(finished)).exists()
-    assert f"; {KNOWN} cases of the crossover incomplete; " in told(study)[0]
+    assert f"; {KNOWN} cases of the crossover left incomplete; " in told(study)[0]
 
 
 @pytest.mark.parametrize("design", ["balanced", "pool"])
@@ -694,7 +694,7 @@ def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not
     assert (stock.lines[0].have, stock.lines[0].shown, stock.shown, stock.left_out) == (12, 8, 8, 0)
     steps = study_factory.open_study(**only(12), ratings_per_item=1, raters=6)
     event = logged.word(steps, "opened")
-    assert event == "12 items, 6 raters; 8 items of episodes that stand in unblinded studies"
+    assert event == "12 items, 6 raters; 8 items of episodes that are part of unblinded studies"
     assert check_of(steps)["measured"] == {
         "items": 12,
         "items_in_unblinded_studies": 0,

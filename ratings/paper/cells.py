@@ -17,7 +17,7 @@ from ratings.results.declared_models import DeclaredModel, find_agent_models, fi
 from ratings.results.paper_values import ENSEMBLES, PaperValue, load_paper_values
 from ratings.stats.estimates import CONSENSUS, MAJORITY
 
-NOT_MADE = "not created yet (run `make paper`), or in a study without a role for you"
+NOT_MADE = "not created yet (run `make paper`), or in a study in which you have no role"
 NOT_COMPUTED = (
     "the study is not unblinded, or its results are not computed yet: open its page, or run `make paper` again"
 )

@@ -136,7 +136,7 @@ def test_paper_file_with_duplicate_keys_broken_json_or_missing_is_refused(tmp_pa
     assert "'a' is used twice" in list_problems(write_values(tmp_path / "twice.json", GOOD, GOOD))[0]
     broken = tmp_path / "broken.json"
     broken.write_text('{"title": "t",\n "values": [}')
-    assert list_problems(broken_file)[0].startswith("2: not JSON")
+    assert list_problems(broken)[0].startswith("2: not JSON")
     assert "cannot be read" in list_problems(tmp_path / "none.json")[0]
 
 

@@ -112,7 +112,7 @@ def read_plan(path: Path = PATH) -> Plan:
 
 
 def find_problems(plan: Plan, experiments: int | None = None) -> Iterator[str]:
-    """Yield the contradictions between values of the plan. `experiments`: their number, if the plan says "all"."""
+    """Yield the contradictions between values of the plan. `experiments`: their number, if the plan has "all"."""
     for name in ("agents", "experiments"):
         values = getattr(plan, name)
         if isinstance(values, list) and (duplicates := sorted({value for value in values if values.count(value) > 1})):

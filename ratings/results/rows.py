@@ -145,7 +145,7 @@ def blind_rows(study: Study, within: Q = EVERY, most: int | None = None) -> Iter
 
     The order reveals no source: by random item code, imported ratings last.
     """
-    # Whoever imported ratings knows which items they belong to. Sorted by item code, their rows would
+    # The person who imported ratings knows their items. Sorted by item code, their rows would
     # show which of the other ratings are of the same item; without a code in the sort key they do not.
     item = Case(When(imported=False, then=F(f"{_PLACE}item__code")))
     order = "imported", item, f"{_PLACE}rater__number", f"{_PLACE}rater", f"{_PLACE}occasion", f"{_PLACE}position"

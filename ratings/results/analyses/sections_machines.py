@@ -76,7 +76,7 @@ def _classifiers(items: Sequence[ItemFacts]) -> Iterator[Machine]:
 
 def _stored(study: Study, rated: set[str]) -> Machine:
     """Return what the checker found in the steps as they were played or planted."""
-    # The recorded steps have amounts that raters are not shown, so these findings know more than raters do.
+    # The recorded steps have amounts that raters are not shown, so these findings use more than raters see.
     rows = ItemSource.objects.filter(item__study=study, transition__isnull=False).order_by("item__code")
     columns = "item__code", "twin", "twin__findings__verdict", "transition__findings__verdict"
     verdicts, undecided = {}, 0
@@ -161,7 +161,7 @@ def _published_agreement(rows: Sequence[human_model.Standing]) -> list[tuple[flo
 
 
 def _find_agreement(row: human_model.Standing, name: str) -> PaperValue | None:
-    # Whoever the raters of this study are, the paper's number is the same; a note says if ours are simulated.
+    # The paper's number does not depend on who our raters are; a note is added if they are simulated.
     if row.who == human_model.PEOPLE:
         return find_paper_value(f"avg_pairwise_{name}", EVIDENCE, role="human")
     if row.kind != "classifier":

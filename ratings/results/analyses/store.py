@@ -89,7 +89,7 @@ def compute(
             return stored
         started = time.monotonic()
         content = document.make(study, filters, state, seed=seed, resamples=resamples, tell=tell)
-        # Nothing locks the ratings meanwhile. Comparing the state before and after finds every change.
+        # Nothing locks the ratings during the computation. Comparing the state before and after finds every change.
         before, state = state, _state(study)
         if state == before:
             return _keep(study, filters, content, time.monotonic() - started)
@@ -129,7 +129,7 @@ def _refuse_sealed(study: Study) -> None:
 
 def _state(study: Study) -> str:
     """Return a digest of everything the document depends on: the ratings, and whether a deadline has passed."""
-    # A deadline passes without any change in the database, but the document says whether the stop rule is met.
+    # A deadline passes without any change in the database, but the document states whether the stop rule is met.
     ended = stopping.look(study).met if study.protocol.get("stop") == "deadline" else None
     return hashlib.sha256(f"{state_digest.mark(study)}/{ended}".encode()).hexdigest()
 

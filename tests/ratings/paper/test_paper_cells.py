@@ -86,7 +86,7 @@ def test_published_column_has_a_value_or_a_reason_in_every_cell() -> None:
         shown = grid(tables[name])
         at = next(i for i, head in enumerate(shown.heads) if head.title == "Published")
         assert NOTHING not in {row[at].text for row in shown.rows}
-        assert not any(head.title == "Why none is published" for head in shown.heads)
+        assert not any(head.title == "No published value because" for head in shown.heads)
     texts = [row[-1].text for row in grid(tables["pass_at_k"]).rows]
     assert "44.4%" in texts and "printed only as a figure" in texts
 

@@ -262,7 +262,7 @@ def test_an_analysis_that_cannot_be_computed_is_told_in_words(study: Study, boss
     def moves(step: int, of: int, said: str) -> None:
         Assignment.objects.filter(pk=places.first().pk).update(slot=None, surplus=True)  # type: ignore[union-attr]
 
-    with pytest.raises(making.ExportError, match=r"could not be computed.*come .*Try again; the blinded archive"):
+    with pytest.raises(making.ExportError, match=r"could not be computed.*change while .*Try again; the blinded archive"):
         exported.zipped(study, blinded=False, tell=moves)
 
 

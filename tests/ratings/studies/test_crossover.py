@@ -319,7 +319,8 @@ def test_single_versions_of_cases_that_were_taken_back_are_dealt_to_nobody() -> 
     dealt = seating.withdraw(second)
     assert dealt == redealing.Dealt(0, 15 + 16)
     assert (
-        "0 places dealt to others; 31 places left until another seat is added" in logged.words(study, "withdrawn")[-1]
+        "0 items reassigned to others; 31 items unassigned until another rater is added"
+        in logged.words(study, "withdrawn")[-1]
     )
     assert list(first.assignments.values_list("session", flat=True)) == [1], "what was shown, and no more"
     lifecycle.close(study)

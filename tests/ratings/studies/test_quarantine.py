@@ -162,7 +162,7 @@ def test_whoever_releases_an_item_may_say_what_a_name_is_in_the_laboratory(named
     client.post(address, sent)
     assert Quarantine.objects.get(study=named).things == [["gemini", "an HPLC column"]]
     assert "“<bdi>gemini</bdi>”, <bdi>an HPLC column</bdi>" in client.get(address).content.decode()
-    assert logged.word(named, "quarantine").endswith("; declared things in the laboratory: “gemini”, an HPLC column")
+    assert logged.word(named, "quarantine").endswith("; declared as things in the laboratory: “gemini”, an HPLC column")
     assert quarantine.declared(named) == {one.digest: {"gemini": "an HPLC column"}}
 
 

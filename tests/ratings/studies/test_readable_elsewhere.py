@@ -109,7 +109,7 @@ def test_an_analyst_of_an_unblinded_study_is_dealt_none_of_its_items_and_others_
     assert live(study) == 2 * NEW  # no rating is lost: others give what they may not
     for item in study.items.all():
         assert item.assignments.filter(released_at__isnull=True).count() == 2
-    assert told(study) == [f"{planned} item{'s' * (planned != 1)} not dealt to raters who can read them elsewhere"]
+    assert told(study) == [f"{planned} item{'s' * (planned != 1)} not assigned to raters who can see them elsewhere"]
     assert list(seat.assignments.order_by("position").values_list("position", flat=True)) == [1, 2, 3, 4]
 
 
@@ -144,7 +144,7 @@ def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_sa
     assert len(dealt(seat)) == NEW - KNOWN
     assert live(study) == 2 * NEW - KNOWN
     assert told(study) == [
-        f"{KNOWN} items not dealt to raters who can read them elsewhere; {KNOWN} places left until another seat is added"
+        f"{KNOWN} items not assigned to raters who can see them elsewhere; {KNOWN} items unassigned until another rater is added"
     ]
     page = reverse("ratings:study", args=[study.slug])
     boss = Client()
@@ -166,7 +166,7 @@ def test_in_a_crossover_a_case_that_can_be_read_is_taken_back_from_both_sessions
     )
     seat = join(study.raters.get(label="R01"), analyst)
     assert not dealt(seat) & known(finished) and seat.assignments.count() == 2 * (NEW - KNOWN)
-    assert told(study)[0].endswith(f"; {2 * KNOWN} places left until another seat is added")
+    assert told(study)[0].endswith(f"; {2 * KNOWN} items unassigned until another rater is added")
 
 
 def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_first_was_shown(finished, owner) -> None:
@@ -185,7 +185,7 @@ def test_in_a_crossover_the_version_of_session_two_is_taken_back_although_the_fi
     members.add(finished, "later", "analyst", owner)
     second = seat.assignments.filter(session=2)
     assert second.count() == NEW - KNOWN and not second.filter(item__pair_sha256__in=known(finished)).exists()
-    assert f"; {KNOWN} cases of the crossover incomplete; " in told(study)[0]
+    assert f"; {KNOWN} cases of the crossover left incomplete; " in told(study)[0]
 
 
 @pytest.mark.parametrize("design", ["balanced", "pool"])
@@ -694,7 +694,7 @@ def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not
     assert (stock.lines[0].have, stock.lines[0].shown, stock.shown, stock.left_out) == (12, 8, 8, 0)
     steps = study_factory.open_study(**only(12), ratings_per_item=1, raters=6)
     event = logged.word(steps, "opened")
-    assert event == "12 items, 6 raters; 8 items of episodes that stand in unblinded studies"
+    assert event == "12 items, 6 raters; 8 items of episodes that are part of unblinded studies"
     assert check_of(steps)["measured"] == {
         "items": 12,
         "items_in_unblinded_studies": 0,

@@ -238,7 +238,7 @@ def test_sealed_the_page_plans_by_numbers_and_tells_nothing_by_source(staff: Cli
     assert not any(table in query["sql"] for query in asked.captured_queries)
     assert "What more ratings would give" in page
     assert not Analysis.objects.exists()
-    assert not re.search("Error found|All statistics|Subtle errors caught", page)
+    assert not re.search("Error found|All statistics|Subtle errors detected", page)
 
 
 def test_evidence_is_set_against_its_classifier(staff: Client, ada: User) -> None:

@@ -275,7 +275,7 @@ def test_simulated_ratings_are_named_as_such_wherever_they_show(staff: Client, s
     simulated.simulate_raters(study, 2, 0.9, 0.3, seed=1)
     given = Rating.objects.filter(assignment__rater__simulated=True).count()
     pages = (text(staff.get(at("study", study))), text(staff.get(at("study", unblinded(study)))))
-    said = (f"they gave {given} of {given} ratings", "All 2 raters are simulated: these numbers say nothing of people.")
+    said = (f"they gave {given} of {given} ratings", "All 2 raters are simulated: these are not human data.")
     for page, sentence in zip(pages, said, strict=True):
         assert "Simulated ratings." in page
         assert sentence in page

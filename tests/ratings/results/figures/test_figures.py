@@ -289,14 +289,18 @@ def test_without_a_known_truth_the_figure_of_the_order_is_one_of_pace() -> None:
 
 def test_a_matrix_of_some_of_the_ratings_says_so():
     whole, cut = documents.study(), documents.study()
-    cut["tables"]["matrix"]["notes"] = ["200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all."]
+    cut["tables"]["matrix"]["notes"] = [
+        "200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all of them."
+    ]
     figure = registry.FIGURES["matrix"]
     assert figure.title == "Raters and items"
     # Four sources by six raters, of 20 items each two of three: 13 or 14 of them, 320 in all.
     assert figure.summary(whole).startswith("320 ratings of 80 items by 6 raters")
     assert figure.summary(cut).startswith("A sample of 320 ratings of 80 items by 6 raters")
     note = names.NAMES["matrix"].note_of
-    assert note(cut) == f"{note(whole)} 200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all."
+    assert (
+        note(cut) == f"{note(whole)} 200 of 5,000 items and 6 of 6 raters are shown; the ratings file has all of them."
+    )
 
 
 def test_whose_the_published_value_is_stands_in_the_note_where_there_is_one():

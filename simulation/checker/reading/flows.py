@@ -94,7 +94,11 @@ def _move(transition: Transition) -> Flow:
         input_before = transition.before(output)
         if input_before is None and not _starts_empty(output, others, transition):
             return Flow(why=f"it is not clear what was in {output.name} before")
-        parts = [Part(source, volume_each)] if input_before is None else [Part(input_before, input_before.held), Part(source, volume_each)]
+        parts = (
+            [Part(source, volume_each)]
+            if input_before is None
+            else [Part(input_before, input_before.held), Part(source, volume_each)]
+        )
         fills.append(Fill(output, tuple(parts), is_stated))
     total = volume_each * len(filled_outputs) if volume_each is not None and filled_outputs else None
     if total is not None and len(filled_outputs) == 1 and filled_outputs[0].volume is None:
@@ -171,7 +175,10 @@ def _diluted(transition: Transition, sample: View, solvent: View, output: View) 
         added = max(ZERO, solvent.held - solvent_left.held)
     is_stated = total is not None or factor is not None
     fill = Fill(output, (Part(sample, portion), Part(solvent, added)), is_stated)
-    return Flow((fill,), (Draw(sample, portion, sample_left, stated_portion is not None), Draw(solvent, added, solvent_left, is_stated)))
+    return Flow(
+        (fill,),
+        (Draw(sample, portion, sample_left, stated_portion is not None), Draw(solvent, added, solvent_left, is_stated)),
+    )
 
 
 def _addition(transition: Transition, sample: View, output: View) -> tuple[Decimal | None, bool]:

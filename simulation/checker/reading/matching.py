@@ -111,7 +111,9 @@ def _best(scores: dict[tuple[int, int], float], side: int) -> dict[int, tuple[fl
 
 def _the_only_one(inputs: Sequence[View], outputs: Sequence[View], links: dict[int, int]) -> None:
     """Link the only limited input and the only output that are left."""
-    open_inputs = [j for j, view in enumerate(inputs) if j not in links.values() and not view.unlimited and not view.supply]
+    open_inputs = [
+        j for j, view in enumerate(inputs) if j not in links.values() and not view.unlimited and not view.supply
+    ]
     open_outputs = [i for i, view in _open(outputs, links) if not _NEW & set(view.words)]
     if len(open_inputs) == 1 and len(open_outputs) == 1:
         links[open_outputs[0]] = open_inputs[0]
@@ -135,7 +137,9 @@ def _same_vessel(output: View, source: View) -> bool:
     if output.container and source.container:
         return output.container.strip().lower() == source.container.strip().lower()
     have_capacity = output.capacity and source.capacity
-    return bool(have_capacity and output.capacity and source.capacity and output.capacity.value == source.capacity.value)
+    return bool(
+        have_capacity and output.capacity and source.capacity and output.capacity.value == source.capacity.value
+    )
 
 
 def _is_portion(output: View, source: View) -> bool:

@@ -169,8 +169,7 @@ def _time(raw: Mapping[str, Any], key: str) -> Decimal | datetime | None:
         return None
     if isinstance(value, str) and _ISO.match(value):
         try:
-            # Zones are dropped: one simulator may write them in some fields only, and mixed dates cannot be
-            # compared.
+            # Without the zone: Python cannot compare a date that has one with a date that has none.
             return datetime.fromisoformat(value[:32].replace("Z", "")).replace(tzinfo=None)
         except ValueError:
             return None

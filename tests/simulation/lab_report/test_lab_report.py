@@ -79,13 +79,13 @@ def test_a_protocol_that_does_not_suffice_is_a_fault():
 def test_a_step_that_is_refused_is_a_fault():
     frozen = material("tea", "frozen", condition="-80C")
     done = rehearsed(materials=[frozen, material("water")])
-    assert any("refused at step 1, MeasureVolume" in fault for fault in done.faults)
+    assert any("rejected at step 1, MeasureVolume" in fault for fault in done.faults)
 
 
 def test_a_label_for_a_material_that_a_step_does_not_make_is_a_fault():
     # MeasureVolume gives its one material back: there is a new material 0 and no 3.
     late = [measured("tea") | {"yields": {"late": 3}}, measured("water")]
-    told = "the reference protocol cannot go on after step 1, MeasureVolume: 'late' is none of the 1 materials it made"
+    told = "the reference protocol cannot continue after step 1, MeasureVolume: 'late' is none of the 1 materials produced"
     assert rehearsed(protocol=late).faults == [told]
 
 
@@ -104,7 +104,7 @@ def test_a_route_not_taken_is_named_and_no_fault():
 
 def test_a_shortfall_that_misses_another_line_than_it_says_is_a_fault():
     done = rehearsed(shortfalls=[{"name": "no water", "without": [2], "missing": "tea_read"}])
-    assert done.faults == ["no water: INVALID, yet the line 'tea_read' is met; missed: water_read"]
+    assert done.faults == ["no water: INVALID, but the line 'tea_read' is met; missed: water_read"]
 
 
 def test_the_same_seed_plays_the_same_protocol():

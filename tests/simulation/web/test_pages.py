@@ -365,7 +365,7 @@ def report(verdict: str, *findings: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             report("ok", finding("L10", "warning", "a barcode in a name")),
-            r"1 warning<.*<strong>L10</strong> barcode in words \(warning\)",
+            r"1 warning<.*<strong>L10</strong> barcode in a text \(warning\)",
         ),
         (report("ok"), r"nothing wrong found<"),
         (report("ok", finding("L03", "info", "unknown")), r"nothing wrong found<.*1 question could not be decided"),

@@ -132,7 +132,7 @@ def alike(one: Leaf, other: Leaf) -> bool:
 
 def _is_one(one: Leaf, other: Leaf) -> bool:
     """Return whether one name contains the other: HEK293T and HEK293T cells, but not WT/nacre and nacre/nacre."""
-    first, second = (" ".join(words.cut(leaf.text)) for leaf in (one, other))
+    first, second = (" ".join(words.cut(side.text)) for side in (one, other))
     return first in second or second in first
 
 

@@ -65,7 +65,9 @@ def test_command_exits_with_2_for_a_missing_file(name):
 
 
 def test_truth_labels_only_add_a_table(transition_file):
-    labelled = run(transition_file({"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong(), "truth": "type2"}))[1]
+    labelled = run(
+        transition_file({"id": 1, **BASES["mix"], "truth": "correct"}, {"id": 2, **wrong(), "truth": "type2"})
+    )[1]
     plain = run(transition_file({"id": 1, **BASES["mix"]}, {"id": 2, **wrong()}))[1]
     assert labelled.startswith(plain)
     assert "errors found: 1 of 1 (100 %)" in labelled

@@ -357,11 +357,11 @@ def report(verdict: str, *findings: dict[str, Any]) -> dict[str, Any]:
     [
         (
             report("error", finding("L02", "error", "gains 4 mL")),
-            r"1 finding<.*<strong>L02</strong> volume: gains 4 mL",
+            r"1 finding<.*<strong>L02</strong> volume balance: gains 4 mL",
         ),
         (
             report("error", finding("L02", "error", "gains"), finding("L20", "warning", "says 5 mL")),
-            r"2 findings<.*<strong>L20</strong> readings \(warning\): says 5 mL",
+            r"2 findings<.*<strong>L20</strong> agreement of readings \(warning\): says 5 mL",
         ),
         (
             report("ok", finding("L10", "warning", "a barcode in a name")),

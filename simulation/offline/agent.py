@@ -33,7 +33,7 @@ class ProtocolAgent:
                 return action
             if done.outcome.success:
                 yields = step.get("yields", {}).items()
-                barcodes |= {label: done.barcodes[at] for label, at in yields if at < len(done.barcodes)}
+                barcodes |= {label: done.barcodes[index] for label, index in yields if index < len(done.barcodes)}
         return Action(SUBMIT)
 
 
@@ -43,16 +43,16 @@ def _resolve(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Ca
     A missing material is dropped from the list where nothing else depends on it: a step that yields materials is left
     out whole, because its outcome would no longer stand in the planned order.
     """
-    missing = [ref for ref in step["materials"] if ref not in barcodes]
+    missing = [reference for reference in step["materials"] if reference not in barcodes]
     parameters = step.get("parameters", {})
-    named = [ref for value in parameters.values() for ref in references(value)]
-    known = catalogue.find(step["action"])
-    fewest = known.min_materials if known else 0
+    references_in_parameters = [reference for value in parameters.values() for reference in references(value)]
+    action_type = catalogue.find(step["action"])
+    fewest = action_type.min_materials if action_type else 0
     if missing and (step.get("yields") or len(step["materials"]) - len(missing) < max(1, fewest)):
         return None
-    if any(ref not in barcodes for ref in named):
+    if any(reference not in barcodes for reference in references_in_parameters):
         return None
-    chosen = tuple(barcodes[ref] for ref in step["materials"] if ref not in missing)
+    chosen = tuple(barcodes[reference] for reference in step["materials"] if reference not in missing)
     return Action(step["action"], chosen, {name: _filled(value, barcodes) for name, value in parameters.items()})
 
 

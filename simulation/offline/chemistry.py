@@ -18,31 +18,31 @@ _AMOUNTS = {
 AT_ONCE = "*"  # the action of a reaction that happens wherever its substances meet
 
 
-def develop(job: Job, vessel: Vessel) -> None:
+def develop(context: Job, vessel: Vessel) -> None:
     """Let everything happen that is declared for this action and these conditions, in the order declared."""
-    for reaction in job.declared("reactions"):
+    for reaction in context.declared("reactions"):
         if present(vessel, reaction.get("needs", ())):
-            _react(job, vessel, reaction)
-    for growth in job.declared("growth"):
+            _react(context, vessel, reaction)
+    for growth in context.declared("growth"):
         if present(vessel, growth.get("needs", ())):
-            _grow(job, vessel, growth)
-    for killing in job.declared("survival"):
+            _grow(context, vessel, growth)
+    for killing in context.declared("survival"):
         _kill(vessel, killing)
 
 
-def meet(job: Job, vessel: Vessel) -> None:
+def meet(context: Job, vessel: Vessel) -> None:
     """Let happen what happens at once: a precipitate on mixing."""
-    for reaction in job.truth.get("reactions", ()):
+    for reaction in context.truth.get("reactions", ()):
         if reaction["action"] == AT_ONCE and present(vessel, reaction.get("needs", ())):
-            _react(job, vessel, reaction)
+            _react(context, vessel, reaction)
 
 
-def _react(job: Job, vessel: Vessel, reaction: Mapping[str, Any]) -> None:
+def _react(context: Job, vessel: Vessel, reaction: Mapping[str, Any]) -> None:
     if reaction.get("phase_from", vessel.phase) != vessel.phase:
         return
-    made, used = _product(job, vessel.contents, reaction)
+    product, remainders = _product(context, vessel.contents, reaction)
     vessel.phase = reaction.get("phase_to", vessel.phase)
-    for name, amount in used.items():
+    for name, amount in remainders.items():
         part = vessel.contents.components.get(name)
         if part is None:
             continue
@@ -50,54 +50,56 @@ def _react(job: Job, vessel: Vessel, reaction: Mapping[str, Any]) -> None:
     for name in reaction.get("uses", ()):
         part = vessel.contents.components[name]
         vessel.contents = vessel.contents.changed(name, part._replace(amount=ZERO))
-    if made is not None:
-        _add(job, vessel, reaction, made)
+    if product is not None:
+        _add(context, vessel, reaction, product)
 
 
-def _add(job: Job, vessel: Vessel, reaction: Mapping[str, Any], made: Component) -> None:
+def _add(context: Job, vessel: Vessel, reaction: Mapping[str, Any], product: Component) -> None:
     name = reaction["makes"]
-    if made.amount is not None:
-        noise = job.noise(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
+    if product.amount is not None:
+        noise = context.noise(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
         before = vessel.contents.amount(name)
-        made = made._replace(amount=None if before is None else before + grain(made.amount * noise))
-    vessel.contents = vessel.contents.changed(name, made._replace(kind=reaction.get("kind", "")))
+        product = product._replace(amount=None if before is None else before + grain(product.amount * noise))
+    vessel.contents = vessel.contents.changed(name, product._replace(kind=reaction.get("kind", "")))
 
 
 _Left = dict[str, Decimal | None]  # what remains of the substances a reaction partly uses
 
 
-def _product(job: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component | None, _Left]:
+def _product(context: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component | None, _Left]:
     """What is made, before noise, and what is left of what it was made from; nobody knows the amount until measured."""
     if "makes" not in reaction:
         return None, {}
     if "poisson" in reaction:
-        hit = reaction["poisson"]
-        agents = contents.amount(hit["agent"])
-        tried = None if agents is None else agents * Decimal(hit.get("efficiency", "1"))
-        return Component("count", _hit(contents.amount(hit["targets"]), tried), False), {}
+        poisson = reaction["poisson"]
+        agents = contents.amount(poisson["agent"])
+        effective_agents = None if agents is None else agents * Decimal(poisson.get("efficiency", "1"))
+        return Component("count", _hit(contents.amount(poisson["targets"]), effective_agents), False), {}
     if "per_volume" in reaction:
         dimension, density = read_concentration(reaction["per_volume"])
         volume = contents.volume
         return Component(dimension, None if volume is None else density * volume / 1000, False), {}
     if "consumes" in reaction:
         return _stoichiometric(contents, reaction)
-    return _converted(job, contents, reaction)
+    return _converted(context, contents, reaction)
 
 
 def _stoichiometric(contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Left]:
     """As much product as the scarcest substance allows; of each, that much less is left."""
-    needs = {name: Decimal(each) for name, each in reaction["consumes"].items()}
-    there = {name: contents.amount(name) for name in needs}
-    known = {name: amount for name, amount in there.items() if amount is not None}
+    needs = {name: Decimal(per_product) for name, per_product in reaction["consumes"].items()}
+    amounts = {name: contents.amount(name) for name in needs}
+    known = {name: amount for name, amount in amounts.items() if amount is not None}
     dimension = reaction["dimension"]
     if len(known) < len(needs):
         return Component(dimension, None, False), dict.fromkeys(needs)
-    product = grain(min(known[name] / each for name, each in needs.items()))
-    left: _Left = {name: max(ZERO, known[name] - grain(product * each)) for name, each in needs.items()}
-    return Component(dimension, product, False), left
+    product = grain(min(known[name] / per_product for name, per_product in needs.items()))
+    remainders: _Left = {
+        name: max(ZERO, known[name] - grain(product * per_product)) for name, per_product in needs.items()
+    }
+    return Component(dimension, product, False), remainders
 
 
-def _converted(job: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Left]:
+def _converted(context: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Left]:
     """`ratio` of product for each of the source; with a half-time only what has turned by now, and that is gone."""
     source = contents.components[reaction["from"]]
     dimension = reaction.get("dimension", source.dimension)
@@ -105,10 +107,10 @@ def _converted(job: Job, contents: Contents, reaction: Mapping[str, Any]) -> tup
         return Component(dimension, None, False), {}
     if "half_time" not in reaction:
         return Component(dimension, source.amount * Decimal(reaction["ratio"]), False), {}
-    half = quantities.parse(reaction["half_time"], "duration").value
-    turned = grain(source.amount * (1 - Decimal(2) ** (-job.number("duration") / half)))
-    product = Component(dimension, turned * Decimal(reaction["ratio"]), False)
-    return product, {reaction["from"]: source.amount - turned}
+    half_time = quantities.parse(reaction["half_time"], "duration").value
+    converted = grain(source.amount * (1 - Decimal(2) ** (-context.number("duration") / half_time)))
+    product = Component(dimension, converted * Decimal(reaction["ratio"]), False)
+    return product, {reaction["from"]: source.amount - converted}
 
 
 def _hit(targets: Decimal | None, agents: Decimal | None) -> Decimal | None:
@@ -118,10 +120,10 @@ def _hit(targets: Decimal | None, agents: Decimal | None) -> Decimal | None:
     return targets * (1 - (-agents / targets).exp())
 
 
-def _grow(job: Job, vessel: Vessel, growth: Mapping[str, Any]) -> None:
+def _grow(context: Job, vessel: Vessel, growth: Mapping[str, Any]) -> None:
     """Exponential growth, up to the density declared as the limit (of the first component)."""
     doubling = quantities.parse(growth["doubling_time"], "duration").value
-    factor = Decimal(2) ** (job.number("duration") / doubling)
+    factor = Decimal(2) ** (context.number("duration") / doubling)
     density = vessel.contents.concentration(growth["components"][0])
     if "limit" in growth and density:
         limit = read_concentration(growth["limit"])[1]
@@ -143,8 +145,8 @@ def _kill(vessel: Vessel, killing: Mapping[str, Any]) -> None:
         if dose is None or part.amount is None:
             vessel.contents = vessel.contents.changed(name, part._replace(amount=None, known=False))
             continue
-        half = read_concentration(killing["half"])[1]
-        alive = grain(part.amount / (1 + (dose / half) ** Decimal(killing["n"])))
+        half_concentration = read_concentration(killing["half"])[1]
+        alive = grain(part.amount / (1 + (dose / half_concentration) ** Decimal(killing["n"])))
         vessel.contents = vessel.contents.changed(name, part._replace(amount=alive, known=False))
         if "into" in killing:
             before = vessel.contents.amount(killing["into"])

@@ -11,10 +11,10 @@ from simulation.offline.evidence import Reading
 _MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "mentions_all": all}
 
 
-def different_values(counted: Sequence[Reading], name: str) -> set[object]:
+def different_values(readings: Sequence[Reading], name: str) -> set[object]:
     """Different values of a visible property or, where there is none of that name, of a parameter of the step."""
-    written = [reading.properties.get(name, reading.parameters.get(name)) for reading in counted]
-    return {_amount(str(text)) for text in written if text is not None}
+    texts = [reading.properties.get(name, reading.parameters.get(name)) for reading in readings]
+    return {_amount(str(text)) for text in texts if text is not None}
 
 
 def _amount(text: str) -> object:
@@ -51,22 +51,28 @@ def _within(signal: Decimal | None, bounds: Mapping[str, str]) -> bool:
 
 def follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
     """Whether the material, or one it came from, was counted before this step by each of the lines named in `after`."""
-    return all(any(r.barcode in reading.ancestors and r.step < reading.step for r in counted) for counted in earlier)
+    return all(
+        any(
+            earlier_reading.barcode in reading.ancestors and earlier_reading.step < reading.step
+            for earlier_reading in counted
+        )
+        for counted in earlier
+    )
 
 
-def _holds(condition: Mapping[str, Any], written: Any) -> bool:
+def _holds(condition: Mapping[str, Any], value: Any) -> bool:
     """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
-    if written is None:
+    if value is None:
         return "absent" in condition
-    text = ", ".join(map(_said, written)) if isinstance(written, list | tuple) else _said(written)
-    for kind, wanted in condition.items():
+    text = ", ".join(map(_said, value)) if isinstance(value, list | tuple) else _said(value)
+    for kind, requested in condition.items():
         if kind == "absent":
             continue
         if kind in _MENTIONS:
-            words = wanted if isinstance(wanted, list) else [wanted]
+            words = requested if isinstance(requested, list) else [requested]
             if not _MENTIONS[kind](word.lower() in text.lower() for word in words):
                 return False
-        elif not _compares(kind, text, str(wanted)):
+        elif not _compares(kind, text, str(requested)):
             return False
     return True
 
@@ -76,13 +82,13 @@ def _said(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _compares(kind: str, written: str, wanted: str) -> bool:
-    if kind == "equals" and written.strip() == wanted:
+def _compares(kind: str, written: str, requested: str) -> bool:
+    if kind == "equals" and written.strip() == requested:
         return True
     for dimension in quantities.dimensions():
         try:
-            have, need = (quantities.parse(text, dimension).value for text in (written, wanted))
+            actual, required = (quantities.parse(text, dimension).value for text in (written, requested))
         except quantities.QuantityError:
             continue
-        return {"equals": have == need, "at_least": have >= need, "at_most": have <= need}[kind]
+        return {"equals": actual == required, "at_least": actual >= required, "at_most": actual <= required}[kind]
     return False

@@ -44,14 +44,18 @@ class Reading:
 
     def about(self, words: Sequence[str]) -> "Reading":
         """The same with only the observations that hold one of these words."""
-        kept = [seen for seen in self.observations if any(word.lower() in " ".join(seen).lower() for word in words)]
-        return replace(self, observations=tuple(kept))
+        matching = [
+            observation
+            for observation in self.observations
+            if any(word.lower() in " ".join(observation).lower() for word in words)
+        ]
+        return replace(self, observations=tuple(matching))
 
     @property
     def signal(self) -> Decimal | None:
         """The first number among what was read off; None if there is none."""
-        found = next((match for value in self.values if (match := _NUMBER.search(value))), None)
-        return Decimal(found[0]) if found else None
+        match = next((match for value in self.values if (match := _NUMBER.search(value))), None)
+        return Decimal(match[0]) if match else None
 
 
 @dataclass(frozen=True)
@@ -65,34 +69,36 @@ class _Lineage:
 def readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
     """Every material of every accepted step, in order; lineage is followed through `replaces` and `derived_from`."""
     known: dict[str, _Lineage] = {}
-    found: list[Reading] = []
+    collected: list[Reading] = []
     for step in transcript:
         if not step.rejected:
-            found += _read(step, known)
-    return found
+            collected += _read(step, known)
+    return collected
 
 
-def _read(step: TranscriptStep, known: dict[str, _Lineage]) -> Iterator[Reading]:
+def _read(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Reading]:
     for material in step.inputs:
-        known.setdefault(material["barcode"], _first_seen(material))
-    before = dict(known)
+        lineages.setdefault(material["barcode"], _first_seen(material))
+    before = dict(lineages)
     for output in step.outputs:
-        known[output["barcode"]] = _descent(step.action, output, before)
-    shown = {material["barcode"]: material for material in step.outputs}
-    shown |= {material["barcode"]: material for material in step.inputs}
+        lineages[output["barcode"]] = _descent(step.action, output, before)
+    materials = {material["barcode"]: material for material in step.outputs}
+    materials |= {material["barcode"]: material for material in step.inputs}
     after = {material["barcode"]: material["properties"] for material in step.outputs}
-    for code, material in shown.items():
+    for code, material in materials.items():
         yield Reading(
             step=step.number,
             started_at=step.started_at,
             action=step.action,
             parameters=step.parameters,
             barcode=code,
-            origins=known[code].origins,
-            ancestors=known[code].ancestors,
-            shares=known[code].shares,
+            origins=lineages[code].origins,
+            ancestors=lineages[code].ancestors,
+            shares=lineages[code].shares,
             properties={**material["properties"], **after.get(code, {})},
-            observations=tuple((seen["description"], str(seen["value"])) for seen in _observations(step, material)),
+            observations=tuple(
+                (observation["description"], str(observation["value"])) for observation in _observations(step, material)
+            ),
         )
 
 
@@ -117,32 +123,32 @@ def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[
     """(v/v shares, whether those of initial materials are known): of what was taken of each source, and for the rest of
     what it was before. Nothing is known where a volume is not shown or does not add up."""
     own_code = output["replaces"]
-    taken = {code: _volume(text) for code, text in output.get("taken", {}).items()}
-    if set(output["derived_from"]) - set(taken) or None in taken.values():
+    volumes_taken = {code: _volume(text) for code, text in output.get("taken", {}).items()}
+    if set(output["derived_from"]) - set(volumes_taken) or None in volumes_taken.values():
         return {}, False
-    poured = {code: volume for code, volume in taken.items() if volume}
+    poured = {code: volume for code, volume in volumes_taken.items() if volume}
     if not poured:
         return (dict(before[own_code].shares), before[own_code].known) if own_code in before else ({}, False)
     total = _volume(output["properties"].get("volume"))
-    own = None if total is None else _rest(total, sum(poured.values(), Decimal(0)))
-    if not total or own is None or (own and own_code not in before) or not before.keys() >= poured.keys():
+    own_volume = None if total is None else _rest(total, sum(poured.values(), Decimal(0)))
+    if not total or own_volume is None or (own_volume and own_code not in before) or not before.keys() >= poured.keys():
         return {}, False
     parts = {code: volume / total for code, volume in poured.items()}
-    if own:
-        parts[own_code] = parts.get(own_code, Decimal(0)) + own / total
-    found: dict[str, Decimal] = {}
+    if own_volume:
+        parts[own_code] = parts.get(own_code, Decimal(0)) + own_volume / total
+    shares: dict[str, Decimal] = {}
     for code, part in parts.items():
         for name, share in {code: Decimal(1), **before[code].shares}.items():
-            found[name] = found.get(name, Decimal(0)) + share * part
+            shares[name] = shares.get(name, Decimal(0)) + share * part
     if all(before[code].known for code in parts):
-        return found, True
-    return {name: share for name, share in found.items() if name in before}, False
+        return shares, True
+    return {name: share for name, share in shares.items() if name in before}, False
 
 
 def _rest(total: Decimal, poured: Decimal) -> Decimal | None:
     """What was there before; None where more was poured in than is there now."""
-    own = total - poured
-    return Decimal(0) if abs(own) <= total * _ROUNDING else own if own > 0 else None
+    remainder = total - poured
+    return Decimal(0) if abs(remainder) <= total * _ROUNDING else remainder if remainder > 0 else None
 
 
 def _volume(text: Any) -> Decimal | None:
@@ -162,9 +168,13 @@ def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Map
     if material["barcode"] not in codes:
         return []
     if names.count(material["name"]) == 1:
-        named = [seen for seen in step.observations if _names(seen["description"], material["name"], names)]
-        if named:
-            return named
+        mentioning = [
+            observation
+            for observation in step.observations
+            if _names(observation["description"], material["name"], names)
+        ]
+        if mentioning:
+            return mentioning
     if len(step.observations) == len(codes):
         return [step.observations[codes.index(material["barcode"])]]
     return list(step.observations) if len(codes) == 1 else []

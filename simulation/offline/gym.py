@@ -52,8 +52,10 @@ def _experiment(slug: str, directory: Path) -> ExperimentSpec:
     entries, problems = catalogue.read_files(path.parent)
     data = dict(entries).get(path.name)
     if data is None:
-        of_it = [problem for problem in problems if path.name in problem]
-        raise CatalogueError("\n".join(of_it) or f"No experiment {slug!r}; there are {', '.join(slugs(directory))}")
+        own_problems = [problem for problem in problems if path.name in problem]
+        raise CatalogueError(
+            "\n".join(own_problems) or f"No experiment {slug!r}; there are {', '.join(slugs(directory))}"
+        )
     if problems := experiments.check_file(path, data, _catalogue(directory)):
         raise CatalogueError("\n".join(problems))
     return experiments.build(data)

@@ -35,55 +35,59 @@ class Job:
 
     def samples(self, *others: Vessel) -> list[Vessel]:
         """All materials but the supplies and these others."""
-        found = [v for v in self.vessels.values() if not v.is_supply and all(v is not other for other in others)]
+        found = [
+            vessel
+            for vessel in self.vessels.values()
+            if not vessel.is_supply and all(vessel is not other for other in others)
+        ]
         if not found:
             raise RefusalError(f"no sample: {self.kind.name} takes {self.kind.inputs}")
         return found
 
     def changeable(self, *others: Vessel) -> list[Vessel]:
         """The samples, all of which are to be changed: none may be an unlimited supply."""
-        found = self.samples(*others)
-        for vessel in found:
+        samples = self.samples(*others)
+        for vessel in samples:
             if vessel.unlimited:
                 raise RefusalError(f"unlimited: {vessel.name} cannot be changed; take a portion of it first")
-        return found
+        return samples
 
     def box(self) -> Vessel:
         """The supply of empty containers among the materials."""
-        if (found := self.spare_box()) is None:
+        if (supply := self.spare_box()) is None:
             raise RefusalError(f"no container: {self.kind.name} takes {self.kind.inputs}")
-        return found
+        return supply
 
     def spare_box(self) -> Vessel | None:
-        return next((v for v in self.vessels.values() if v.unlimited and v.phase == EMPTY), None)
+        return next((vessel for vessel in self.vessels.values() if vessel.unlimited and vessel.phase == EMPTY), None)
 
-    def make(self, box: Vessel, name: str) -> Vessel:
+    def make(self, supply: Vessel, name: str) -> Vessel:
         """A new container out of a box, under a name that nothing else has."""
-        vessel = Vessel.from_supply(box, self.free_name(name))
+        vessel = Vessel.from_supply(supply, self.free_name(name))
         self.made.append(vessel)
         return vessel
 
-    def label(self, number: int, of: int, otherwise: str) -> str:
+    def label(self, number: int, total: int, default: str) -> str:
         """The agent's label, numbered when there are several vessels to label."""
-        written = self.written_label
-        if not written:
-            return otherwise
-        return f"{written} {number}" if of > 1 else written
+        agent_label = self.written_label
+        if not agent_label:
+            return default
+        return f"{agent_label} {number}" if total > 1 else agent_label
 
     @property
     def written_label(self) -> str:
         """What the agent writes on new vessels, as far as it can be seen; "" if nothing can."""
-        written = str(self.values.get("label") or "")
-        seen = "".join(letter if letter.isprintable() else " " for letter in written)
-        return " ".join(seen.split())
+        agent_label = str(self.values.get("label") or "")
+        printable = "".join(letter if letter.isprintable() else " " for letter in agent_label)
+        return " ".join(printable.split())
 
     def free_name(self, name: str) -> str:
-        number, free = 1, name[:110]
-        while free in self.names:
+        number, candidate = 1, name[:110]
+        while candidate in self.names:
             number += 1
-            free = f"{name[:110]} ({number})"
-        self.names.add(free)
-        return free
+            candidate = f"{name[:110]} ({number})"
+        self.names.add(candidate)
+        return candidate
 
     def number(self, parameter: str) -> Decimal:
         return Decimal(self.values[parameter])
@@ -100,9 +104,13 @@ class Job:
 
     def run_of(self, vessel: Vessel) -> str:
         """How the instrument heads its record: the action, the sample, and the settings it writes down."""
-        set_to = [(name, self.set_to(name)) for name in self.kind.echo]
-        told = [(name, ", ".join(map(str, v)) if isinstance(v, list | tuple) else v) for name, v in set_to]
-        settings = "".join(f", {name.replace('_', ' ')} {value}" for name, value in told if value is not None)
+        written_settings = [(name, self.set_to(name)) for name in self.kind.echo]
+        settings_as_text = [
+            (name, ", ".join(map(str, v)) if isinstance(v, list | tuple) else v) for name, v in written_settings
+        ]
+        settings = "".join(
+            f", {name.replace('_', ' ')} {value}" for name, value in settings_as_text if value is not None
+        )
         return f"{self.kind.name} of {vessel.name}{settings}"
 
     def set_to(self, name: str) -> Any:
@@ -110,16 +118,16 @@ class Job:
         default = next(parameter.default for parameter in self.kind.parameters if parameter.name == name)
         return self.written.get(name, default)
 
-    def noise(self, vessel: Vessel, relative: Decimal, *place: object) -> Decimal:
+    def noise(self, vessel: Vessel, relative: Decimal, *purpose: object) -> Decimal:
         """A factor around 1 with this relative standard deviation, the same for the same seed, step and material."""
-        return max(Decimal(0), 1 + self.deviate(vessel, *place) * relative)
+        return max(Decimal(0), 1 + self.deviate(vessel, *purpose) * relative)
 
-    def deviate(self, vessel: Vessel, *place: object) -> Decimal:
+    def deviate(self, vessel: Vessel, *purpose: object) -> Decimal:
         """A standard normal deviate, the same for the same seed, step and material."""
-        return Decimal(str(round(self.rng(vessel, *place).gauss(0, 1), 6)))
+        return Decimal(str(round(self.rng(vessel, *purpose).gauss(0, 1), 6)))
 
-    def rng(self, vessel: Vessel, *place: object) -> random.Random:
-        return random.Random(repr((*self.place, vessel.barcode, *place)))
+    def rng(self, vessel: Vessel, *purpose: object) -> random.Random:
+        return random.Random(repr((*self.place, vessel.barcode, *purpose)))
 
     def declared(self, kind: str) -> list[Mapping[str, Any]]:
         """What the experiment declares under this kind for this action, where the parameters fulfil its conditions."""
@@ -138,8 +146,10 @@ class Job:
         if not isinstance(condition, Mapping):
             allowed = condition if isinstance(condition, list) else [condition]
             return any(part in allowed for part in (value if isinstance(value, tuple) else (value,)))
-        parameter = next(p for p in self.kind.parameters if p.name == name)
-        low, high = (parameter.read(condition[end]) if end in condition else value for end in ("minimum", "maximum"))
+        action_parameter = next(parameter for parameter in self.kind.parameters if parameter.name == name)
+        low, high = (
+            action_parameter.read(condition[end]) if end in condition else value for end in ("minimum", "maximum")
+        )
         return bool(low <= value <= high)
 
 

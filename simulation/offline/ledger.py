@@ -29,9 +29,9 @@ class Component(NamedTuple):
 DISSOLVED, CELLS, PARTICLES, ATTACHED = CONTENT_KINDS
 
 
-def kind_of(name: str, written: str) -> str:
+def kind_of(name: str, declared_kind: str) -> str:
     """Where a component is, as declared; else what is called cells is cells, and all else is dissolved."""
-    return written or (CELLS if "cells" in name else DISSOLVED)
+    return declared_kind or (CELLS if "cells" in name else DISSOLVED)
 
 
 def grain(amount: Decimal) -> Decimal:
@@ -58,18 +58,18 @@ class Contents:
         return cls(components, origins, _decimal(ledger.get("volume")), _decimal(ledger.get("mass")))
 
     def write(self, key: str = "") -> dict[str, Any]:
-        written: dict[str, Any] = {"key": key} if key else {}
-        written["components"] = {
+        ledger: dict[str, Any] = {"key": key} if key else {}
+        ledger["components"] = {
             name: {"dimension": part.dimension, "amount": _text(part.amount), "known": part.known}
             | ({"kind": part.kind} if part.kind else {})
             for name, part in self.components.items()
         }
-        written["origins"] = {name: _text(share) for name, share in self.origins.items()}
+        ledger["origins"] = {name: _text(share) for name, share in self.origins.items()}
         if self.volume is not None:
-            written["volume"] = _text(self.volume)
+            ledger["volume"] = _text(self.volume)
         if self.mass is not None:
-            written["mass"] = _text(self.mass)
-        return written
+            ledger["mass"] = _text(self.mass)
+        return ledger
 
     def amount(self, name: str) -> Decimal | None:
         """Total amount of a component; zero if it is not in here, None if unknown."""
@@ -89,27 +89,27 @@ class Contents:
 
         Of the shares of origins, half of what would move stays with the components kept: both parts descend from them.
         """
-        moved, left = {}, {}
+        moved, remaining = {}, {}
         for name, part in self.components.items():
-            out, stays = _parted(part.amount, ZERO if name in keep else share)
-            if out is None or out > 0:
-                moved[name] = part._replace(amount=out)
-            if stays is None or stays > 0:
-                left[name] = part._replace(amount=stays)
+            moving, staying = _parted(part.amount, ZERO if name in keep else share)
+            if moving is None or moving > 0:
+                moved[name] = part._replace(amount=moving)
+            if staying is None or staying > 0:
+                remaining[name] = part._replace(amount=staying)
         descent = share / 2 if any(name in keep for name in self.components) else share
-        gone = {name: _share(whole, descent) for name, whole in self.origins.items()}
-        rest = {name: whole - gone[name] for name, whole in self.origins.items()}
-        volume, mass = (None if whole is None else _share(whole, share) for whole in (self.volume, self.mass))
+        moved_origins = {name: _share(total, descent) for name, total in self.origins.items()}
+        left_origins = {name: total - moved_origins[name] for name, total in self.origins.items()}
+        volume, mass = (None if total is None else _share(total, share) for total in (self.volume, self.mass))
         return (
-            Contents(moved, _present(gone), volume, mass),
-            Contents(left, _present(rest), _less(self.volume, volume), _less(self.mass, mass)),
+            Contents(moved, _present(moved_origins), volume, mass),
+            Contents(remaining, _present(left_origins), _less(self.volume, volume), _less(self.mass, mass)),
         )
 
     def take(self, volume: Decimal, keep: Collection[str] = ()) -> tuple["Contents", "Contents"]:
         """(moved, left) when exactly this volume moves. The volume must be known and not be smaller."""
         assert self.volume is not None and ZERO < volume <= self.volume, "callers check what is there"
-        moved, left = self.split(volume / self.volume, keep)
-        return replace(moved, volume=volume), replace(left, volume=self.volume - volume)
+        moved, remaining = self.split(volume / self.volume, keep)
+        return replace(moved, volume=volume), replace(remaining, volume=self.volume - volume)
 
     def of_kind(self, *kinds: str) -> tuple[str, ...]:
         """The components of these kinds."""
@@ -124,14 +124,14 @@ class Contents:
     def only(self, names: Collection[str]) -> tuple["Contents", "Contents"]:
         """(those components without any liquid, all the rest with it)."""
         chosen = {name: part for name, part in self.components.items() if name in names}
-        rest = {name: part for name, part in self.components.items() if name not in names}
-        return Contents(chosen, {}, ZERO, None), replace(self, components=rest)
+        others = {name: part for name, part in self.components.items() if name not in names}
+        return Contents(chosen, {}, ZERO, None), replace(self, components=others)
 
     def __add__(self, other: "Contents") -> "Contents":
         components = dict(self.components)
         for name, part in other.components.items():
-            mine = components.get(name)
-            components[name] = part if mine is None else _sum(mine, part)
+            own_part = components.get(name)
+            components[name] = part if own_part is None else _sum(own_part, part)
         origins = dict(self.origins)
         for name, share in other.origins.items():
             origins[name] = origins.get(name, ZERO) + share
@@ -148,37 +148,37 @@ class Contents:
 
     def shown(self) -> dict[str, str]:
         """What people know about the components, as properties of a material."""
-        lines = {}
+        properties = {}
         for name, part in self.components.items():
             if not part.known or part.amount is None:
                 continue
             concentration = self.concentration(name)
             if concentration is None:
-                lines[f"{name} amount"] = quantities.show(part.amount, part.dimension)
+                properties[f"{name} amount"] = quantities.show(part.amount, part.dimension)
             else:
-                lines[f"{name} concentration"] = quantities.show_concentration(name, concentration, part.dimension)
-        return lines
+                properties[f"{name} concentration"] = quantities.show_concentration(name, concentration, part.dimension)
+        return properties
 
 
-def _share(whole: Decimal, share: Decimal) -> Decimal:
-    return whole if share == 1 else grain(whole * share)
+def _share(total: Decimal, share: Decimal) -> Decimal:
+    return total if share == 1 else grain(total * share)
 
 
-def _parted(whole: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
+def _parted(total: Decimal | None, share: Decimal) -> tuple[Decimal | None, Decimal | None]:
     """(what moves, what stays); of an unknown amount both are unknown, unless all or nothing moves."""
-    if whole is None:
+    if total is None:
         return (ZERO, None) if share == 0 else (None, ZERO) if share == 1 else (None, None)
-    out = _share(whole, share)
-    return out, whole - out
+    moving = _share(total, share)
+    return moving, total - moving
 
 
-def _sum(one: Component, other: Component) -> Component:
-    amount = None if one.amount is None or other.amount is None else one.amount + other.amount
-    return Component(one.dimension, amount, one.known and other.known, one.kind)
+def _sum(first: Component, second: Component) -> Component:
+    amount = None if first.amount is None or second.amount is None else first.amount + second.amount
+    return Component(first.dimension, amount, first.known and second.known, first.kind)
 
 
-def _less(whole: Decimal | None, part: Decimal | None) -> Decimal | None:
-    return None if whole is None or part is None else whole - part
+def _less(total: Decimal | None, part: Decimal | None) -> Decimal | None:
+    return None if total is None or part is None else total - part
 
 
 def _present(shares: Mapping[str, Decimal]) -> dict[str, Decimal]:

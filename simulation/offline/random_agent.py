@@ -57,40 +57,40 @@ def _rejections(situation: Situation) -> int:
     return running
 
 
-def _random_action(known: ActionType, usable: Sequence[Material], rng: random.Random) -> Action | None:
+def _random_action(action_type: ActionType, usable: Sequence[Material], rng: random.Random) -> Action | None:
     """Some allowed use of this action, or None where the bench or a text pattern offers none."""
-    chosen = _materials(known, usable, rng)
+    chosen = _materials(action_type, usable, rng)
     if chosen is None:
         return None
     codes = [material.barcode for material in chosen]
-    most = min((volume for material in chosen if (volume := _volume(material))), default=None)
+    smallest_volume = min((volume for material in chosen if (volume := _volume(material))), default=None)
     parameters: dict[str, Any] = {}
-    for parameter in known.parameters:
+    for parameter in action_type.parameters:
         if not parameter.required and rng.random() < 0.5:
             continue
-        value = _random_value(parameter, codes, most, rng)
+        value = _random_value(parameter, codes, smallest_volume, rng)
         if value is not None:
             parameters[parameter.name] = value
         elif parameter.required:
             return None
-    return Action(known.name, tuple(codes), parameters)
+    return Action(action_type.name, tuple(codes), parameters)
 
 
-def _materials(known: ActionType, usable: Sequence[Material], rng: random.Random) -> list[Material] | None:
+def _materials(action_type: ActionType, usable: Sequence[Material], rng: random.Random) -> list[Material] | None:
     """Liquids if there are any, anything limited else; a box of containers where the action asks for containers."""
-    if known.max_materials == 0:
+    if action_type.max_materials == 0:
         return []
     boxes = [material for material in usable if _phase(material) == _BOX and material.available_for_use == UNLIMITED]
     limited = [material for material in usable if material.available_for_use != UNLIMITED]
     fluid = [material for material in limited if _phase(material) in _FLUID]
-    pool = fluid if len(fluid) >= known.min_materials and rng.random() < 0.8 else limited
-    boxed = boxes and "container" in known.inputs
-    fewest = max(1, known.min_materials - (1 if boxed else 0))
-    most = min(max(fewest, _FEW), known.max_materials, len(pool))
+    pool = fluid if len(fluid) >= action_type.min_materials and rng.random() < 0.8 else limited
+    boxed = boxes and "container" in action_type.inputs
+    fewest = max(1, action_type.min_materials - (1 if boxed else 0))
+    most = min(max(fewest, _FEW), action_type.max_materials, len(pool))
     if most < fewest:
         return None
     chosen = rng.sample(pool, rng.randint(fewest, most))
-    return [*chosen, rng.choice(boxes)] if boxed and len(chosen) < known.max_materials else chosen
+    return [*chosen, rng.choice(boxes)] if boxed and len(chosen) < action_type.max_materials else chosen
 
 
 def _phase(material: Material) -> str:
@@ -104,14 +104,16 @@ def _volume(material: Material) -> Decimal | None:
         return None
 
 
-def _random_value(parameter: Parameter, chosen: Sequence[str], most: Decimal | None, rng: random.Random) -> Any:
+def _random_value(
+    parameter: Parameter, chosen: Sequence[str], smallest_volume: Decimal | None, rng: random.Random
+) -> Any:
     match parameter.type:
         case "select":
             return rng.choice(parameter.options)
         case "multiselect":
             return rng.sample(parameter.options, rng.randint(1, len(parameter.options)))
         case "range" | "range_with_units":
-            return _random_amount(parameter, most, rng)
+            return _random_amount(parameter, smallest_volume, rng)
         case "boolean":
             return rng.choice((True, False))
         case "object":
@@ -124,22 +126,22 @@ def _random_value(parameter: Parameter, chosen: Sequence[str], most: Decimal | N
             return next((text for text in _TEXTS if _allowed(parameter, text)), parameter.default)
 
 
-def _random_amount(parameter: Parameter, most: Decimal | None, rng: random.Random) -> str:
+def _random_amount(parameter: Parameter, smallest_volume: Decimal | None, rng: random.Random) -> str:
     """A round number within the bounds, whole where both are; low more often than not, as bounds are wide.
 
     Of a volume mostly no more than a half of what the smallest of the materials holds.
     """
     low, high = parameter.read(parameter.minimum), parameter.read(parameter.maximum)
-    if parameter.dimension == "volume" and most and rng.random() < 0.9:
-        high = max(low, min(high, most / 2))
+    if parameter.dimension == "volume" and smallest_volume and rng.random() < 0.9:
+        high = max(low, min(high, smallest_volume / 2))
     amount = low + (high - low) * Decimal(str(round(rng.random() ** 3, 4)))
     amount = Context(prec=2).plus(amount)
     if parameter.type == "range_with_units":
-        written = quantities.show(amount, parameter.dimension)
+        text = quantities.show(amount, parameter.dimension)
     else:
-        whole = low == low.to_integral_value() and high == high.to_integral_value()
-        written = quantities.plain(amount.to_integral_value() if whole else amount)
-    return written if _allowed(parameter, written) else str(parameter.minimum)
+        is_whole = low == low.to_integral_value() and high == high.to_integral_value()
+        text = quantities.plain(amount.to_integral_value() if is_whole else amount)
+    return text if _allowed(parameter, text) else str(parameter.minimum)
 
 
 def _allowed(parameter: Parameter, value: Any) -> bool:

@@ -31,11 +31,11 @@ class RuleBasedTransitionModel:
         """The outcome of an action the catalogue accepts; a rejection says what is wrong, with the numbers."""
         try:
             with localcontext(_EXACT):
-                job = self._job(action, situation)
-                _handler(job.kind)(job)
-                return _outcome(job)
-        except (RefusalError, ParameterError) as reason:
-            return Outcome.rejected(str(reason))
+                context = self._job(action, situation)
+                _handler(context.kind)(context)
+                return _outcome(context)
+        except (RefusalError, ParameterError) as refusal:
+            return Outcome.rejected(str(refusal))
 
     def _job(self, action: Action, situation: Situation) -> Job:
         kind = situation.catalogue.find(action.name)
@@ -64,18 +64,18 @@ def _handler(kind: ActionType) -> Callable[[Job], None]:
     return HANDLERS[kind.handler]
 
 
-def _outcome(job: Job) -> Outcome:
+def _outcome(context: Job) -> Outcome:
     """Changed materials in the order of the action's, then new ones; unlimited ones are never handed back."""
-    changed = [vessel for vessel in job.vessels.values() if not vessel.unlimited]
-    for vessel in (*changed, *job.made):
-        meet(job, vessel)
-    if job.kind.handler not in _IN_PLACE:
-        for vessel in (*changed, *job.made):
+    changed = [vessel for vessel in context.vessels.values() if not vessel.unlimited]
+    for vessel in (*changed, *context.made):
+        meet(context, vessel)
+    if context.kind.handler not in _IN_PLACE:
+        for vessel in (*changed, *context.made):
             vessel.come_out()
     return Outcome(
         success=True,
-        new_materials=tuple(vessel.draft() for vessel in (*changed, *job.made)),
-        new_observations=tuple(job.seen),
-        reasoning=job.how or f"{job.kind.name}: state carried over unchanged.",
-        fidelity=job.kind.fidelity,
+        new_materials=tuple(vessel.draft() for vessel in (*changed, *context.made)),
+        new_observations=tuple(context.seen),
+        reasoning=context.how or f"{context.kind.name}: state carried over unchanged.",
+        fidelity=context.kind.fidelity,
     )

@@ -26,33 +26,36 @@ class Sources(dict[str, tuple[Decimal | None, str]]):
         if source.barcode:
             self.note(source.barcode, moved, dimension)
             return
-        left, _ = _size(source.contents)
-        for code, (amount, of) in source.sources.items():
-            if amount is None or moved is None or left is None:
-                self.note(code, None, of)
+        remaining, _ = _size(source.contents)
+        for code, (amount, source_dimension) in source.sources.items():
+            if amount is None or moved is None or remaining is None:
+                self.note(code, None, source_dimension)
             else:
                 # What the source noted has been cut down to what stayed in it, unless nothing did.
-                self.note(code, amount * moved / left if left else amount, of)
+                self.note(code, amount * moved / remaining if remaining else amount, source_dimension)
 
     def note(self, code: str, amount: Decimal | None = None, dimension: str = "volume") -> None:
-        before, of = self.get(code, (ZERO, dimension))
-        both = None if before is None or amount is None or of != dimension else before + amount
-        self[code] = (both, dimension)
+        noted, noted_dimension = self.get(code, (ZERO, dimension))
+        total = None if noted is None or amount is None or noted_dimension != dimension else noted + amount
+        self[code] = (total, dimension)
 
     def scale(self, share: Decimal) -> None:
         """Keep this share of each; what is emptied keeps its notes, for whom it is poured into."""
-        for code, (amount, of) in self.items() if share else ():
-            self[code] = (None if amount is None else amount * share, of)
+        for code, (amount, dimension) in self.items() if share else ():
+            self[code] = (None if amount is None else amount * share, dimension)
 
     def poured_off(self) -> None:
         """Of the liquids nothing is left."""
-        for code, (_, of) in self.items():
-            if of == "volume":
-                self[code] = (ZERO, of)
+        for code, (_, dimension) in self.items():
+            if dimension == "volume":
+                self[code] = (ZERO, dimension)
 
     def shown(self) -> dict[str, str]:
         """As text for people; "" where unknown."""
-        return {code: "" if amount is None else quantities.show(amount, of) for code, (amount, of) in self.items()}
+        return {
+            code: "" if amount is None else quantities.show(amount, dimension)
+            for code, (amount, dimension) in self.items()
+        }
 
 
 def _size(contents: Contents) -> tuple[Decimal | None, str]:

@@ -52,11 +52,11 @@ def an_amount_dimension(value: Any) -> str:
 
 def a_quantity(dimension: str) -> Check:
     def allowed(value: Any) -> str:
-        told = f"a {dimension} above zero in {', '.join(unit for unit in quantities.units(dimension) if unit)}"
+        expected = f"a {dimension} above zero in {', '.join(unit for unit in quantities.units(dimension) if unit)}"
         try:
-            return "" if quantities.parse(value, dimension).value > 0 else told
+            return "" if quantities.parse(value, dimension).value > 0 else expected
         except quantities.QuantityError:
-            return told
+            return expected
 
     return allowed
 
@@ -69,10 +69,12 @@ def a_concentration(value: Any) -> str:
     return ""
 
 
-def an_object_of(of: Check, keys: tuple[str, ...] = ()) -> Check:
+def an_object_of(check_value: Check, keys: tuple[str, ...] = ()) -> Check:
     def allowed(value: Any) -> str:
         fits = isinstance(value, Mapping) and value and (not keys or set(value) == set(keys))
-        problem = next((told for part in value.values() if (told := of(part))), "") if fits else "an object"
+        problem = (
+            next((expected for part in value.values() if (expected := check_value(part))), "") if fits else "an object"
+        )
         return f"{problem} {'with ' + ', '.join(keys) if keys else 'by name'}" if problem else ""
 
     return allowed

@@ -75,11 +75,11 @@ class Vessel:
     def open(cls, material: Material, now: int) -> "Vessel":
         """A copy of a material as it is now: what was frozen and has stood warm long enough has thawed."""
         contents = _read_contents(material)
-        counted = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
+        component_lines = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
         vessel = cls(
             name=material.name,
             # Lines about components are written anew from the contents when it becomes a draft.
-            properties={key: value for key, value in material.properties.items() if key not in counted},
+            properties={key: value for key, value in material.properties.items() if key not in component_lines},
             contents=contents,
             phase=str(material.properties.get("phase", "")),
             condition=material.environmental_condition,
@@ -194,11 +194,11 @@ class Vessel:
                 f"wrong phase: {self.name} is {self.phase or 'of unknown phase'}, which cannot be {doing}"
             )
 
-    def draw(self, volume: Decimal, least: Decimal = SMALLEST_DRAW) -> Contents:
+    def draw(self, volume: Decimal, minimum: Decimal = SMALLEST_DRAW) -> Contents:
         """Take a volume out; from above a pellet only the liquid comes. An unlimited material stays as it is."""
         self.need_liquid()
-        if volume < least:
-            raise RefusalError(f"below the instrument's minimum of {show(least)}: {show(volume)} of {self.name}")
+        if volume < minimum:
+            raise RefusalError(f"below the instrument's minimum of {show(minimum)}: {show(volume)} of {self.name}")
         if self.unlimited:
             return self._draw_unlimited(volume)
         if volume > self.volume():
@@ -216,8 +216,10 @@ class Vessel:
         elif self.contents.mass is None:
             raise RefusalError(f"critically unclear: the mass of {self.name} is not known")
         elif mass > self.contents.mass:
-            have = quantities.show(self.contents.mass, "mass")
-            raise RefusalError(f"short of mass: needs {quantities.show(mass, 'mass')}, {have} usable in {self.name}")
+            available = quantities.show(self.contents.mass, "mass")
+            raise RefusalError(
+                f"short of mass: needs {quantities.show(mass, 'mass')}, {available} usable in {self.name}"
+            )
         else:
             share = mass / self.contents.mass
         moved, self.contents = self.contents.split(share, self.settled)
@@ -227,19 +229,19 @@ class Vessel:
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
         """Take liquid off a pellet, attached cells or whatever else is bound to the vessel, all of it for None."""
-        bound = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.of_kind(ATTACHED))
-        if self.phase not in (SEDIMENTED, PELLET, ADHERENT) and not bound:
+        has_attached = self.phase in (LIQUID, SUSPENSION) and bool(self.contents.of_kind(ATTACHED))
+        if self.phase not in (SEDIMENTED, PELLET, ADHERENT) and not has_attached:
             raise RefusalError(
                 f"wrong phase: {self.name} is {self.phase}; there is no supernatant over cells or a pellet"
             )
         if self.unlimited:
             raise RefusalError(f"unlimited: {self.name} cannot be changed")
-        wanted = self.volume() if volume is None else volume
-        if wanted > self.volume():
-            raise RefusalError(f"short of volume: needs {show(wanted)}, {show(self.volume())} usable in {self.name}")
-        if wanted == 0:
+        requested = self.volume() if volume is None else volume
+        if requested > self.volume():
+            raise RefusalError(f"short of volume: needs {show(requested)}, {show(self.volume())} usable in {self.name}")
+        if requested == 0:
             return Contents()
-        moved = self._give(wanted)
+        moved = self._give(requested)
         if self.phase == SEDIMENTED and self.contents.volume == 0:
             self.phase = PELLET
         return moved
@@ -326,21 +328,23 @@ class Vessel:
     def _thawing(self, temperature: Decimal) -> int | None:
         if self.contents.volume is None or temperature <= self._freezing_point():
             return None
-        started = -(-self.contents.volume // 1000)
-        return next((int(started) * seconds for above, seconds in _THAWING if temperature > above), None)
+        millilitres = -(-self.contents.volume // 1000)
+        return next((int(millilitres) * seconds for above, seconds in _THAWING if temperature > above), None)
 
     def _shown(self) -> dict[str, Any]:
         """The properties with phase, volume, mass and known concentrations as they are now."""
-        shown: dict[str, Any] = {"phase": self.phase}
+        visible: dict[str, Any] = {"phase": self.phase}
         if self.phase == GEL:
-            return shown | self.properties
+            return visible | self.properties
         volume, mass = self.contents.volume, self.contents.mass
         if volume is not None and (volume > 0 or self.phase not in (*SOLIDS, EMPTY)):
-            shown["volume"] = show(volume)
+            visible["volume"] = show(volume)
         if mass is not None and (mass > 0 or self.phase in SOLIDS):
-            shown["mass"] = quantities.show(mass, "mass")
-        kept = {key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")}
-        return {**shown, **kept, **self.contents.shown()}
+            visible["mass"] = quantities.show(mass, "mass")
+        other_properties = {
+            key: value for key, value in self.properties.items() if key not in ("phase", "volume", "mass")
+        }
+        return {**visible, **other_properties, **self.contents.shown()}
 
 
 def cells_in(contents: Contents) -> tuple[str, ...]:

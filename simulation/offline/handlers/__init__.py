@@ -19,9 +19,9 @@ from simulation.offline.handlers import (
 from simulation.offline.job import Job
 
 
-def end(job: Job) -> None:
+def end(context: Job) -> None:
     """Submit and Quit change nothing; the environment ends the attempt."""
-    job.how = "The attempt ends; nothing is touched."
+    context.how = "The attempt ends; nothing is touched."
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

@@ -35,69 +35,69 @@ _STANDS = (
 _NO_ROTOR = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beaker", "crucible")
 
 
-def aspirate(job: Job) -> None:
+def aspirate(context: Job) -> None:
     """Kept supernatants go into new containers where a box of them is given, else each into one of its own kind."""
     removed: list[tuple[Contents, Vessel]] = []
-    for vessel in job.changeable():
-        taken = _take_over(vessel, _to_aspirate(job, vessel))
+    for vessel in context.changeable():
+        taken = _take_over(vessel, _to_aspirate(context, vessel))
         if not taken.volume:
             raise RefusalError(f"short of volume: {vessel.name} has no supernatant left")
-        if job.values["keep_supernatant"]:
-            kept = job.make(job.spare_box() or vessel, f"Supernatant of {vessel.name}")
-            kept.pour(taken, vessel)
-            kept.phase = SUSPENSION if kept.contents.of_kind(CELLS, PARTICLES) else LIQUID
+        if context.values["keep_supernatant"]:
+            supernatant = context.make(context.spare_box() or vessel, f"Supernatant of {vessel.name}")
+            supernatant.pour(taken, vessel)
+            supernatant.phase = SUSPENSION if supernatant.contents.of_kind(CELLS, PARTICLES) else LIQUID
         else:
             removed.append((taken, vessel))
     if removed:
-        job.made.append(pool(job.free_name("Waste from Aspirate"), removed))
-    job.how = "Liquid and what is dissolved in it left in proportion; cells stayed."
+        context.made.append(pool(context.free_name("Waste from Aspirate"), removed))
+    context.how = "Liquid and what is dissolved in it left in proportion; cells stayed."
 
 
-def wash(job: Job) -> None:
-    medium, fresh = job.named("wash_medium"), job.named("replacement_medium")
+def wash(context: Job) -> None:
+    medium, fresh = context.named("wash_medium"), context.named("replacement_medium")
     removed: list[tuple[Contents, Vessel]] = []
-    for vessel in job.changeable(medium, fresh):
+    for vessel in context.changeable(medium, fresh):
         removed.append((_take_over(vessel), vessel))
-        for _ in range(job.count("washes")):
-            vessel.pour(medium.draw(job.number("wash_volume")), medium)
+        for _ in range(context.count("washes")):
+            vessel.pour(medium.draw(context.number("wash_volume")), medium)
             removed.append((_take_over(vessel), vessel))
-        vessel.pour(fresh.draw(job.number("replacement_volume")), fresh)
+        vessel.pour(fresh.draw(context.number("replacement_volume")), fresh)
         if "medium" in vessel.properties:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
-    waste = pool(job.free_name("Waste from Wash"), removed)
+    waste = pool(context.free_name("Waste from Wash"), removed)
     waste.sources.setdefault(medium.barcode, (None, "volume"))
-    job.made.append(waste)
-    job.how = "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now."
+    context.made.append(waste)
+    context.how = "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now."
 
 
-def centrifuge(job: Job) -> None:
-    force = _force(job)
-    for vessel in job.changeable():
+def centrifuge(context: Job) -> None:
+    force = _force(context)
+    for vessel in context.changeable():
         if vessel.phase == FROZEN:
             vessel.need_liquid("spun")
         _need_strength(vessel, force)
         heavy = vessel.contents.of_kind(CELLS, PARTICLES)
         if vessel.phase in (LIQUID, SUSPENSION) and heavy and force >= _LEAST_FORCE:
             vessel.phase = SEDIMENTED
-        seen = "a pellet under the liquid" if vessel.phase == SEDIMENTED else "no pellet to be seen"
-        job.say(job.run_of(vessel), "visual", seen)
-    job.how = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
+        appearance = "a pellet under the liquid" if vessel.phase == SEDIMENTED else "no pellet to be seen"
+        context.say(context.run_of(vessel), "visual", appearance)
+    context.how = f"Cells and particles come down from {_LEAST_FORCE} x g; nothing else is moved."
 
 
-def _force(job: Job) -> Decimal:
+def _force(context: Job) -> Decimal:
     """In x g. From a spin rate it is 1.118e-6 r n^2, with the radius r in mm and n in turns a minute."""
-    force, speed = job.values["force"], job.values["speed"]
+    force, speed = context.values["force"], context.values["speed"]
     if (force is None) == (speed is None):
         raise RefusalError("critically unclear: a spin needs its force or its speed, and not both")
     if speed is None:
         return Decimal(force)
-    return _FORCE_OF_ONE * job.number("rotor_radius") * Decimal(speed) ** 2
+    return _FORCE_OF_ONE * context.number("rotor_radius") * Decimal(speed) ** 2
 
 
-def extract_dna(job: Job) -> None:
+def extract_dna(context: Job) -> None:
     """The extract holds what the experiment declares to come out, in the elution volume; all else is lost."""
-    volume = job.number("elution_volume")
-    for vessel in job.changeable():
+    volume = context.number("elution_volume")
+    for vessel in context.changeable():
         if vessel.phase == FROZEN:
             vessel.need_liquid("lysed")
         if vessel.phase in (EMPTY, CONSUMABLE, PLATE):
@@ -107,30 +107,30 @@ def extract_dna(job: Job) -> None:
                 f"too small a container: {show(vessel.capacity())} capacity, {show(volume)} would be in it ({vessel.name})"
             )
         vessel.phase = LIQUID
-        develop(job, vessel)
-        made = [reaction["makes"] for reaction in job.declared("reactions") if "makes" in reaction]
-        extract = vessel.contents.only(made)[0]
+        develop(context, vessel)
+        products = [reaction["makes"] for reaction in context.declared("reactions") if "makes" in reaction]
+        extract = vessel.contents.only(products)[0]
         vessel.contents = replace(extract, origins=vessel.contents.origins, volume=volume)
-        vessel.name = job.free_name(f"DNA extract of {vessel.name}")
+        vessel.name = context.free_name(f"DNA extract of {vessel.name}")
         for name in ("mass", "medium", "cell type", *OF_THE_LIQUID):
             vessel.properties.pop(name, None)
-    job.how = "DNA by the yield the experiment declares, eluted in the stated volume."
+    context.how = "DNA by the yield the experiment declares, eluted in the stated volume."
 
 
-def _to_aspirate(job: Job, vessel: Vessel) -> Decimal | None:
-    stays = job.number("residual_volume")
-    if job.values["volume"] is not None or not stays:
-        stated: Decimal | None = job.values["volume"]
-        return stated
-    return max(ZERO, vessel.volume() - stays)
+def _to_aspirate(context: Job, vessel: Vessel) -> Decimal | None:
+    residual = context.number("residual_volume")
+    if context.values["volume"] is not None or not residual:
+        requested: Decimal | None = context.values["volume"]
+        return requested
+    return max(ZERO, vessel.volume() - residual)
 
 
 def _take_over(vessel: Vessel, volume: Decimal | None = None) -> Contents:
     """Take liquid off a pellet or attached cells, or all there is off what is bound to the vessel itself."""
     if vessel.phase not in (LIQUID, SUSPENSION) or not vessel.contents.of_kind(ATTACHED):
         return vessel.take_supernatant(volume)
-    wanted = vessel.volume() if volume is None else volume
-    return vessel.draw(wanted) if wanted else Contents()
+    requested = vessel.volume() if volume is None else volume
+    return vessel.draw(requested) if requested else Contents()
 
 
 def _need_strength(vessel: Vessel, force: Decimal) -> None:
@@ -138,10 +138,10 @@ def _need_strength(vessel: Vessel, force: Decimal) -> None:
     container = str(vessel.properties.get("container", ""))
     if any(word in container.lower() for word in _NO_ROTOR):
         raise RefusalError(f"wrong format: {vessel.name} is in {container}, which fits no rotor")
-    stands = next((most for word, most in _STANDS if re.search(rf"(?<![0-9.]){word}", container.lower())), None)
-    if stands is not None and force > stands:
+    limit = next((maximum for word, maximum in _STANDS if re.search(rf"(?<![0-9.]){word}", container.lower())), None)
+    if limit is not None and force > limit:
         raise RefusalError(
-            f"too much force: {force.normalize():f} x g, a {container} stands {stands} x g at most ({vessel.name})"
+            f"too much force: {force.normalize():f} x g, a {container} stands {limit} x g at most ({vessel.name})"
         )
 
 

@@ -48,20 +48,20 @@ PEPTIDE = Chain(
 _AMIDE = Decimal("-0.98")
 
 
-def synthesize_dna(job: Job) -> None:
-    _synthesize(job, DNA)
+def synthesize_dna(context: Job) -> None:
+    _synthesize(context, DNA)
 
 
-def synthesize_rna(job: Job) -> None:
-    _synthesize(job, RNA)
+def synthesize_rna(context: Job) -> None:
+    _synthesize(context, RNA)
 
 
-def synthesize_pna(job: Job) -> None:
-    _synthesize(job, PNA)
+def synthesize_pna(context: Job) -> None:
+    _synthesize(context, PNA)
 
 
-def synthesize_peptide(job: Job) -> None:
-    _synthesize(job, PEPTIDE)
+def synthesize_peptide(context: Job) -> None:
+    _synthesize(context, PEPTIDE)
 
 
 def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal | None:
@@ -72,42 +72,48 @@ def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal 
     return residues + Decimal(chain.ends) + (_AMIDE if amide else ZERO)
 
 
-def _synthesize(job: Job, chain: Chain) -> None:
+def _synthesize(context: Job, chain: Chain) -> None:
     """The amount is what is measured out; otherwise nobody knows how much was made."""
-    amount = _delivered(job)
-    sequences = [part.strip() for part in job.values["sequences"].split(";")]
+    amount = _delivered(context)
+    sequences = [part.strip() for part in context.values["sequences"].split(";")]
     for number, sequence in enumerate(sequences, start=1):
-        name = job.label(number, len(sequences), f"{chain.name} {number}, {len(sequence)} {chain.residue}")
+        name = context.label(number, len(sequences), f"{chain.name} {number}, {len(sequence)} {chain.residue}")
         part = Component("amount", amount, known=amount is not None)
-        contents = Contents({f"{chain.name} {sequence}": part}, {}, job.values["dissolve_volume"] or ZERO)
-        vessel = Vessel(job.free_name(name), _describe(job, chain, sequence), contents, "solid")
+        contents = Contents({f"{chain.name} {sequence}": part}, {}, context.values["dissolve_volume"] or ZERO)
+        vessel = Vessel(context.free_name(name), _describe(context, chain, sequence), contents, "solid")
         if contents.volume:
             vessel.phase = LIQUID
-            vessel.properties["solvent"] = job.values["dissolve_in"]
-        job.made.append(vessel)
-    volume = f" in {show(job.number('dissolve_volume'))}" if job.values["dissolve_volume"] else ", dry"
-    job.how = f"The sequence as ordered{volume}; its mass by the sum of its residues, its amount only if measured out."
+            vessel.properties["solvent"] = context.values["dissolve_in"]
+        context.made.append(vessel)
+    volume = f" in {show(context.number('dissolve_volume'))}" if context.values["dissolve_volume"] else ", dry"
+    context.how = (
+        f"The sequence as ordered{volume}; its mass by the sum of its residues, its amount only if measured out."
+    )
 
 
-def _delivered(job: Job) -> Decimal | None:
-    amount: Decimal | None = job.values["delivered_amount"]
-    written = job.values["scale"]
-    scale = quantities.parse(written, "amount").value if isinstance(written, str) else Decimal(written)
+def _delivered(context: Job) -> Decimal | None:
+    amount: Decimal | None = context.values["delivered_amount"]
+    scale_setting = context.values["scale"]
+    scale = (
+        quantities.parse(scale_setting, "amount").value if isinstance(scale_setting, str) else Decimal(scale_setting)
+    )
     if amount is not None and amount > scale:
-        needs, have = quantities.show(amount, "amount"), quantities.show(scale, "amount")
-        raise RefusalError(f"short of amount: needs {needs} of each, a scale of {have} gives no more than that")
+        needs, available = quantities.show(amount, "amount"), quantities.show(scale, "amount")
+        raise RefusalError(f"short of amount: needs {needs} of each, a scale of {available} gives no more than that")
     return amount
 
 
-def _describe(job: Job, chain: Chain, sequence: str) -> dict[str, str]:
+def _describe(context: Job, chain: Chain, sequence: str) -> dict[str, str]:
     """Modifications change the mass by what is not in the tables: then none is given."""
-    chosen = {shown: job.values[name] for name, shown in _MODIFICATIONS.items() if name in job.values}
-    special = {shown: value for shown, value in chosen.items() if value not in _PLAIN or shown == "C end"}
-    shown = {**_CONTAINER, "sequence": sequence, "length": f"{len(sequence)} {chain.residue}"}
-    if not set(special) - {"C end"}:
+    chosen = {properties: context.values[name] for name, properties in _MODIFICATIONS.items() if name in context.values}
+    modifications = {
+        properties: value for properties, value in chosen.items() if value not in _PLAIN or properties == "C end"
+    }
+    properties = {**_CONTAINER, "sequence": sequence, "length": f"{len(sequence)} {chain.residue}"}
+    if not set(modifications) - {"C end"}:
         mass = molecular_mass(chain, sequence, amide=chosen.get("C end") == "amide")
-        shown |= {} if mass is None else {"molecular mass": quantities.show(mass / 1000, "molecular_mass", "Da")}
-    return {**shown, **special, "purification": job.values["purification"]}
+        properties |= {} if mass is None else {"molecular mass": quantities.show(mass / 1000, "molecular_mass", "Da")}
+    return {**properties, **modifications, "purification": context.values["purification"]}
 
 
 HANDLERS: dict[str, Callable[[Job], None]] = {

@@ -84,15 +84,15 @@ class Injector:
         if not outcome.success:
             return {}
         case = Case(action, situation, outcome)
-        found = {}
+        plans_by_kind = {}
         for name, kind in self.kinds.items():
             single = [plan for plan in kind(case, self._rng(action, situation, name)) if _single(case, plan)]
-            found[name] = single if name in _OF_UNITS else [plan for plan in single if _familiar(case, plan)]
-        return {name: plans for name, plans in found.items() if plans}
+            plans_by_kind[name] = single if name in _OF_UNITS else [plan for plan in single if _familiar(case, plan)]
+        return {name: plans for name, plans in plans_by_kind.items() if plans}
 
     def _rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
-        place = (situation.goal, len(situation.history), action.name, purpose)
-        return random.Random(f"{self.seed}:{self.perturbation}:{place!r}")
+        seed_parts = (situation.goal, len(situation.history), action.name, purpose)
+        return random.Random(f"{self.seed}:{self.perturbation}:{seed_parts!r}")
 
 
 def _single(case: Case, plan: Plan) -> bool:
@@ -118,9 +118,9 @@ def _familiar(case: Case, plan: Plan) -> bool:
 def _beside(case: Case, edit: Edit) -> Iterator[tuple[str, int, str]]:
     """What else the outcome says of the same material, in readings or in properties."""
     if edit.part == MATERIALS:
-        for index, seen in case.observations():
+        for index, observation in case.observations():
             if case.subjects[index] == edit.at:
-                yield OBSERVATIONS, index, seen.value
-    elif edit.field == "value" and (at := case.subjects[edit.at]) is not None:
-        for value in case.outcome.new_materials[at].properties.values():
-            yield MATERIALS, at, str(value)
+                yield OBSERVATIONS, index, observation.value
+    elif edit.field == "value" and (material_index := case.subjects[edit.at]) is not None:
+        for value in case.outcome.new_materials[material_index].properties.values():
+            yield MATERIALS, material_index, str(value)

@@ -24,73 +24,73 @@ _UNITS = ("ng/mL", "µg/mL", "mg/mL", "nM", "µM", "mM", "M")
 
 def residual_not_reduced(case: Case, rng: random.Random) -> Iterator[Plan]:
     """What is left of a source still shows the volume or mass it had before some was taken."""
-    for bulk, then in some(rng, _changed(case)):
-        if bulk.value < then:
+    for bulk, previous in some(rng, _changed(case)):
+        if bulk.value < previous:
             yield _as_before(case, bulk, "what is taken out is missing afterwards")
 
 
 def addition_ignored(case: Case, rng: random.Random) -> Iterator[Plan]:
     """What something was added to still shows the volume or mass it had before."""
-    for bulk, then in some(rng, _changed(case)):
-        if bulk.value > then:
+    for bulk, previous in some(rng, _changed(case)):
+        if bulk.value > previous:
             yield _as_before(case, bulk, "what is put in is there afterwards")
 
 
 def _changed(case: Case) -> list[tuple[Bulk, Decimal]]:
     """What the step made more or less, with how much it was before."""
-    found = [(bulk, _was(case, bulk)) for bulk in bulks(case)]
-    return [(bulk, then) for bulk, then in found if then is not None and then != bulk.value]
+    candidates = [(bulk, _was(case, bulk)) for bulk in bulks(case)]
+    return [(bulk, previous) for bulk, previous in candidates if previous is not None and previous != bulk.value]
 
 
 def _was(case: Case, bulk: Bulk) -> Decimal | None:
     before = case.before(bulk.draft)
-    then = amount(before.properties.get(bulk.name), bulk.name) if before else None
-    return then.value if then else None
+    previous = amount(before.properties.get(bulk.name), bulk.name) if before else None
+    return previous.value if previous else None
 
 
 def _as_before(case: Case, bulk: Bulk, rule: str) -> Plan:
     before = case.before(bulk.draft)
     stale = str(before.properties[bulk.name]) if before else ""
-    why = f"{bulk.draft.name} still has {stale}; the step leaves {bulk.shown}"
-    return Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, stale),))
+    explanation = f"{bulk.draft.name} still has {stale}; the step leaves {bulk.shown}"
+    return Plan(rule, explanation, (of_property(bulk.at, bulk.draft, bulk.name, stale),))
 
 
 def portion_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
     """Of what was moved one portion is counted twice or not at all."""
     portions = {2, 4, 5, 10, max(2, len(case.outcome.new_materials) - 1)}
-    for bulk, then in some(rng, _changed(case)):
-        moved = abs(then - bulk.value)
+    for bulk, previous in some(rng, _changed(case)):
+        moved = abs(previous - bulk.value)
         for wrong in (bulk.value + sign * moved / count for count in sorted(portions) for sign in (1, -1)):
             if wrong > 0 and abs(wrong - bulk.value) * 25 > bulk.value:
                 for text in spelled(bulk.shown, wrong, bulk.name, exact=True):
-                    known = f"{quantities.show(then, bulk.name)} before, {quantities.show(moved, bulk.name)} moved"
-                    why = f"{bulk.draft.name} has {text}; {known}: {bulk.shown}"
+                    known = f"{quantities.show(previous, bulk.name)} before, {quantities.show(moved, bulk.name)} moved"
+                    explanation = f"{bulk.draft.name} has {text}; {known}: {bulk.shown}"
                     edit = of_property(bulk.at, bulk.draft, bulk.name, text)
-                    yield Plan("volumes and masses balance", why, (edit,))
+                    yield Plan("volumes and masses balance", explanation, (edit,))
 
 
 def volume_gained(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A material that the step adds nothing to and takes nothing from holds somewhat more or less afterwards."""
-    still = [bulk for bulk in bulks(case) if _was(case, bulk) == bulk.value]
-    for bulk in some(rng, still):
+    unchanged = [bulk for bulk in bulks(case) if _was(case, bulk) == bulk.value]
+    for bulk in some(rng, unchanged):
         for gain in _GAINS:
             for wrong in (bulk.value * gain, *(() if case.action.name in _SLOW else (bulk.value / gain,))):
                 for text in spelled(bulk.shown, wrong, bulk.name):
-                    why = f"{bulk.draft.name} holds {text} after the step and held {bulk.shown} before"
+                    explanation = f"{bulk.draft.name} holds {text} after the step and held {bulk.shown} before"
                     rule = "nothing grows or shrinks by itself"
-                    yield Plan(rule, why, (of_property(bulk.at, bulk.draft, bulk.name, text),))
+                    yield Plan(rule, explanation, (of_property(bulk.at, bulk.draft, bulk.name, text),))
 
 
 def dilution_slip(case: Case, rng: random.Random) -> Iterator[Plan]:
     """The volume taken is divided by the solvent added, not by the total: 1 part and 9 parts give a ninth."""
     for solute in some(rng, solutes(case)):
         for source in _sources(case, solute.draft, solute.name):
-            full, right = concentrations(source.properties).get(solute.name), solute.quantity
-            if full is None or full.dimension != right.dimension:
+            stock, diluted = concentrations(source.properties).get(solute.name), solute.quantity
+            if stock is None or stock.dimension != diluted.dimension:
                 continue
-            if full.value * _LEAST_SHARE < right.value < full.value / 2:
+            if stock.value * _LEAST_SHARE < diluted.value < stock.value / 2:
                 # right = full * v / V, so full * v / (V - v) = full * right / (full - right)
-                slipped = full.value * right.value / (full.value - right.value)
+                slipped = stock.value * diluted.value / (stock.value - diluted.value)
                 rule = "a concentration is the amount over the total volume"
                 yield from _other(solute, slipped, rule, "the amount taken over the total volume is")
 
@@ -100,9 +100,9 @@ def _sources(case: Case, draft: Draft, name: str) -> list[Material]:
     before = case.before(draft)
     if before and before.properties.get(name) == draft.properties[name]:
         return []
-    came_from = [m for m in case.inputs() if m.barcode in (draft.replaces, *draft.derived_from)]
-    held = [material for material in came_from if name in material.properties]
-    return held if len(held) == 1 else []
+    sources = [m for m in case.inputs() if m.barcode in (draft.replaces, *draft.derived_from)]
+    containing = [material for material in sources if name in material.properties]
+    return containing if len(containing) == 1 else []
 
 
 def off_by_ten(case: Case, rng: random.Random) -> Iterator[Plan]:
@@ -115,19 +115,19 @@ def off_by_ten(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 def _other(solute: Solute, wrong: Decimal, rule: str, because: str) -> Iterator[Plan]:
     for text in spelled(solute.shown, wrong, solute.quantity.dimension, exact=True):
-        why = f"{solute.name} is {text}; {because} {solute.shown}"
-        yield Plan(rule, why, (of_property(solute.at, solute.draft, solute.name, text),))
+        explanation = f"{solute.name} is {text}; {because} {solute.shown}"
+        yield Plan(rule, explanation, (of_property(solute.at, solute.draft, solute.name, text),))
 
 
 def wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
     """A concentration with the right number and the unit a thousand times too small."""
     for solute in some(rng, solutes(case)):
         number, _, unit = solute.shown.partition(" ")
-        at = _UNITS.index(unit) if unit in _UNITS else 0
-        if at not in (0, 3) and case.action.name not in _REACTING:
-            text = f"{number} {_UNITS[at - 1]}"
-            why = f"{solute.name} is {text}; with the right unit it is {solute.shown}"
-            yield Plan("amounts balance", why, (of_property(solute.at, solute.draft, solute.name, text),))
+        unit_index = _UNITS.index(unit) if unit in _UNITS else 0
+        if unit_index not in (0, 3) and case.action.name not in _REACTING:
+            text = f"{number} {_UNITS[unit_index - 1]}"
+            explanation = f"{solute.name} is {text}; with the right unit it is {solute.shown}"
+            yield Plan("amounts balance", explanation, (of_property(solute.at, solute.draft, solute.name, text),))
 
 
 KINDS = (

@@ -61,7 +61,7 @@ class Case:
         return self.situation.inventory.get(draft.replaces) if draft.replaces else None
 
     def inputs(self) -> list[Material]:
-        return [m for code in self.action.materials if (m := self.situation.inventory.get(code))]
+        return [material for code in self.action.materials if (material := self.situation.inventory.get(code))]
 
     def limited(self) -> list[Material]:
         return [material for material in self.inputs() if material.available_for_use != UNLIMITED]
@@ -84,26 +84,26 @@ class Case:
     @cached_property
     def subjects(self) -> tuple[int | None, ...]:
         """For each observation the place of the material that it names."""
-        return tuple(self._subject(seen.description) for seen in self.outcome.new_observations)
+        return tuple(self._subject(observation.description) for observation in self.outcome.new_observations)
 
     def _subject(self, description: str) -> int | None:
         names = {index: draft.name for index, draft in enumerate(self.outcome.new_materials)}
-        found = [index for index, name in names.items() if told(name, description)]
-        return max(found, key=lambda index: len(names[index]), default=None)
+        matches = [index for index, name in names.items() if told(name, description)]
+        return max(matches, key=lambda index: len(names[index]), default=None)
 
     @cached_property
     def units(self) -> frozenset[str]:
         """Every unit that stands after a figure in the action, in its materials before and in its outcome."""
-        shown = [thing.properties for thing in self.inputs()]
-        shown += [thing.properties for thing in self.outcome.new_materials]
-        texts = [str(dict(properties)) for properties in shown]
-        texts += [f"{seen.description} {seen.value}" for seen in self.outcome.new_observations]
+        property_maps = [material.properties for material in self.inputs()]
+        property_maps += [material.properties for material in self.outcome.new_materials]
+        texts = [str(dict(properties)) for properties in property_maps]
+        texts += [f"{observation.description} {observation.value}" for observation in self.outcome.new_observations]
         return frozenset(units(" ".join((*texts, str(dict(self.action.parameters))))))
 
     def named(self, index: int) -> Draft | None:
         """The material that an observation names."""
-        at = self.subjects[index]
-        return None if at is None else self.outcome.new_materials[at]
+        subject = self.subjects[index]
+        return None if subject is None else self.outcome.new_materials[subject]
 
 
 Kind = Callable[[Case, random.Random], Iterator[Plan]]
@@ -122,12 +122,12 @@ def of_material(index: int, draft: Draft, field: str, new: str) -> Edit:
     return Edit(MATERIALS, index, field, str(getattr(draft, field)), new)
 
 
-def of_value(index: int, seen: Observation, new: str) -> Edit:
-    return Edit(OBSERVATIONS, index, "value", seen.value, new)
+def of_value(index: int, observation: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "value", observation.value, new)
 
 
-def of_description(index: int, seen: Observation, new: str) -> Edit:
-    return Edit(OBSERVATIONS, index, "description", seen.description, new)
+def of_description(index: int, observation: Observation, new: str) -> Edit:
+    return Edit(OBSERVATIONS, index, "description", observation.description, new)
 
 
 def applied(outcome: Outcome, edits: Sequence[Edit]) -> Outcome:
@@ -149,8 +149,8 @@ def _changed(thing: Any, edit: Edit) -> Any:
 
 def shown_amounts(case: Case) -> list[quantities.Quantity]:
     """The volumes and masses that the materials of the outcome show."""
-    found = [amount(draft.properties.get(name), name) for _, draft in case.drafts() for name in ("volume", "mass")]
-    return [quantity for quantity in found if quantity]
+    amounts = [amount(draft.properties.get(name), name) for _, draft in case.drafts() for name in ("volume", "mass")]
+    return [quantity for quantity in amounts if quantity]
 
 
 def amount(text: Any, *dimensions: str) -> quantities.Quantity | None:

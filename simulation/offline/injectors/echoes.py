@@ -41,17 +41,17 @@ class Echo(NamedTuple):
         parameter = self.parameter
         if parameter.type in ("select", "multiselect"):
             return [option for option in parameter.options if option not in (self.text, *self.taken)]
-        right, (low, high) = parameter.read(self.text), self._bounds()
+        correct, (low, high) = parameter.read(self.text), self._bounds()
         temperature = parameter.dimension == "temperature"
-        values = [right + step for step in _COOLER] if temperature else [right * factor for factor in _NEARBY]
+        values = [correct + step for step in _COOLER] if temperature else [correct * factor for factor in _NEARBY]
         return self._written([value for value in values if low <= value <= high])
 
     def beyond(self) -> list[str]:
         """Settings that the instrument does not have."""
         if self.parameter.type not in ("range", "range_with_units"):
             return []
-        right, (low, high) = self.parameter.read(self.text), self._bounds()
-        texts = self._written([right * factor for factor in _FAR]) + self._other_units()
+        correct, (low, high) = self.parameter.read(self.text), self._bounds()
+        texts = self._written([correct * factor for factor in _FAR]) + self._other_units()
         values = [(text, self._value(text)) for text in texts]
         if self.parameter.dimension == "temperature":
             return [text for text, value in values if value > high * _CLEARLY]
@@ -71,10 +71,12 @@ class Echo(NamedTuple):
         return [text for value in values for text in spelled(self.text, value, self.parameter.dimension)]
 
     def _other_units(self) -> list[str]:
-        number, _, own = self.text.partition(" ")
-        if self.parameter.type == "range" or not own:
+        number, _, current_unit = self.text.partition(" ")
+        if self.parameter.type == "range" or not current_unit:
             return []
-        return [f"{number} {unit}" for unit in quantities.units(self.parameter.dimension) if len(unit) == len(own)]
+        return [
+            f"{number} {unit}" for unit in quantities.units(self.parameter.dimension) if len(unit) == len(current_unit)
+        ]
 
 
 def retold(case: Case, echo: Echo, wrong: str) -> tuple[Edit, ...]:
@@ -83,39 +85,39 @@ def retold(case: Case, echo: Echo, wrong: str) -> tuple[Edit, ...]:
         index, name = echo.where
         draft = case.outcome.new_materials[index]
         return (of_property(index, draft, name, swap(str(draft.properties[name]), echo.text, wrong)),)
-    heads = [(index, seen, _head(echo, seen.description)) for index, seen in case.observations()]
+    heads = [(index, observation, _head(echo, observation.description)) for index, observation in case.observations()]
     return tuple(
-        of_description(index, seen, seen.description.replace(head, head.replace(echo.text, wrong)))
-        for index, seen, head in heads
+        of_description(index, observation, observation.description.replace(head, head.replace(echo.text, wrong)))
+        for index, observation, head in heads
         if head
     )
 
 
 def echoes(case: Case) -> list[Echo]:
     """Every setting that the outcome tells."""
-    found = []
+    mentions = []
     for parameter in case.type.parameters if case.type else ():
-        written = case.action.parameters.get(parameter.name, parameter.default)
-        if parameter.type in _TYPES and written is not None:
-            for text, taken in _spellings(parameter, written):
-                found += [Echo(parameter, text, where, taken) for where in _places(case, parameter, text)]
+        value = case.action.parameters.get(parameter.name, parameter.default)
+        if parameter.type in _TYPES and value is not None:
+            for text, taken in _spellings(parameter, value):
+                mentions += [Echo(parameter, text, where, taken) for where in _places(case, parameter, text)]
                 record = Echo(parameter, text, None, taken)
-                if any(_head(record, seen.description) for _, seen in case.observations()):
-                    found.append(record)
-    return found
+                if any(_head(record, observation.description) for _, observation in case.observations()):
+                    mentions.append(record)
+    return mentions
 
 
-def _spellings(parameter: Parameter, written: Any) -> list[tuple[str, tuple[str, ...]]]:
+def _spellings(parameter: Parameter, setting: Any) -> list[tuple[str, tuple[str, ...]]]:
     """How a setting may stand in an outcome: as written by the agent, and as our own formats write it."""
     if parameter.type == "multiselect":
-        chosen = parameter.read(written)
+        chosen = parameter.read(setting)
         return [(option, chosen) for option in chosen]
     if parameter.type != "range_with_units":
-        return [(str(written), ())]
-    value = quantities.parse(written, parameter.dimension).value
-    unit = quantities.unit(written, parameter.dimension)
-    shown = (quantities.show(value, parameter.dimension, unit), quantities.show(value, parameter.dimension))
-    return [(text, ()) for text in dict.fromkeys((str(written), *shown))]
+        return [(str(setting), ())]
+    value = quantities.parse(setting, parameter.dimension).value
+    unit = quantities.unit(setting, parameter.dimension)
+    formatted = (quantities.show(value, parameter.dimension, unit), quantities.show(value, parameter.dimension))
+    return [(text, ()) for text in dict.fromkeys((str(setting), *formatted))]
 
 
 def _places(case: Case, parameter: Parameter, text: str) -> Iterator[tuple[int, str]]:

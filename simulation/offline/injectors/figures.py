@@ -43,22 +43,22 @@ def bulks(case: Case) -> list[Bulk]:
     ]
 
 
-def _read_off(case: Case, at: int, near: quantities.Quantity) -> bool:
+def _read_off(case: Case, material_index: int, expected: quantities.Quantity) -> bool:
     """Whether an instrument has read about this amount of it."""
     return any(
-        abs(reading - near.value) * 2 < near.value
-        for index, seen in case.observations()
-        if case.subjects[index] == at
-        for reading in readings(seen.value, near.dimension)
+        abs(reading - expected.value) * 2 < expected.value
+        for index, observation in case.observations()
+        if case.subjects[index] == material_index
+        for reading in readings(observation.value, expected.dimension)
     )
 
 
 def concentrations(properties: Mapping[str, Any]) -> dict[str, quantities.Quantity]:
     """The visible concentrations of a material by the property's name."""
-    found = {
+    parsed = {
         name: amount(text, *CONCENTRATIONS) for name, text in properties.items() if name.endswith(" concentration")
     }
-    return {name: quantity for name, quantity in found.items() if quantity is not None and quantity.value > 0}
+    return {name: quantity for name, quantity in parsed.items() if quantity is not None and quantity.value > 0}
 
 
 class Solute(NamedTuple):
@@ -86,8 +86,8 @@ def readings(value: str, dimension: str) -> list[Decimal]:
     """The replicate readings "1.1 mL, 1.2 mL" or "1.1, 1.2 mL"; empty if it is anything else."""
     parts = value.split(", ")
     unit = parts[-1].partition(" ")[2]
-    found = [amount(part if " " in part else f"{part} {unit}".strip(), dimension) for part in parts]
-    return [quantity.value for quantity in found if quantity] if all(found) else []
+    amounts = [amount(part if " " in part else f"{part} {unit}".strip(), dimension) for part in parts]
+    return [quantity.value for quantity in amounts if quantity] if all(amounts) else []
 
 
 def spelled(original: str, value: Decimal, dimension: str, exact: bool = False) -> Iterator[str]:
@@ -95,12 +95,16 @@ def spelled(original: str, value: Decimal, dimension: str, exact: bool = False) 
 
     With `exact`, none that rounding has made another figure.
     """
-    right = quantities.parse(original, dimension).value
-    own = _significant(right)
-    for digits in (own, own + 1, own + 2) if exact else (own, own + 1):
+    correct = quantities.parse(original, dimension).value
+    significant_digits = _significant(correct)
+    for digits in (
+        (significant_digits, significant_digits + 1, significant_digits + 2)
+        if exact
+        else (significant_digits, significant_digits + 1)
+    ):
         text = _written(original, value, dimension, digits)
-        now = amount(text, dimension)
-        if now and now.value != right and (not exact or abs(now.value - value) <= abs(value) * _ROUNDING):
+        parsed = amount(text, dimension)
+        if parsed and parsed.value != correct and (not exact or abs(parsed.value - value) <= abs(value) * _ROUNDING):
             yield text
             return
 
@@ -122,13 +126,13 @@ def multiplied(value: str, factor: Decimal) -> str:
     if value.endswith(_ON_A_BALANCE):
         first = Decimal(NUMBER.findall(value)[0])
         further = (first * factor).quantize(first) - first
-        return NUMBER.sub(lambda found: str(Decimal(found[0]) + further), value)
-    return NUMBER.sub(lambda found: _scaled(found[0], factor), value)
+        return NUMBER.sub(lambda match: str(Decimal(match[0]) + further), value)
+    return NUMBER.sub(lambda match: _scaled(match[0], factor), value)
 
 
 def _scaled(number: str, factor: Decimal) -> str:
-    right = Decimal(number)
-    return format(_rounded(right * factor, _significant(right)).normalize(), "f")
+    original = Decimal(number)
+    return format(_rounded(original * factor, _significant(original)).normalize(), "f")
 
 
 def _rounded(value: Decimal, digits: int) -> Decimal:

@@ -58,19 +58,21 @@ def change(edits: Sequence[Edit]) -> Form:
 
 def choose(plans: Mapping[str, Sequence[Plan]], weights: Mapping[str, int], rng: random.Random) -> tuple[str, Plan]:
     """One plan and its kind. Kinds of more weight are taken more often, as far as the balance of form allows."""
-    cells = _cells(plans)
-    alike = Counter(cell.kind for cell in cells)
-    shares = balanced([weights[cell.kind] / alike[cell.kind] for cell in cells], [cell.form for cell in cells])
-    cell = rng.choices(cells, shares)[0]
-    return cell.kind, rng.choice(cell.plans)
+    groups = _cells(plans)
+    group_counts = Counter(group.kind for group in groups)
+    shares = balanced(
+        [weights[group.kind] / group_counts[group.kind] for group in groups], [group.form for group in groups]
+    )
+    group = rng.choices(groups, shares)[0]
+    return group.kind, rng.choice(group.plans)
 
 
 def _cells(plans: Mapping[str, Sequence[Plan]]) -> list[Cell]:
-    cells: dict[tuple[str, Form], list[Plan]] = defaultdict(list)
+    groups: dict[tuple[str, Form], list[Plan]] = defaultdict(list)
     for kind in sorted(plans):
         for plan in plans[kind]:
-            cells[kind, change(plan.edits)].append(plan)
-    return [Cell(kind, form, found) for (kind, form), found in cells.items()]
+            groups[kind, change(plan.edits)].append(plan)
+    return [Cell(kind, form, group) for (kind, form), group in groups.items()]
 
 
 def balanced(shares: Sequence[float], forms: Sequence[Form]) -> list[float]:
@@ -78,14 +80,14 @@ def balanced(shares: Sequence[float], forms: Sequence[Form]) -> list[float]:
 
     What makes a figure grow that nothing makes shrink is given up, as long as something else is left.
     """
-    found = list(shares)
+    adjusted = list(shares)
     for _ in range(_ROUNDS):
-        for figure in range(len(forms[0])):
-            factors = _factors(found, [form[figure] for form in forms])
-            found = [share * factors[form[figure]] for share, form in zip(found, forms, strict=True)]
-        total = sum(found)
-        found = [share / total for share in found]
-    return found
+        for feature in range(len(forms[0])):
+            factors = _factors(adjusted, [form[feature] for form in forms])
+            adjusted = [share * factors[form[feature]] for share, form in zip(adjusted, forms, strict=True)]
+        total = sum(adjusted)
+        adjusted = [share / total for share in adjusted]
+    return adjusted
 
 
 def _factors(shares: Sequence[float], signs: Sequence[int]) -> dict[int, float]:

@@ -53,8 +53,8 @@ def _told_wrong(case: Case, rng: random.Random, topic: str, rule: str) -> Iterat
     for echo in some(rng, [echo for echo in echoes(case) if _topic(echo.parameter) == topic]):
         for wrong in echo.nearby():
             if wrong != echo.text:
-                why = f"{echo.name} was set to {echo.text}, and here it is {wrong}"
-                yield Plan(rule, why, retold(case, echo, wrong))
+                explanation = f"{echo.name} was set to {echo.text}, and here it is {wrong}"
+                yield Plan(rule, explanation, retold(case, echo, wrong))
 
 
 KINDS = (wrong_objective, wrong_wavelength, wrong_force, wrong_time, wrong_temperature, wrong_setting)

@@ -1,4 +1,4 @@
-"""The planning half of the offline cast: it decides from the situation alone, so that another process can go on."""
+"""The rule-based agent. It decides from the situation alone, so that another process can continue its episode."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +11,21 @@ from simulation.offline.lapses import planned_protocol
 
 
 class ProtocolAgent:
-    """Follows the reference protocol, each step tried once, and submits; with lapses it follows it carelessly."""
+    """Follows the reference protocol, tries each step once, and submits. With `lapses` it follows the protocol carelessly."""
 
     def __init__(self, spec: ExperimentSpec, seed: int, lapses: bool = False) -> None:
         self.keys = tuple(key for key, _ in spec.materials)
         self.steps = planned_protocol(spec, seed)[0] if lapses else spec.protocol
 
     def choose(self, situation: Situation) -> Action:
-        """The first planned step not tried yet; steps whose materials never came about are passed over."""
+        """Return the first planned step not tried yet. Steps whose materials never came into being are skipped."""
+        # Submitting needs a step of its own.
         if situation.steps_left <= 1:
             return Action(SUBMIT)
         materials = situation.inventory.materials
         barcodes = {key: material.barcode for key, material in zip(self.keys, materials, strict=False)}
+        # The agent keeps no state: it replays its own choices along the history to see which barcodes each step
+        # gave.
         tried = iter(situation.history)
         for step in self.steps:
             action = _resolve(step, barcodes, situation.catalogue)
@@ -38,10 +41,10 @@ class ProtocolAgent:
 
 
 def _resolve(step: Mapping[str, Any], barcodes: Mapping[str, str], catalogue: Catalogue) -> Action | None:
-    """The step with barcodes for names; None if it cannot be done without what is missing.
+    """Return the step with barcodes in place of names, or None if it needs a material that is missing.
 
-    A missing material is dropped from the list where nothing else depends on it: a step that yields materials is left
-    out whole, because its outcome would no longer stand in the planned order.
+    A missing material is dropped from the list if nothing else depends on it. A step that yields materials is skipped
+    entirely, because its outcome would no longer be in the planned order.
     """
     missing = [reference for reference in step["materials"] if reference not in barcodes]
     parameters = step.get("parameters", {})

@@ -1,4 +1,4 @@
-"""The judging part of the offline cast: a checklist read against the transcript, and nothing but the transcript."""
+"""The rule-based classifier. It evaluates a checklist against the transcript and uses nothing but the transcript."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,13 +13,13 @@ from simulation.lab.rubrics import RubricLine
 from simulation.offline.conditions import different_values, fits, follows
 from simulation.offline.evidence import Reading, readings
 
-_NAMED = 4  # names told of a longer list
-_APART = Decimal("1.05")  # shares closer than this are one
+_NAMED = 4  # names listed before "and n more"
+_APART = Decimal("1.05")  # ratio; shares closer than this count as equal
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A line of the rubric, what counted for it, and whether that is enough."""
+    """A line of the rubric, the readings that count for it, and whether they are enough."""
 
     line: RubricLine
     counted: tuple[Reading, ...]
@@ -38,30 +38,31 @@ class Finding:
 
 
 class ChecklistClassifier:
-    """Sufficient when every required line is met and, where there are routes, one route is complete."""
+    """A record is sufficient if every required line is met and, where the rubric has routes, one route is complete."""
 
     def __init__(self, rubric: Sequence[Mapping[str, Any]], goal: str = "") -> None:
         self.lines = tuple(RubricLine.from_json(line) for line in rubric)
         self.goal = goal
         if not self.lines:
-            raise LabError("a checklist without lines cannot judge anything")
+            raise LabError("a checklist needs at least one line")
 
     def judge(self, goal: str, transcript: Sequence[TranscriptStep]) -> Verdict:
         if self.goal and goal != self.goal:
-            raise LabError("this checklist was made for another goal")
+            raise LabError("this checklist belongs to another goal")
         return _verdict(self.findings(transcript))
 
     def findings(self, transcript: Sequence[TranscriptStep]) -> list[Finding]:
-        """Every line against this record, in the rubric's order."""
+        """Evaluate every line against this record, in the rubric's order."""
         all_readings = readings(transcript)
         by_line: dict[str, Finding] = {}
-        by_name: dict[str, Finding] = {}  # the same, and under the name of a group what any of its lines counted
+        by_name: dict[str, Finding] = {}  # findings by line, and by group what any line of the group counted
         for line in self.lines:
             finding = _different(_spread(_count(line, all_readings, by_name), by_name), by_name)
             by_line[line.line] = by_name[line.line] = finding
             if line.one_of:
                 before = by_name[line.one_of].counted if line.one_of in by_name else ()
                 by_name[line.one_of] = replace(finding, counted=(*before, *finding.counted))
+        # Brackets are checked last: a line may bracket the signals of lines that follow it.
         return [_bracketed(finding, by_line) for finding in by_line.values()]
 
 
@@ -89,7 +90,7 @@ def _count(line: RubricLine, all_readings: Sequence[Reading], earlier_findings: 
 
 
 def _spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """The same finding, missed if the counted materials come from too few of those counted by another line."""
+    """Return the finding, not met if the counted materials descend from too few of those that another line counted."""
     for name, least in finding.line.spread.items():
         parents = frozenset(reading.barcode for reading in earlier_findings[name].counted)
         number = len({reading.ancestors & parents for reading in finding.counted} - {frozenset()})
@@ -99,9 +100,10 @@ def _spread(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Findin
 
 
 def _different(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """The same finding, missed if the counted materials hold too few different shares of an initial material.
+    """Return the finding, not met if the counted materials contain too few distinct shares of an initial material.
 
-    Of what an earlier line counted, the shares must be of one and the same: three lysates, each diluted once, are no series.
+    If the shares are of what an earlier line counted, all must be of the same material: three lysates, each diluted once,
+    are not a dilution series.
     """
     shares = finding.line.shares
     if "different" not in shares:
@@ -116,7 +118,7 @@ def _different(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Fin
 
 
 def _apart(sorted_shares: Sequence[Decimal]) -> int:
-    """How many of these sorted shares differ by more than rounding and pipetting."""
+    """Return how many of these shares differ by more than rounding and pipetting explain."""
     number, last = 0, None
     for share in sorted_shares:
         if last is None or share > last * _APART:
@@ -125,7 +127,7 @@ def _apart(sorted_shares: Sequence[Decimal]) -> int:
 
 
 def _shares(reading: Reading, shares: Mapping[str, Any], earlier_findings: Mapping[str, Finding]) -> dict[str, Decimal]:
-    """The known shares a line asks about in a material, now or when an earlier line counted it, by what they are of."""
+    """Return the known shares that a line asks about, by what they are shares of: now, or when an earlier line counted the material."""
     if "at" in shares:
         earlier_readings = [
             earlier
@@ -134,7 +136,7 @@ def _shares(reading: Reading, shares: Mapping[str, Any], earlier_findings: Mappi
         ]
         if not earlier_readings:
             return {}
-        # Of the material and those it came from, the one that came last.
+        # The latest of the material and its ancestors. The material itself goes first, then the closest ancestor.
         reading = max(
             earlier_readings,
             key=lambda earlier: (earlier.barcode == reading.barcode, len(earlier.ancestors), earlier.step),
@@ -149,7 +151,7 @@ def _shares(reading: Reading, shares: Mapping[str, Any], earlier_findings: Mappi
 
 
 def _in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, Finding]) -> bool:
-    """Whether the time since the first step of the other line on the material or an ancestor is as asked."""
+    """Return whether the time since the first step of the other line on the material or an ancestor is within bounds."""
     if not line.elapsed:
         return True
     start_times = [earlier.started_at for earlier in earlier_findings[line.elapsed["since"]].counted
@@ -164,13 +166,14 @@ def _in_time(line: RubricLine, reading: Reading, earlier_findings: Mapping[str, 
 
 
 def _some(names: Sequence[str]) -> str:
-    """The names, of many the first few and how many more there are."""
+    """Return the names as a list; if there are many, the first few and the number of others."""
+    # One name more than the limit is listed in full: it takes no more room than "and 1 more".
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED + 1 else ""
     return ", ".join(names[:_NAMED] if more else names) + more
 
 
 def _bracketed(finding: Finding, earlier_findings: Mapping[str, Finding]) -> Finding:
-    """The same finding, missed if signals of the lines it must bracket lie outside its own."""
+    """Return the finding, not met if signals of the lines it must bracket are outside its own signals."""
     line = finding.line
     if not (finding.met and line.brackets):
         return finding
@@ -188,7 +191,7 @@ def _signals(finding: Finding) -> list[Decimal]:
 
 
 def _verdict(findings: Sequence[Finding]) -> Verdict:
-    """Confidence is a half plus half the share of judged lines that speak for the verdict."""
+    """Return the verdict. Its confidence is 0.5 plus half the share of judged lines that support it."""
     required = _judged([finding for finding in findings if not finding.line.route])
     judged = [*required, *_judged(_best_route(findings))]
     met = [finding for finding in judged if finding.met]
@@ -206,7 +209,7 @@ def _verdict(findings: Sequence[Finding]) -> Verdict:
 
 
 def _best_route(findings: Sequence[Finding]) -> list[Finding]:
-    """The lines of the route with the largest share met; none where the rubric has no routes."""
+    """Return the lines of the route with the largest share met; an empty list if the rubric has no routes."""
     routes: dict[str, list[Finding]] = {}
     for finding in findings:
         if finding.line.route:
@@ -220,7 +223,7 @@ def _share_met(findings: Sequence[Finding]) -> float:
 
 
 def _judged(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings that count: of lines of which one is enough, one that is met, or else the first."""
+    """Return the findings that count. Of a group of which one is enough, that is one that is met, or else the first."""
     chosen: dict[tuple[str, str], Finding] = {}
     for finding in findings:
         name = ("one of", finding.line.one_of) if finding.line.one_of else ("line", finding.line.line)

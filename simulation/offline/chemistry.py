@@ -1,4 +1,7 @@
-"""What the experiment declares to happen in a vessel: reactions, changes of phase, growth. Nothing else ever reacts."""
+"""What the experiment declares to happen in a vessel: reactions, changes of phase, growth and survival.
+
+Nothing else ever reacts (docs/decisions/0004): amounts are conserved, not predicted.
+"""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -9,17 +12,18 @@ from simulation.offline.job import Job, present
 from simulation.offline.ledger import ZERO, Component, Contents, grain
 from simulation.offline.vessels import Vessel
 
+# Dimension of a concentration -> dimension of the amount in a millilitre.
 _AMOUNTS = {
     "mass_concentration": "mass",
     "molar_concentration": "amount",
     "number_density": "count",
     "activity": "enzyme_units",
 }
-AT_ONCE = "*"  # the action of a reaction that happens wherever its substances meet
+AT_ONCE = "*"  # the action of a reaction that occurs wherever its substances meet
 
 
 def develop(context: Job, vessel: Vessel) -> None:
-    """Let everything happen that is declared for this action and these conditions, in the order declared."""
+    """Apply everything declared for this action and these conditions, in the order of declaration."""
     for reaction in context.declared("reactions"):
         if present(vessel, reaction.get("needs", ())):
             _react(context, vessel, reaction)
@@ -31,7 +35,7 @@ def develop(context: Job, vessel: Vessel) -> None:
 
 
 def meet(context: Job, vessel: Vessel) -> None:
-    """Let happen what happens at once: a precipitate on mixing."""
+    """Apply the reactions that occur as soon as their substances meet, such as a precipitate on mixing."""
     for reaction in context.truth.get("reactions", ()):
         if reaction["action"] == AT_ONCE and present(vessel, reaction.get("needs", ())):
             _react(context, vessel, reaction)
@@ -46,6 +50,7 @@ def _react(context: Job, vessel: Vessel, reaction: Mapping[str, Any]) -> None:
         part = vessel.contents.components.get(name)
         if part is None:
             continue
+        # A remainder of zero is certain; any other remainder is unknown until somebody measures it.
         vessel.contents = vessel.contents.changed(name, part._replace(amount=amount, known=part.known and amount == 0))
     for name in reaction.get("uses", ()):
         part = vessel.contents.components[name]
@@ -59,15 +64,16 @@ def _add(context: Job, vessel: Vessel, reaction: Mapping[str, Any], product: Com
     if product.amount is not None:
         noise = context.noise(vessel, Decimal(reaction.get("noise", "0")), "reaction", name)
         before = vessel.contents.amount(name)
+        # Rounded after the noise, because a noise factor has more digits than the ledger counts.
         product = product._replace(amount=None if before is None else before + grain(product.amount * noise))
     vessel.contents = vessel.contents.changed(name, product._replace(kind=reaction.get("kind", "")))
 
 
-_Left = dict[str, Decimal | None]  # what remains of the substances a reaction partly uses
+_Left = dict[str, Decimal | None]  # what remains of the substances that a reaction partly consumes
 
 
 def _product(context: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component | None, _Left]:
-    """What is made, before noise, and what is left of what it was made from; nobody knows the amount until measured."""
+    """Return the product before noise, and what is left of its substances. The amount is not known to people until measured."""
     if "makes" not in reaction:
         return None, {}
     if "poisson" in reaction:
@@ -85,11 +91,12 @@ def _product(context: Job, contents: Contents, reaction: Mapping[str, Any]) -> t
 
 
 def _stoichiometric(contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Left]:
-    """As much product as the scarcest substance allows; of each, that much less is left."""
+    """Return as much product as the scarcest substance allows, and what is left of each substance."""
     needs = {name: Decimal(per_product) for name, per_product in reaction["consumes"].items()}
     amounts = {name: contents.amount(name) for name in needs}
     known = {name: amount for name, amount in amounts.items() if amount is not None}
     dimension = reaction["dimension"]
+    # With one amount unknown, neither the scarcest substance nor any remainder is known.
     if len(known) < len(needs):
         return Component(dimension, None, False), dict.fromkeys(needs)
     product = grain(min(known[name] / per_product for name, per_product in needs.items()))
@@ -100,7 +107,11 @@ def _stoichiometric(contents: Contents, reaction: Mapping[str, Any]) -> tuple[Co
 
 
 def _converted(context: Job, contents: Contents, reaction: Mapping[str, Any]) -> tuple[Component, _Left]:
-    """`ratio` of product for each of the source; with a half-time only what has turned by now, and that is gone."""
+    """Return `ratio` of product for each unit of the source.
+
+    With a half-time t, the share 1 - 2^(-duration/t) is converted, and that much of the source is gone. Without one the
+    source stays.
+    """
     source = contents.components[reaction["from"]]
     dimension = reaction.get("dimension", source.dimension)
     if source.amount is None:
@@ -114,19 +125,23 @@ def _converted(context: Job, contents: Contents, reaction: Mapping[str, Any]) ->
 
 
 def _hit(targets: Decimal | None, agents: Decimal | None) -> Decimal | None:
-    """Targets hit at least once when agents fall on them at random: n (1 - exp(-agents/n))."""
+    """Return how many of n targets are hit at least once if the agents hit them at random: n (1 - exp(-agents/n)).
+
+    This is n times one minus the Poisson probability of no hit. None if either number is unknown.
+    """
     if targets is None or agents is None:
         return None
     return targets * (1 - (-agents / targets).exp())
 
 
 def _grow(context: Job, vessel: Vessel, growth: Mapping[str, Any]) -> None:
-    """Exponential growth, up to the density declared as the limit (of the first component)."""
+    """Multiply the components by 2^(duration/doubling time), up to the declared density of the first component."""
     doubling = quantities.parse(growth["doubling_time"], "duration").value
     factor = Decimal(2) ** (context.number("duration") / doubling)
     density = vessel.contents.concentration(growth["components"][0])
     if "limit" in growth and density:
         limit = read_concentration(growth["limit"])[1]
+        # At least 1: a culture already above the limit stops growing but does not shrink.
         factor = max(Decimal(1), min(factor, limit / density))
     for name in growth["components"]:
         part = vessel.contents.components.get(name)
@@ -136,12 +151,13 @@ def _grow(context: Job, vessel: Vessel, growth: Mapping[str, Any]) -> None:
 
 
 def _kill(vessel: Vessel, killing: Mapping[str, Any]) -> None:
-    """Of each component the share 1 / (1 + (c/half)^n) survives a concentration c of the agent."""
+    """Keep the share 1 / (1 + (c/half)^n) of each component at a concentration c of the agent (a Hill curve)."""
     dose = vessel.contents.concentration(killing["agent"])
     for name in killing["components"]:
         part = vessel.contents.components.get(name)
         if part is None or dose == 0:
             continue
+        # An unknown dose leaves an unknown number alive, not all of them.
         if dose is None or part.amount is None:
             vessel.contents = vessel.contents.changed(name, part._replace(amount=None, known=False))
             continue
@@ -155,7 +171,10 @@ def _kill(vessel: Vessel, killing: Mapping[str, Any]) -> None:
 
 
 def read_concentration(text: str) -> tuple[str, Decimal]:
-    """(dimension of the amount, concentration in its kept unit) of text like "30 ng/µL"."""
+    """Return (dimension of the amount, concentration in its base unit) for a text such as "30 ng/µL".
+
+    Raises QuantityError if it is not a concentration.
+    """
     for dimension, amount in _AMOUNTS.items():
         try:
             return amount, quantities.parse(text, dimension).value

@@ -1,4 +1,4 @@
-"""Whether one reading fits one line of a rubric: its action, lineage, settings, properties and value."""
+"""Match a reading against a line of a rubric: its action, lineage, settings, properties and value."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -12,13 +12,13 @@ _MENTIONS: dict[str, Callable[[Iterable[bool]], bool]] = {"mentions": any, "ment
 
 
 def different_values(readings: Sequence[Reading], name: str) -> set[object]:
-    """Different values of a visible property or, where there is none of that name, of a parameter of the step."""
+    """Return the distinct values of a visible property, or of a parameter of the step if there is no such property."""
     texts = [reading.properties.get(name, reading.parameters.get(name)) for reading in readings]
     return {_amount(str(text)) for text in texts if text is not None}
 
 
 def _amount(text: str) -> object:
-    """The amount a text stands for, so that "50 µL" and "0.05 mL" are one value; the text itself if it is none."""
+    """Return the amount that a text expresses, or the text itself if it expresses none. "50 µL" and "0.05 mL" are equal amounts."""
     for dimension in quantities.dimensions():
         try:
             return quantities.parse(text, dimension)
@@ -32,7 +32,7 @@ def fits(line: RubricLine, reading: Reading) -> bool:
         reading.action in line.actions
         and reading.origins.issuperset(line.of)
         and not reading.origins.intersection(line.not_of)
-        # Each means apart: a pool of them is none of them.
+        # A pooled sample does not count for any of the materials listed in `each`.
         and (not line.each or len(reading.origins.intersection(line.each)) == 1)
         and all(_holds(condition, reading.parameters.get(name)) for name, condition in line.parameters.items())
         and all(_holds(condition, reading.properties.get(name)) for name, condition in line.properties.items())
@@ -50,7 +50,7 @@ def _within(signal: Decimal | None, bounds: Mapping[str, str]) -> bool:
 
 
 def follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
-    """Whether the material, or one it came from, was counted before this step by each of the lines named in `after`."""
+    """Return whether each line named in `after` counted the material, or an ancestor of it, in an earlier step."""
     return all(
         any(
             earlier_reading.barcode in reading.ancestors and earlier_reading.step < reading.step
@@ -61,7 +61,7 @@ def follows(reading: Reading, earlier: Sequence[Sequence[Reading]]) -> bool:
 
 
 def _holds(condition: Mapping[str, Any], value: Any) -> bool:
-    """Whether a parameter as written meets every part of a condition; amounts are compared as amounts."""
+    """Return whether a parameter as written meets every part of a condition. Amounts are compared as amounts."""
     if value is None:
         return "absent" in condition
     text = ", ".join(map(_said, value)) if isinstance(value, list | tuple) else _said(value)
@@ -78,7 +78,7 @@ def _holds(condition: Mapping[str, Any], value: Any) -> bool:
 
 
 def _said(value: Any) -> str:
-    """As the agent's text has it: `true`, not Python's True."""
+    """Return the value as an agent writes it: `true`, not Python's True."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -87,6 +87,7 @@ def _compares(kind: str, written: str, requested: str) -> bool:
         return True
     for dimension in quantities.dimensions():
         try:
+            # A text names no dimension, so the first one in which both are amounts is used.
             actual, required = (quantities.parse(text, dimension).value for text in (written, requested))
         except quantities.QuantityError:
             continue

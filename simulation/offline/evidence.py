@@ -1,4 +1,4 @@
-"""What a transcript holds as evidence: which step was done to which material, where that came from, what was read."""
+"""What a transcript contains as evidence: which step was done to which material, where it came from, and what was read."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +9,12 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.lab.roles import TranscriptStep
 
-# What comes out of these is another liquid than what went in: shares by volume say nothing of it.
+# These actions change the composition of a liquid, so shares by volume no longer describe it.
 _CONCENTRATING = (
     "Evaporate", "Lyophilize", "DryingOven", "Desiccate", "Dialysis", "SolidPhaseExtraction", "AttemptDNAExtraction",
 )  # fmt: skip
-_APART = "SeparateWells"  # each well is an origin of its own
-_ROUNDING = Decimal("0.002")  # volumes are shown rounded
+_APART = "SeparateWells"  # each well becomes an origin of its own
+_ROUNDING = Decimal("0.002")  # relative; volumes in a transcript are rounded
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -22,9 +22,9 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 class Reading:
     """One material in one accepted step.
 
-    `origins` are names of initial materials and of wells, `ancestors` barcodes, itself included; `shares` the v/v share in it
-    of each initial material by name, and of each material it came from by barcode, where that can be followed. A material
-    that the step changed shows its properties after it. Times are seconds since the start.
+    `origins` are names of initial materials and of wells. `ancestors` are barcodes, including its own. `shares` are v/v shares of
+    initial materials by name, and of ancestors by barcode, where they can be followed. The properties of a material that the
+    step changed are those after the step. Times are in seconds since the start of the episode.
     """
 
     step: int
@@ -43,7 +43,7 @@ class Reading:
         return tuple(value for _, value in self.observations if value)
 
     def about(self, words: Sequence[str]) -> "Reading":
-        """The same with only the observations that hold one of these words."""
+        """Return a copy with only the observations that contain one of these words."""
         matching = [
             observation
             for observation in self.observations
@@ -53,7 +53,7 @@ class Reading:
 
     @property
     def signal(self) -> Decimal | None:
-        """The first number among what was read off; None if there is none."""
+        """The first number in the observed values, or None if there is none."""
         match = next((match for value in self.values if (match := _NUMBER.search(value))), None)
         return Decimal(match[0]) if match else None
 
@@ -67,7 +67,7 @@ class _Lineage:
 
 
 def readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
-    """Every material of every accepted step, in order; lineage is followed through `replaces` and `derived_from`."""
+    """Return a reading for every material of every accepted step, in order. Lineage follows `replaces` and `derived_from`."""
     known: dict[str, _Lineage] = {}
     collected: list[Reading] = []
     for step in transcript:
@@ -79,6 +79,7 @@ def readings(transcript: Sequence[TranscriptStep]) -> list[Reading]:
 def _read(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Reading]:
     for material in step.inputs:
         lineages.setdefault(material["barcode"], _first_seen(material))
+    # A copy: outputs of a step descend from materials as they were before it, not from each other.
     before = dict(lineages)
     for output in step.outputs:
         lineages[output["barcode"]] = _descent(step.action, output, before)
@@ -103,7 +104,7 @@ def _read(step: TranscriptStep, lineages: dict[str, _Lineage]) -> Iterator[Readi
 
 
 def _first_seen(material: Mapping[str, Any]) -> _Lineage:
-    """A material that was there at the start is its own origin; one that came from nowhere has none."""
+    """Return the lineage of a material without history. One present at the start is its own origin; any other has none."""
     names = {material["name"]} if material["created_at"] == 0 else set()
     return _Lineage(frozenset(names), frozenset({material["barcode"]}), dict.fromkeys(names, Decimal(1)), True)
 
@@ -120,8 +121,11 @@ def _descent(action: str, output: Mapping[str, Any], before: Mapping[str, _Linea
 
 
 def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[dict[str, Decimal], bool]:
-    """(v/v shares, whether those of initial materials are known): of what was taken of each source, and for the rest of
-    what it was before. Nothing is known where a volume is not shown or does not add up."""
+    """Return (v/v shares, whether those of initial materials are complete).
+
+    The shares are those of the volumes taken from each source, and of what was there before. Nothing is known if a volume is
+    not displayed or the volumes do not add up.
+    """
     own_code = output["replaces"]
     volumes_taken = {code: _volume(text) for code, text in output.get("taken", {}).items()}
     if set(output["derived_from"]) - set(volumes_taken) or None in volumes_taken.values():
@@ -146,13 +150,14 @@ def _shares(output: Mapping[str, Any], before: Mapping[str, _Lineage]) -> tuple[
 
 
 def _rest(total: Decimal, poured: Decimal) -> Decimal | None:
-    """What was there before; None where more was poured in than is there now."""
+    """Return the volume that was there before, or None if more was poured in than there is now."""
     remainder = total - poured
+    # Displayed volumes are rounded, so a difference within the rounding means an empty vessel.
     return Decimal(0) if abs(remainder) <= total * _ROUNDING else remainder if remainder > 0 else None
 
 
 def _volume(text: Any) -> Decimal | None:
-    """A volume in µL; none at all for what was weighed."""
+    """Return a volume in µL, zero for a mass, or None for anything else."""
     for dimension, factor in (("volume", 1), ("mass", 0)):
         try:
             return quantities.parse(text, dimension).value * factor
@@ -162,11 +167,12 @@ def _volume(text: Any) -> Decimal | None:
 
 
 def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Those of this material: by its name in the description where that tells, else by its place among the inputs."""
+    """Return the observations of a material, found by its name in the description, else by its position among the inputs."""
     names = [other["name"] for other in step.inputs]
     codes = [other["barcode"] for other in step.inputs]
     if material["barcode"] not in codes:
         return []
+    # Two inputs of the same name cannot be told apart by name, only by position.
     if names.count(material["name"]) == 1:
         mentioning = [
             observation
@@ -181,7 +187,7 @@ def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Map
 
 
 def _names(description: str, name: str, others: Sequence[str]) -> bool:
-    """Whether the description names this material, and not only one whose longer name holds this one's."""
+    """Return whether the description mentions this material itself, not only one whose longer name contains its name."""
     for other in others:
         if name != other and name in other:
             description = description.replace(other, "")

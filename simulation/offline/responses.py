@@ -1,4 +1,4 @@
-"""What an instrument shows of a sample: the declared reading of its true state, with seeded noise, or nothing at all."""
+"""What an instrument reads of a sample: the declared response to its true state, with seeded noise, or nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Context, Decimal
@@ -16,19 +16,20 @@ CURVES = ("slope", "hill", "log10", "table")
 
 
 def read_responses(context: Job, vessel: Vessel, measured: Contents) -> bool:
-    """Say every signal declared for this action and this sample; False if there is none that can be known."""
+    """Record every signal declared for this action and sample. Return False if there is none that can be computed."""
+    # A list, because any() on a generator would stop at the first signal and record no other.
     recorded = [_read(context, vessel, measured, response) for response in context.declared("responses")]
     return any(recorded)
 
 
 def signal(context: Job, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
-    """The true signal of these contents, without noise; None where the response is not declared for them or not known."""
+    """Return the true signal of these contents without noise, or None if it is not declared for them or not known."""
     x = _seen(context, measured, response)
     return None if x is None else _at(context, response, x)
 
 
 def _read(context: Job, vessel: Vessel, measured: Contents, response: Mapping[str, Any]) -> bool:
-    """Say one declared signal of a sample; False if it is not declared for it or cannot be known."""
+    """Record one declared signal of a sample. Return False if it is not declared for the sample or cannot be computed."""
     x = _seen(context, measured, response)
     if x is None:
         return False
@@ -39,14 +40,15 @@ def _read(context: Job, vessel: Vessel, measured: Contents, response: Mapping[st
 
 
 def _seen(context: Job, measured: Contents, response: Mapping[str, Any]) -> Decimal | None:
-    """What the signal of these contents depends on; None where it is not declared for them or not known."""
+    """Return x of the response for these contents, or None if the response does not apply to them or x is unknown."""
     if not (_there(measured, response.get("within", ())) and chosen_fits(context, response.get("chosen", {}))):
         return None
+    # Without a required component the instrument still reads, namely its value at x = 0: a blank.
     return _input(context, measured, response) if _there(measured, response.get("requires", ())) else ZERO
 
 
 def chosen_fits(context: Job, requested: Mapping[str, Mapping[str, str]]) -> bool:
-    """Whether the material each selector names shows these properties, or holds the component under "holds"."""
+    """Return whether the material of each selector has these properties, or contains the component given under "holds"."""
     for selector, properties in requested.items():
         vessel = context.vessels.get(context.values.get(selector) or "")
         if vessel is None:
@@ -60,11 +62,12 @@ def chosen_fits(context: Job, requested: Mapping[str, Mapping[str, str]]) -> boo
 
 
 def _readings(context: Job, vessel: Vessel, x: Decimal, response: Mapping[str, Any]) -> str:
-    """One reading per replicate, around the curve's value at x."""
+    """Return one reading per replicate, scattered around the curve's value at x."""
     true_value = _at(context, response, x)
     relative, floor = Decimal(response["noise"]), Decimal(response.get("noise_floor", "0"))
     purpose, readings = response["signal"], []
     for number in range(context.count(response["repeats"]) if response.get("repeats") in context.values else 1):
+        # The relative noise vanishes with the signal; the floor keeps readings near zero scattering.
         offset = floor * context.deviate(vessel, purpose, number, "floor") if floor else ZERO
         readings.append(true_value * context.noise(vessel, relative, purpose, number) + offset)
     return ", ".join(quantities.plain(_rounded(reading, floor)) for reading in readings)
@@ -77,7 +80,7 @@ def _at(context: Job, response: Mapping[str, Any], x: Decimal) -> Decimal:
 
 
 def _rounded(reading: Decimal, floor: Decimal) -> Decimal:
-    """Four digits, and none below a tenth of the noise floor."""
+    """Round to four digits, and to no digit below a tenth of the noise floor."""
     rounded = Context(prec=4).plus(reading)
     smallest_exponent = floor.adjusted() - 1
     return (
@@ -93,7 +96,7 @@ def _there(contents: Contents, names: Sequence[str]) -> bool:
 
 
 def _input(context: Job, contents: Contents, response: Mapping[str, Any]) -> Decimal | None:
-    """What the signal depends on; None where it is not known."""
+    """Return x of the response, or None if it is unknown."""
     if "parameter" in response:
         value = context.values.get(response["parameter"])
         return ZERO if value is None else Decimal(value)
@@ -103,6 +106,7 @@ def _input(context: Job, contents: Contents, response: Mapping[str, Any]) -> Dec
         return sum(known, ZERO) if len(known) == len(parts) else None
     if "per" in response:
         part, total = contents.amount(response["component"]), amount_of(contents, response["per"])
+        # Zero per anything is zero, also where the other amount is unknown.
         if part == 0:
             return ZERO
         return None if part is None or not total else part / total
@@ -110,14 +114,14 @@ def _input(context: Job, contents: Contents, response: Mapping[str, Any]) -> Dec
 
 
 def amount_of(contents: Contents, names: str | Sequence[str]) -> Decimal | None:
-    """The amount of a component, or of several together; None where one is unknown."""
+    """Return the amount of one component or the sum of several, or None if one is unknown."""
     amounts = [contents.amount(name) for name in ([names] if isinstance(names, str) else names)]
     known = [amount for amount in amounts if amount is not None]
     return sum(known, ZERO) if len(known) == len(amounts) else None
 
 
 def _outside(x: Decimal, response: Mapping[str, Any]) -> str:
-    """What is told of a sample below or above what the instrument can tell."""
+    """Return what is recorded below the detection limit or above the linear range; an empty text within it."""
     if "detection_limit" in response and x < read_concentration(response["detection_limit"])[1]:
         return "not detected"
     if "upper_limit" in response and x > read_concentration(response["upper_limit"])[1]:
@@ -130,7 +134,7 @@ def _line(context: Job, response: Mapping[str, Any], x: Decimal) -> Decimal:
 
 
 def _scale(context: Job, response: Mapping[str, Any]) -> Decimal:
-    """How the signal goes with a parameter: (value / reference) to the power declared."""
+    """Return the factor by which a parameter scales the signal: (value / reference) to the declared power."""
     if "scales_with" not in response:
         return Decimal(1)
     scale = response["scales_with"]
@@ -148,13 +152,14 @@ def _curve(context: Job, response: Mapping[str, Any]) -> Callable[[Decimal], Dec
         return lambda x: bottom + (top - bottom) * (x**n / (half**n + x**n) if x > 0 else ZERO)
     if "log10" in response:
         slope, intercept = (Decimal(response["log10"][name]) for name in ("slope", "intercept"))
+        # The logarithm of zero is undefined; an electrode in a blank shows its intercept.
         return lambda x: slope * x.log10() + intercept if x > 0 else intercept
     points = sorted((_point(context, response, x), Decimal(y)) for x, y in response["table"])
     return lambda x: _between(points, x)
 
 
 def _between(points: Sequence[tuple[Decimal, Decimal]], x: Decimal) -> Decimal:
-    """Straight lines between the points, flat outside them."""
+    """Return y on straight lines between the points. Outside them it stays constant."""
     if x <= points[0][0]:
         return points[0][1]
     for (x0, y0), (x1, y1) in pairwise(points):
@@ -164,7 +169,7 @@ def _between(points: Sequence[tuple[Decimal, Decimal]], x: Decimal) -> Decimal:
 
 
 def _point(context: Job, response: Mapping[str, Any], text: str) -> Decimal:
-    """A value of x as the experiment writes it: a concentration, a parameter's value, or a plain number."""
+    """Return a value of x as an experiment file writes it: a concentration, a parameter's value or a plain number."""
     if "parameter" in response:
         return Decimal(_parameter(context, response["parameter"]).read(text))
     if "components" in response or "per" in response:

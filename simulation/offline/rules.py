@@ -1,4 +1,4 @@
-"""The offline transition model: rules that compute volumes, amounts, states and declared readings, or refuse."""
+"""The rule-based transition model. It computes volumes, amounts, states and declared readings, or rejects the action."""
 
 from collections.abc import Callable, Mapping
 from decimal import Context, localcontext
@@ -14,22 +14,23 @@ from simulation.offline.handlers import HANDLERS
 from simulation.offline.job import Job
 from simulation.offline.vessels import RefusalError, Vessel
 
-# Handlers that put materials into an incubator or leave them where they are.
+# Handlers that put materials into an incubator, or leave them where they are. All others end on the bench.
 _IN_PLACE = ("incubate", "culture", "wait", "storage", "separate_wells")
 # Enough digits that no sum or difference of amounts is ever rounded.
 _EXACT = Context(prec=60)
 
 
 class RuleBasedTransitionModel:
-    """Deterministic: the same seed, step and materials give the same outcome. `truth` is the experiment's hidden data."""
+    """A deterministic model: the same seed, step and materials give the same outcome. `truth` is the experiment's hidden data."""
 
     def __init__(self, seed: int, truth: Mapping[str, Any] | None = None) -> None:
         self.seed = seed
         self.truth = truth or {}
 
     def predict(self, action: Action, situation: Situation) -> Outcome:
-        """The outcome of an action the catalogue accepts; a rejection says what is wrong, with the numbers."""
+        """Return the outcome of an action that the catalogue accepts, or a rejection that states the reason with its numbers."""
         try:
+            # A local context, so that the precision does not leak into the caller's arithmetic.
             with localcontext(_EXACT):
                 context = self._job(action, situation)
                 _handler(context.kind)(context)
@@ -53,6 +54,8 @@ class RuleBasedTransitionModel:
             written=action.parameters,
             vessels=vessels,
             truth=self.truth,
+            # The step number is part of the seed: repeating an action gives new noise, replaying a step gives the
+            # same.
             place=(self.seed, len(situation.history) + 1),
             names={material.name for material in situation.inventory},
         )
@@ -65,8 +68,9 @@ def _handler(kind: ActionType) -> Callable[[Job], None]:
 
 
 def _outcome(context: Job) -> Outcome:
-    """Changed materials in the order of the action's, then new ones; unlimited ones are never handed back."""
+    """Return changed materials in the order of the action, then new ones. Unlimited materials are never returned."""
     changed = [vessel for vessel in context.vessels.values() if not vessel.unlimited]
+    # Contact reactions come last: only now is everything poured that this step pours.
     for vessel in (*changed, *context.made):
         meet(context, vessel)
     if context.kind.handler not in _IN_PLACE:

@@ -1,24 +1,27 @@
-"""The hidden truth of an experiment file, as the rules read it, and a check of all of it before anything is played.
+"""The hidden truth of an experiment file, as the rules read it, and a check of all of it before an episode starts.
 
-Every list entry but those of `bands` names its `action`, one or a list, and may hold `when`: conditions on the action's
-parameters, a value, a list of values, or {"minimum", "maximum"}. Components are named as in the materials' contents.
+Every list entry except those of `bands` names its `action` (one or a list) and may have `when`: conditions on the action's
+parameters, each a value, a list of values, or {"minimum", "maximum"}. Components are named as in the materials' contents.
 
-- responses: a reading y of x. x is the concentration of `component` in its kept unit (µg/mL, µM, 1/mL, U/mL), or with
-  `per` its amount for each of that component; or `components`, concentrations times weights, summed; or a `parameter`.
-  y is `slope` x + `intercept`, a `hill` curve, `log10` (slope log10 x + intercept) or straight lines through a `table`.
-  Without one of `requires` it is the reading of x = 0; without one of `within` there is none, nor where the material that a
-  selector names does not show what `chosen` says: {"reference_electrode": {"electrode type": ...}}, or "holds": component
-- fractions: the share of `of` that is `part`, as a cytometer counts it; each one component or several together
-- lookups: text per key of an initial material, where all of `requires` and nothing of `without` is present; `about`: words
-  of a question
-- reactions: where all of `needs` is present, `makes` appears (`from` x `ratio`, with `half_time` only what has turned;
-  `per_volume`; `poisson`; or `consumes`, as much as the scarcest allows), `uses` is gone, and the phase changes from
-  `phase_from` to `phase_to`. The action "*": in any step, as soon as the substances meet
+- responses: a reading y of x. x is the concentration of `component` in its base unit (µg/mL, µM, 1/mL, U/mL). With `per`
+  it is the amount of `component` divided by the amount of that other component. With `components` it is a weighted sum of
+  concentrations; with `parameter` it is the parameter's value. y is `slope` x + `intercept`, a `hill` curve, `log10`
+  (slope log10 x + intercept), or linear interpolation in a `table`. If one of `requires` is missing, the reading is that of
+  x = 0. If one of `within` is missing, there is no reading. There is none either unless the material of each selector in
+  `chosen` has the given property, as in {"reference_electrode": {"electrode type": ...}}, or the component under "holds"
+- fractions: the share of `of` that is `part`, as a cytometer counts it; each is one component or several together
+- lookups: a text per key of an initial material, if all of `requires` and nothing of `without` is present. `about` lists
+  words of a question
+- reactions: if all of `needs` is present, `makes` is formed (`from` times `ratio`, with `half_time` only the part converted
+  so far; `per_volume`; `poisson`; or `consumes`, as much as the scarcest substance allows), `uses` is removed, and the phase
+  changes from `phase_from` to `phase_to`. With the action "*" this happens in any step, as soon as the substances meet
 - growth: `components` double in `doubling_time`, up to the density `limit`
-- survival: of `components` 1 / (1 + (c/half)^n) outlive the concentration c of `agent`; the rest turns `into` another
-- bands: a product a gel shows; retained: size of what a filter holds back; counted: what a cell counter counts, by
-  name or as {what it tells: [components together]};
-  noise: relative standard deviation of an instrument's reading
+- survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest turns `into`
+  another component
+- bands: a product that a gel shows
+- retained: the size of what a filter retains
+- counted: what a cell counter counts, by name or as {label: [components counted together]}
+- noise: relative standard deviation of an instrument's reading
 """
 
 from collections.abc import Collection, Mapping
@@ -42,9 +45,9 @@ _NAMING = (
 def check(
     truth: Mapping[str, Any], catalogue: Catalogue, components: Collection[str] = (), keys: Collection[str] = ()
 ) -> list[str]:
-    """Every problem as "truth.responses[0].slope: what is wrong and what is allowed".
+    """Return every problem as "truth.responses[0].slope: what is wrong and what is allowed".
 
-    Where `components` and `keys` of the experiment's materials are given, nothing else may be named.
+    If `components` and `keys` of the experiment's materials are given, no other names are allowed.
     """
     problems = _check_names(truth, components, keys) if components or keys else []
     for kind, value in truth.items():
@@ -62,7 +65,7 @@ def check(
 
 
 def _check_names(truth: Mapping[str, Any], components: Collection[str], keys: Collection[str]) -> list[str]:
-    """Names that stand for nothing: a component no material holds and nothing makes, a key no material has."""
+    """Return references to nothing: a component that no material contains and no reaction makes, or a key of no material."""
     entries = [(kind, index, entry) for kind in ENTRIES if isinstance(truth.get(kind), list)
                for index, entry in enumerate(truth[kind]) if isinstance(entry, Mapping)]  # fmt: skip
     products = {
@@ -112,7 +115,7 @@ def _check_entry(path: str, entry: Any, kind: str, catalogue: Catalogue) -> list
 
 
 def _check_ways(path: str, entry: Mapping[str, Any], kind: str) -> list[str]:
-    """Fields of which exactly one, or both, must stand."""
+    """Check fields of which exactly one is needed, and fields that need another."""
     problems = []
     if kind == "responses":
         for what, ways in (("signal depends on", _INPUTS), ("curve is", CURVES)):
@@ -121,6 +124,7 @@ def _check_ways(path: str, entry: Mapping[str, Any], kind: str) -> list[str]:
         if "slope" in entry and "intercept" not in entry:
             problems.append(f"{path}.intercept: is missing")
         if not problems:
+            # Only if exactly one curve and one input are given: how a point is written depends on them.
             problems += _check_points(path, entry)
     if "makes" in entry and sum(way in entry for way in _WAYS) != 1:
         problems.append(f"{path}.makes: needs exactly one of {', '.join(_WAYS)}")
@@ -132,7 +136,10 @@ def _check_ways(path: str, entry: Mapping[str, Any], kind: str) -> list[str]:
 
 
 def _check_points(path: str, entry: Mapping[str, Any]) -> list[str]:
-    """The values of x on a curve are written as x is: a concentration, or a plain number. (Parameters: _check_place.)"""
+    """Check that values of x on a curve are written as x is: a concentration or a plain number.
+
+    `_check_action_fields` checks those of a parameter, because they depend on the action.
+    """
     points = [("hill.half", entry["hill"].get("half"))] if isinstance(entry.get("hill"), Mapping) else []
     if isinstance(table := entry.get("table"), list):
         points += [("table", point[0]) for point in table if isinstance(point, list) and point]
@@ -165,9 +172,10 @@ def _check_at(path: str, entry: Mapping[str, Any], action_type: ActionType) -> l
         for name, value in conditions.items()
         for problem in _check_condition(f"{path}.when.{name}", action_type, name, value)
     ]
-    # Of several actions, one without replicates reads once.
+    # If an entry names several actions, those without the replicates parameter read once.
     parameter_names = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
     parameter_names += [entry["parameter"]] if "parameter" in entry else []
+    # Half-times and doubling times are compared with the duration of the action, so it must have one.
     parameter_names += ["duration"] if "half_time" in entry or "doubling_time" in entry else []
     parameter_names += [entry["scales_with"].get("parameter")] if isinstance(entry.get("scales_with"), Mapping) else []
     if isinstance(entry.get("scales_with"), Mapping):
@@ -219,4 +227,5 @@ def _check_reference(path: str, action_type: ActionType, scale: Mapping[str, Any
 
 
 def _told(path: str, value: Any, allowed: str) -> list[str]:
+    """Return a problem as a list, empty if the value is allowed."""
     return [f"{path}: is {value!r}; allowed: {allowed}"] if allowed else []

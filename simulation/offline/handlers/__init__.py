@@ -1,4 +1,4 @@
-"""How each action is carried out: the name in an action file's `handler` -> the function."""
+"""The handlers: a map from the name in an action file's `handler` to the function that carries out the action."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ from simulation.offline.job import Job
 
 
 def end(context: Job) -> None:
-    """Submit and Quit change nothing; the environment ends the attempt."""
+    """Change nothing. Submit and Quit end the attempt in the environment."""
     context.how = "The attempt ends; nothing is touched."
 
 

@@ -1,4 +1,4 @@
-"""Gels, capillaries and antibodies: what is loaded is used up, and bands are seen only where they are declared."""
+"""Gels, capillaries and immunoassays. What is loaded is used up, and bands are recorded only where they are declared."""
 
 from collections.abc import Callable
 from decimal import Context
@@ -18,8 +18,9 @@ from simulation.offline.ledger import Contents
 from simulation.offline.responses import read_responses
 from simulation.offline.vessels import GEL, RefusalError, Vessel, show
 
+# Only these show DNA. Protein stains leave the declared products invisible.
 _DNA_STAINS = ("SYBR Safe", "GelGreen", "SYBR Gold", "ethidium bromide")
-_LANES = {"AgaroseGelElectrophoresis": 96, "PAGE": 26}  # of all gels of one run
+_LANES = {"AgaroseGelElectrophoresis": 96, "PAGE": 26}  # in all gels of one run together
 
 
 def gel(context: Job) -> None:
@@ -33,13 +34,13 @@ def page(context: Job) -> None:
 
 
 def western(context: Job) -> None:
-    """Every capillary takes its load of sample and of each diluted antibody; one band per declared reading."""
+    """Load every capillary with sample and each diluted antibody, and record one band per declared reading."""
     _run_wells(context)
     context.how = "Bands are declared readings of the true content; an antibody counts as what is in its tube."
 
 
 def elisa(context: Job) -> None:
-    """Samples are held and seen by the antibodies of the format chosen."""
+    """Measure samples with the antibodies that the chosen format needs. Raises RefusalError if one is missing."""
     if context.values.get("format") == "sandwich":
         need(context, "capture_antibody", "a sandwich starts with one on the plate")
     if context.values.get("format") == "indirect":
@@ -55,7 +56,7 @@ def elisa(context: Job) -> None:
 
 
 def amplify(context: Job) -> None:
-    """Template, primers, probe and mix must fit in the reaction."""
+    """Run qPCR. Raises RefusalError if template, primers, probe and mix do not fit in the reaction."""
     tubes = context.values["primers"]
     total_volume = (
         context.number("sample_volume")
@@ -79,6 +80,7 @@ def _run_wells(context: Job) -> None:
     runs = context.count("replicates")
     for vessel in samples:
         vessel.need_liquid("pipetted")
+        # Drawn at once for all replicates, so that a sample too small for all of them is rejected as a whole.
         loaded = use(vessel, context.number("sample_volume") * runs)
         read_or_record(context, vessel, with_reagents(context, loaded))
     draw_reagents(context, len(samples), len(samples) * runs)
@@ -86,11 +88,12 @@ def _run_wells(context: Job) -> None:
 
 
 def _run_gel(context: Job, name: str) -> None:
-    """One slab out of all samples, a lane each."""
+    """Run all samples on one slab, one lane each."""
     ladder = context.vessels.get(context.values["ladder"] or "")
     samples, lane_count = context.samples(), _LANES[context.kind.name]
     if len(samples) > lane_count:
         raise RefusalError(f"too many samples: {len(samples)} for {lane_count} lanes")
+    # What is loaded stays in the slab, so that amounts are conserved.
     slab = Vessel("", {}, Contents(), GEL)
     for vessel in samples:
         vessel.need_liquid("loaded")
@@ -111,13 +114,14 @@ def _say_lane(context: Job, vessel: Vessel, loaded: Contents, ladder: Vessel | N
     bands = _bands(context, loaded, ladder is not None)
     if bands:
         context.say(description, "visual", bands)
+    # Both are computed before the test: `or` would skip the look-ups where there are readings.
     has_readings, looked_up = read_responses(context, vessel, loaded), look_up_all(context, vessel, loaded)
     if not bands and not has_readings and not looked_up:
         context.say(f"{description}: run completed, data file recorded", "visual")
 
 
 def _bands(context: Job, loaded: Contents, has_ladder: bool) -> str:
-    """Declared products in a lane; "" where nothing is declared or the stain shows no DNA."""
+    """Describe the declared products in a lane; "" if none is declared or the stain does not show DNA."""
     if "bands" not in context.truth or context.values["stain"] not in _DNA_STAINS:
         return ""
     bands = []
@@ -130,7 +134,7 @@ def _bands(context: Job, loaded: Contents, has_ladder: bool) -> str:
 
 
 def _by_eye(length: str) -> str:
-    """A length as it can be read against a ladder: two digits."""
+    """Return a length to two digits, as it can be read against a ladder."""
     return quantities.show(Context(prec=2).plus(quantities.parse(length, "base_pairs").value), "base_pairs")
 
 

@@ -1,4 +1,4 @@
-"""Counting what is afloat: cells and particles, one by one or by the share that shines."""
+"""Counting suspended cells and particles, one by one or as the fraction that is fluorescent."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +13,10 @@ from simulation.offline.responses import read_responses
 from simulation.offline.vessels import SEDIMENTED, SUSPENSION, RefusalError, Vessel, show
 
 _NOISE = "0.05"  # relative, where the experiment declares none
-_COUNTED_VOLUME = Decimal(10)  # µL a cell counter needs
-_FEW = 25  # variance below which a count of events is drawn event by event
+_COUNTED_VOLUME = Decimal(10)  # µL that a cell counter needs
+_FEW = (
+    25  # variance of the count; below it a normal approximation of the binomial is poor, so events are drawn one by one
+)
 
 
 def cytometry(context: Job) -> None:
@@ -25,6 +27,7 @@ def cytometry(context: Job) -> None:
         if not vessel.contents.of_kind(CELLS, PARTICLES):
             raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
         loaded = use(vessel, context.number("sample_volume"))
+        # A list, because any() on a generator would stop at the first fraction.
         sorted_out = [_sort(context, vessel, loaded, fraction) for fraction in context.declared("fractions")]
         if not read_responses(context, vessel, loaded) and not any(sorted_out):
             record(context, vessel)
@@ -52,12 +55,13 @@ def count_cells(context: Job) -> None:
                 names,
                 vessel.contents,
             )
+        # A cell counter takes the whole tube; the remaining volume is not returned.
         vessel.used_up = True
     context.how = "True density with the counter's noise; the samples are used up."
 
 
 def count_particles(context: Job) -> None:
-    """Particles and cells of a size within the bounds; one whose size is not declared is counted."""
+    """Count particles and cells of a size within the bounds. Those of undeclared size are counted too."""
     if context.number("size_minimum") >= context.number("size_maximum"):
         raise RefusalError("empty range: size_minimum is not below size_maximum")
     samples = samples_of(context)
@@ -78,12 +82,12 @@ def count_particles(context: Job) -> None:
 
 
 def _stirred(context: Job) -> bool:
-    """Whether the sample is kept in motion, so that nothing lies on the bottom while it is counted."""
+    """Return whether the sample is stirred, so that nothing settles while it is counted."""
     return bool(context.values["stir"] if "stir" in context.values else context.values["stirring"])
 
 
 def _counted(context: Job, contents: Contents, kinds: Sequence[str]) -> dict[str, list[str]]:
-    """What the counter tells -> the components counted together as that, as far as they are there."""
+    """Return the labels that the counter reports, each with the components counted together that are present."""
     declared = context.truth.get("counted", contents.of_kind(*kinds))
     groups = declared if isinstance(declared, Mapping) else {name: [name] for name in declared}
     present = {label: [name for name in names if contents.amount(name) != 0] for label, names in groups.items()}
@@ -93,7 +97,7 @@ def _counted(context: Job, contents: Contents, kinds: Sequence[str]) -> dict[str
 def _say_density(
     context: Job, vessel: Vessel, description: str, label: str, names: Sequence[str], contents: Contents
 ) -> None:
-    """One reading per replicate of these components together; no number where one of them is not known."""
+    """Record one reading per replicate of the total density, or no number if one component is unknown."""
     densities = [contents.concentration(name) for name in names]
     known = [density for density in densities if density is not None]
     if len(known) < len(densities):
@@ -108,7 +112,7 @@ def _say_density(
 
 
 def _readings_drawn(context: Job) -> int:
-    """A beam counter draws for every reading, and once more to rinse; a Coulter counter dilutes one portion."""
+    """Return how many portions are drawn. A light-beam counter draws one per reading and one to rinse; a Coulter counter dilutes one."""
     if "electrolyte" in context.values:
         return 1
     return context.count("replicates") + (1 if context.values["discard_first"] else 0)
@@ -123,7 +127,6 @@ def _in_range(context: Job, name: str) -> bool:
 
 
 def _three(value: Decimal) -> Decimal:
-    """Rounded to three significant digits."""
     return Context(prec=3).plus(value)
 
 
@@ -133,9 +136,11 @@ def _sort(context: Job, vessel: Vessel, loaded: Contents, fraction: Mapping[str,
         return False
     background = Decimal(fraction["background"])
     share = min(Decimal(1), part / total)
+    # A sample cannot give more events than it has cells.
     events = min(context.count("events"), int(total))
     if events < 1:
         return False
+    # Negative cells are counted as positive with the background's probability, so the share is never below it.
     positive = _binomial(context.rng(vessel, "events"), events, float(share + background * (1 - share)))
     percent = quantities.plain(Context(prec=4).plus(Decimal(100 * positive) / events))
     description = f"{context.run_of(vessel)}: {fraction['signal']}"
@@ -144,7 +149,7 @@ def _sort(context: Job, vessel: Vessel, loaded: Contents, fraction: Mapping[str,
 
 
 def _together(contents: Contents, names: str | Sequence[str]) -> Decimal | None:
-    """The amount of one component, or of several summed; None if one is unknown."""
+    """Return the amount of one component or the sum of several, or None if one is unknown."""
     amounts = [contents.amount(name) for name in ([names] if isinstance(names, str) else names)]
     known = [amount for amount in amounts if amount is not None]
     return sum(known, ZERO) if len(known) == len(amounts) else None

@@ -1,4 +1,4 @@
-"""Taking solvent away: what was dissolved stays to the last digit, and what left is kept in the books."""
+"""Removing solvent. What was dissolved stays exactly, and what left is stored as a material of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ from simulation.offline.vessels import (
     show,
 )
 
-# µL of solvent that leave one vessel in an hour: an oven above each temperature in °C, then each evaporator, then ice.
+# µL of solvent that leave one vessel per hour: in an oven above each temperature in °C, in each evaporator, and from ice.
 _OVEN = ((Decimal(100), 10_000), (Decimal(60), 2_000), (ZERO, 200))
 _EVAPORATORS = {
     "centrifugal vacuum concentrator": 1_000,
@@ -25,10 +25,11 @@ _EVAPORATORS = {
     "nitrogen blow-down": 5_000,
 }
 _SUBLIMATION = 500
-_PLASTIC_STANDS = Decimal(120)  # °C
+_PLASTIC_STANDS = Decimal(120)  # °C, the most that plastic withstands
+# Words in the description of a container. Glass is checked first: a "glass tube" has a plastic word too.
 _GLASS = ("glass", "crucible", "porcelain", "quartz", "ceramic", "beaker", "volumetric", "weighing")
 _PLASTIC = ("tube", "plate", "plastic", "poly", "flask", "cryovial", "dish")
-_MOISTURE = "water"  # the component that drying takes out of a solid
+_MOISTURE = "water"  # the component that drying removes from a solid
 
 
 def dry_in_oven(context: Job) -> None:
@@ -46,7 +47,7 @@ def dry_in_oven(context: Job) -> None:
 
 
 def evaporate(context: Job) -> None:
-    """It stops at the target volume, at dryness, or when the time is over."""
+    """Remove solvent until the target volume, dryness or the end of the time is reached."""
     hourly = _EVAPORATORS[context.values["method"]]
     stop_at = context.values["target_volume"] or ZERO
     driven_off = []
@@ -63,7 +64,7 @@ def evaporate(context: Job) -> None:
 
 
 def lyophilize(context: Job) -> None:
-    """Ice leaves slowly: too much of it for the time given is refused."""
+    """Sublime the ice. Raises RefusalError if there is too much of it for the given time."""
     limit = _within(context, "primary_drying_time", _SUBLIMATION)
     driven_off = []
     for vessel in context.changeable():
@@ -98,7 +99,10 @@ def _within(context: Job, parameter: str, hourly: int) -> Decimal:
 
 
 def _drive_off(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> Contents:
-    """What leaves as vapour: solvent, components that are liquids themselves in proportion, and a solid's moisture."""
+    """Remove and return what leaves as vapour.
+
+    That is solvent, components that are liquids themselves in proportion, and the moisture of a solid.
+    """
     available = vessel.volume()
     removed = grain(min(available - stop_at, limit))
     share = removed / available if available else ZERO
@@ -119,14 +123,14 @@ def _drive_off(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> Conte
 
 
 def _leaves(name: str, part: Component, share: Decimal, dry: bool) -> Decimal | None:
-    """How much of a component goes; None for an unknown part of it."""
+    """Return how much of a component leaves; None if it is part of an unknown amount."""
     if part.dimension == "volume":
         return part.amount if dry else None if part.amount is None else grain(part.amount * share)
     return part.amount if name == _MOISTURE and dry else ZERO
 
 
 def _mass_left(mass: Decimal | None, removed: Decimal, leaving: dict[str, Component]) -> Decimal | None:
-    """A solid's mass without its moisture; unknown where liquid left, whose mass nobody counted."""
+    """Return a solid's mass without its moisture, or None if liquid left, whose mass is not counted."""
     if mass is None or removed:
         return None
     moisture = leaving.get(_MOISTURE)
@@ -136,7 +140,7 @@ def _mass_left(mass: Decimal | None, removed: Decimal, leaving: dict[str, Compon
 
 
 def _finish(context: Job, vessel: Vessel, phase: str, treatment: str) -> None:
-    """What is dry becomes a solid; what a liquid was said to be is no longer true of what is left of it."""
+    """Turn what is dry into a solid, and remove properties that described the liquid."""
     for name in [key for key in vessel.properties if key in OF_THE_LIQUID or key.endswith(" concentration")]:
         del vessel.properties[name]
     if vessel.contents.volume:
@@ -161,7 +165,7 @@ def _need_heat_proof(vessel: Vessel, temperature: Decimal) -> None:
 
 
 def _keep_books(context: Job, label: str, parts: list[tuple[Contents, Vessel]]) -> None:
-    """Solvent that left is a material that nobody can use any more."""
+    """Store the solvent that left as a used-up material, so that amounts are conserved."""
     non_empty = [(contents, vessel) for contents, vessel in parts if contents.volume or contents.components]
     if non_empty:
         context.made.append(pool(context.free_name(f"{label} {context.kind.name}"), non_empty))

@@ -1,4 +1,4 @@
-"""Filtering: the liquid passes, what is larger than the pores stays, and may be kept in a crucible."""
+"""Filtering. The liquid passes; what is larger than the pores stays, and can be kept in a crucible."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,19 +20,20 @@ from simulation.offline.vessels import (
     show,
 )
 
-# mm: a finer filter holds them back.
+# mm; a filter with pores of this size or less retains them, unless the experiment declares another size.
 _CELL_SIZE, _PARTICLE_SIZE = Decimal("0.005"), Decimal("0.001")
 _CRUCIBLE = ("crucible", "filter", "weighing")
 
 
 def filter_samples(context: Job) -> None:
-    """What is held back, and the first runnings, end up with the used filters unless the residues are kept."""
+    """Filter each sample. Residues and first runnings become waste unless the residues are kept."""
     wash = None if context.values["residue_wash"] is None else context.named("residue_wash")
     crucibles = _crucibles(context)
     samples = context.samples(*crucibles, *([wash] if wash else []))
     box, lost = _box_for_filtrates(context), []
     for number, vessel in enumerate(samples, start=1):
         poured = _poured_on(context, vessel)
+        # Everything moves except what is retained, so the filtrate has the full volume.
         passed, retained = poured.split(ONE, _held_back(context, poured))
         first, rest = _first_runnings(passed, context.number("discard_first"))
         filtrate = context.make(box, context.label(number, len(samples), f"Filtrate of {vessel.name}"))
@@ -54,13 +55,13 @@ def filter_samples(context: Job) -> None:
 
 
 def _crucibles(context: Job) -> list[Vessel]:
-    """Single empty containers that take the residues, if those are kept."""
+    """Return the single empty containers that receive residues, if residues are kept."""
     empty = [vessel for vessel in context.vessels.values() if vessel.phase == EMPTY and not vessel.unlimited]
     return empty if context.values["keep_residue"] else []
 
 
 def _poured_on(context: Job, vessel: Vessel) -> Contents:
-    """All of it is swirled up first, so that what had settled comes along."""
+    """Draw the volume to filter; without one all of it, stirred up first so that sediment comes along."""
     if context.values["volume"] is not None:
         return vessel.draw(context.number("volume"))
     vessel.phase = SUSPENSION if vessel.phase == SEDIMENTED else vessel.phase
@@ -68,7 +69,7 @@ def _poured_on(context: Job, vessel: Vessel) -> Contents:
 
 
 def _box_for_filtrates(context: Job) -> Vessel:
-    """The first box that is not meant for residues, where there are two."""
+    """Return the first supply that is not meant for residues if there are two."""
     boxes = [vessel for vessel in context.vessels.values() if vessel.unlimited and vessel.phase == EMPTY]
     return next((box for box in boxes if not _for_residues(box)), None) or context.box()
 
@@ -86,10 +87,11 @@ def _residue(
     crucible: Vessel | None,
     wash: Vessel | None,
 ) -> list[tuple[Contents, Vessel]]:
-    """What stayed on one filter, in a crucible of its own; returns the rinses, which pass through it."""
+    """Put the residue of one filter into a crucible and return the rinses, which pass through the filter."""
     if crucible is None:
         boxes = [box for box in context.vessels.values() if box.unlimited and box.phase == EMPTY]
         crucible = context.make(next(filter(_for_residues, boxes), boxes[0]), f"Residue of {vessel.name}")
+    # The bulk mass belongs to the whole sample, not to what stayed on the filter.
     crucible.pour(replace(retained, mass=None), vessel)
     crucible.sources.note(vessel.barcode, poured)
     crucible.phase = "solid"

@@ -1,4 +1,4 @@
-"""Deep cold: freezing at once, and freezing cells slowly."""
+"""Snap freezing and slow freezing of cells."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -19,8 +19,8 @@ from simulation.offline.vessels import (
     cells_in,
 )
 
-_SWELLS = Decimal("0.9")  # share of the capacity that may be full: water takes more room as ice
-_BATH_REFUSES = ("glass", "polystyrene")  # containers that crack
+_SWELLS = Decimal("0.9")  # share of the capacity that may be full, because ice takes more room than water
+_BATH_REFUSES = ("glass", "polystyrene")  # containers that crack in the bath
 _PROTECTS = ("DMSO", "dimethyl sulfoxide", "glycerol", "freezing medium", "cryoprotectant")
 
 
@@ -37,7 +37,7 @@ def flash_freeze(context: Job) -> None:
 
 
 def freeze_cells(context: Job) -> None:
-    """Without a cryoprotectant it is done all the same; what survives is only what the experiment declares."""
+    """Freeze cells slowly, also without a cryoprotectant. What survives is what the experiment declares."""
     protectant = None if context.values["cryoprotectant"] is None else context.named("cryoprotectant")
     if protectant and context.values["cryoprotectant_volume"] is None:
         raise RefusalError(f"critically unclear: how much of {protectant.name} is added to each")
@@ -48,13 +48,14 @@ def freeze_cells(context: Job) -> None:
         if protectant:
             vessel.pour(protectant.draw(context.number("cryoprotectant_volume")), protectant)
         vessel.properties["cryoprotectant"] = protectant.name if protectant else _protection(vessel)
+        # Declared survival depends on the cryoprotectant, so it is applied after that is added.
         develop(context, vessel)
         _freeze_down(context, vessel)
     context.how = "Frozen; amounts stay, and nobody knows what survived unless the experiment declares it."
 
 
 def _freeze_down(context: Job, vessel: Vessel) -> None:
-    """Water takes more room as ice; the frozen material goes straight to its cold place."""
+    """Freeze the contents and move the vessel straight to its cold storage. Raises RefusalError if it would burst."""
     if vessel.phase in (LIQUID, SUSPENSION, ADHERENT, SEDIMENTED):
         need_space(vessel, _SWELLS, "bursts its container when it freezes")
     vessel.place(context.values["store_at"])

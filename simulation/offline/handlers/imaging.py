@@ -1,4 +1,4 @@
-"""Microscopes and plate readers that add, stimulate and record over time, and cameras for colonies."""
+"""Microscopes and plate readers that add compounds, stimulate and record over time, and cameras for colonies."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -21,16 +21,17 @@ from simulation.offline.vessels import (
     Vessel,
 )
 
+# Words in the description of a container that fits the instrument.
 _STAGE = ("plate", "dish", "culture flask", "slide", "chamber", "coverslip", "well")
 _WELLS = ("plate", "well")
 _SOLID_MEDIUM = ("plate", "dish")
 _WET = (LIQUID, SUSPENSION, SEDIMENTED, ADHERENT)
-_LEAST_IN_A_WELL = Decimal(20)  # µL
+_LEAST_IN_A_WELL = Decimal(20)  # µL that cover the bottom of a well
 _MANY = "too many to count"
 
 
 def microscope(context: Job) -> None:
-    """Images of cells, after what is added and while they are stimulated; the sample keeps what was added."""
+    """Image cells after compounds are added and during stimulation. The sample keeps what was added."""
     if context.values["mode"] in ("fluorescence", "confocal") and context.values["channels"] is None:
         need(context, "excitation_wavelength", "name channels, or both wavelengths")
         need(context, "emission_wavelength", "name channels, or both wavelengths")
@@ -66,11 +67,12 @@ def image_colonies(context: Job) -> None:
 
 
 def count_colonies(context: Job) -> None:
-    """The colonies in the books, up to what can be told apart; per volume plated if that is given."""
+    """Record the true number of colonies if it is countable, and the number per volume plated if that volume is given."""
     for vessel in _plates(context):
         names = [
             name for name, part in vessel.contents.components.items() if "colon" in name and part.dimension == "count"
         ]
+        # A list, because any() on a generator would stop at the first kind of colony.
         counted = [_say_colonies(context, vessel, name) for name in names]
         if not any(counted):
             read_or_record(context, vessel, vessel.contents)
@@ -107,7 +109,7 @@ def _plates(context: Job) -> list[Vessel]:
 
 
 def _compounds(context: Job) -> list[Vessel]:
-    """What is added, in the order it is added."""
+    """Return the compounds in the order in which they are added."""
     return [context.named(name) for name in ("compound", "second_compound") if context.values[name] is not None]
 
 
@@ -115,13 +117,14 @@ def _add_compounds(context: Job, vessel: Vessel) -> None:
     for name in ("compound", "second_compound"):
         if context.values[name] is not None:
             compound = context.named(name)
+            # The second compound meets a mixture that has already reacted with the first.
             vessel.pour(compound.draw(context.number(f"{name}_volume")), compound)
             meet(context, vessel)
     develop(context, vessel)
 
 
 def _need_times(context: Job) -> None:
-    """Refuse what cannot be done in this order, or has no volume or no light to it."""
+    """Raise RefusalError if the times contradict each other, or a compound has no volume or a stimulus no light."""
     record_time = context.number("record_for") if context.values["record_for"] is not None else ZERO
     for name in ("compound", "second_compound"):
         if context.values[name] is not None:

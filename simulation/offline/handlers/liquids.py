@@ -1,4 +1,4 @@
-"""Moving liquids and solids between vessels: what leaves one arrives in the other, to the last digit."""
+"""Moving liquids and solids between vessels. What leaves one arrives in another, exactly."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -20,7 +20,7 @@ from simulation.offline.vessels import (
     show,
 )
 
-_DROPLET = Decimal("0.0025")  # µL that one pulse of sound throws
+_DROPLET = Decimal("0.0025")  # µL that one pulse of sound ejects
 
 
 def transfer(context: Job) -> None:
@@ -36,7 +36,7 @@ def transfer(context: Job) -> None:
 
 
 def acoustic_transfer(context: Job) -> None:
-    """Whole droplets only, and each source keeps what a well of the source plate needs to work."""
+    """Transfer whole droplets. Each source keeps the volume that a well of the source plate needs to work."""
     volume, sources = context.number("amount"), _sources(context)
     if volume % _DROPLET:
         raise RefusalError(f"not a whole number of droplets: {show(volume)} is no multiple of {show(_DROPLET)}")
@@ -45,6 +45,7 @@ def acoustic_transfer(context: Job) -> None:
     for source in sources:
         _need_in_all(source, volume, len(destinations), dead_volume)
         for destination in destinations:
+            # A droplet is smaller than any volume a pipette delivers.
             destination.pour(source.draw(volume, minimum=_DROPLET), source)
     context.how = f"{volume / _DROPLET} droplets of {show(_DROPLET)} from each source into each destination."
 
@@ -60,10 +61,11 @@ def aliquot(context: Job) -> None:
 
 
 def serial_dilute(context: Job) -> None:
-    """Each step carries `transfer_volume` into (factor - 1) times as much diluent."""
+    """Dilute in steps. Each carries `transfer_volume` into (factor - 1) times as much diluent."""
     diluent, box = context.named("diluent"), context.box()
     previous = context.samples(diluent)[0]
     carried, factor, steps = context.number("transfer_volume"), context.number("factor"), context.count("dilutions")
+    # Checked for all steps at once: a series must not stop halfway.
     _need_in_all(diluent, carried * (factor - 1), steps)
     first = previous.name
     for step in range(1, steps + 1):
@@ -97,6 +99,7 @@ def resuspend(context: Job) -> None:
     for vessel in targets:
         if vessel.phase not in ("solid", "powder", PELLET):
             raise RefusalError(f"wrong phase: {vessel.name} is {vessel.phase}, not a pellet or a dry solid")
+    # Pouring changes the phase, but what dissolves depends on the phase before.
     phases = [vessel.phase for vessel in targets]
     _add(context, targets, [context.number("volume")] * len(targets))
     for vessel, previous_phase in zip(targets, phases, strict=True):
@@ -113,6 +116,7 @@ def combine(context: Job) -> None:
     for part in parts:
         if part.phase in (FROZEN, ADHERENT):
             part.need_liquid()
+    # Without a supply of containers, one of the kind of the largest takes everything.
     container = context.spare_box() or max(parts, key=lambda part: part.capacity())
     pooled = context.make(container, context.label(1, 1, "Pool of " + " and ".join(part.name for part in parts)))
     for part in parts:
@@ -132,7 +136,7 @@ def discard(context: Job) -> None:
 
 
 def usable(vessel: Vessel, minimum_left: Decimal = ZERO) -> Decimal:
-    """What can be drawn: the volume less what must stay, or what the container keeps back (its `dead_volume`)."""
+    """Return what can be drawn: the volume less its `dead_volume`, or less what must stay if that is more."""
     dead_volume = quantities.parse(vessel.properties.get("dead_volume", "0 µL"), "volume").value
     return max(ZERO, vessel.volume() - max(dead_volume, minimum_left))
 
@@ -186,7 +190,7 @@ def _all(source: Vessel) -> Decimal:
 
 
 def _need_in_all(source: Vessel, volume: Decimal, times: int, minimum_left: Decimal = ZERO) -> None:
-    """Refuse early, with the sum over all portions, what the source cannot give."""
+    """Raise RefusalError before anything moves if the source has too little for all portions together."""
     source.need_liquid()
     if source.unlimited or volume * times <= usable(source, minimum_left):
         return

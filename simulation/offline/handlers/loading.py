@@ -1,4 +1,4 @@
-"""What instruments have in common: the load they use up, the reagents they draw, and the record where nothing is declared."""
+"""What instruments have in common: the load they use up, the reagents they draw, and the record where no reading is declared."""
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
@@ -10,22 +10,24 @@ from simulation.offline.ledger import Contents, grain
 from simulation.offline.responses import chosen_fits, read_responses
 from simulation.offline.vessels import EMPTY, SMALLEST_DRAW, RefusalError, Vessel, show
 
-_Volume = Callable[[Job, int, int], Decimal]  # of a job with so many samples and so many runs in all
-_WASHES_OF_A_WELL = Decimal(300)  # µL
+_Volume = Callable[
+    [Job, int, int], Decimal
+]  # arguments: the action, the number of samples, the number of runs of all samples together
+_WASHES_OF_A_WELL = Decimal(300)  # µL per wash
 
 
 def _each(volume: str) -> _Volume:
-    """As the parameter says, in every run."""
+    """Return a volume as the parameter gives it, for every run."""
     return lambda context, samples, runs: context.number(volume) * runs
 
 
 def _diluted(volume: str, dilution: str) -> _Volume:
-    """What every run takes of a solution that is diluted first."""
+    """Return the volume that every run takes of a solution that is diluted first."""
     return lambda context, samples, runs: grain(context.number(volume) * runs / context.number(dilution))
 
 
 def _sample(volume: str) -> _Volume:
-    """As the parameter says, once for each sample."""
+    """Return a volume as the parameter gives it, for each sample."""
     return lambda context, samples, runs: context.number(volume) * samples
 
 
@@ -47,7 +49,7 @@ def _diluent(context: Job, samples: int, runs: int) -> Decimal:
 
 
 _ANTIBODY = _diluted("antibody_volume", "antibody_dilution")
-# What an action draws besides its samples: parameter that names it -> how much in all.
+# What an action draws besides its samples: the parameter that selects it -> the volume in all.
 _REAGENTS: dict[str, dict[str, _Volume]] = {
     "CapillaryElectrophoresis": {"background_electrolyte": _once("2 mL")},
     "MassSpectrometry": {"internal_standard": _each("internal_standard_volume"), "matrix": _each("matrix_volume")},
@@ -90,14 +92,14 @@ _REAGENTS: dict[str, dict[str, _Volume]] = {
 
 
 def samples_of(context: Job) -> list[Vessel]:
-    """The materials to be measured: all but supplies and the reagents that parameters name."""
+    """Return the materials to be measured: all except supplies and the reagents that parameters select."""
     return context.samples(
         *(vessel for name in _REAGENTS.get(context.kind.name, ()) for vessel in _chosen(context, name))
     )
 
 
 def draw_reagents(context: Job, samples: int, runs: int) -> None:
-    """Take what all runs need of every reagent named, with one stroke of a pipette at least."""
+    """Draw what all runs need of every selected reagent, but at least the smallest volume a pipette delivers."""
     for name, volume in _REAGENTS.get(context.kind.name, {}).items():
         needed = volume(context, samples, runs)
         for vessel in _chosen(context, name) if needed > 0 else ():
@@ -105,28 +107,29 @@ def draw_reagents(context: Job, samples: int, runs: int) -> None:
 
 
 def with_reagents(context: Job, sample: Contents) -> Contents:
-    """The sample as it is measured, where a reading may depend on which antibody, primer or ligand is there."""
+    """Return the sample as it is measured if a reading may depend on which antibody, primer or ligand is present."""
     components = dict(sample.components)
     for name in _REAGENTS.get(context.kind.name, {}):
         for vessel in _chosen(context, name):
+            # Amounts of the sample win. Of a reagent only its presence matters to the declared responses.
             components = {**vessel.contents.components, **components}
     return Contents(components, sample.origins, sample.volume, sample.mass)
 
 
 def use(vessel: Vessel, volume: Decimal) -> Contents:
-    """Take what the instrument uses up of a sample."""
+    """Remove and return what the instrument uses up of a sample."""
     return vessel.draw(volume) if volume > 0 else Contents()
 
 
 def need_volume(vessel: Vessel, volume: Decimal) -> None:
-    """Refuse what does not reach up to the probe or fill the cell, as far as its volume is known."""
+    """Raise RefusalError if a known volume does not reach the probe or fill the cell."""
     available = vessel.contents.volume
     if available is not None and available < volume and not vessel.unlimited:
         raise RefusalError(f"short of volume: needs {show(volume)}, {show(available)} usable in {vessel.name}")
 
 
 def need_phase(vessel: Vessel, phases: Iterable[str], doing: str) -> None:
-    """Refuse what is in no state to be measured so."""
+    """Raise RefusalError if the material is not in one of these phases."""
     if vessel.phase == EMPTY:
         raise RefusalError(f"empty: there is nothing to be {doing} in {vessel.name}")
     if vessel.phase not in phases:
@@ -135,25 +138,26 @@ def need_phase(vessel: Vessel, phases: Iterable[str], doing: str) -> None:
 
 
 def need(context: Job, parameter: str, reason: str) -> None:
-    """Refuse a run for want of a setting nobody could do it without."""
+    """Raise RefusalError if a parameter is missing that the run cannot do without."""
     if context.values[parameter] is None:
         raise RefusalError(f"critically unclear: {parameter} is not given; {reason}")
 
 
 def read_or_record(context: Job, vessel: Vessel, measured: Contents) -> None:
-    """Every reading declared for the sample; if there is none, only that it was run."""
+    """Record every declared reading of the sample; if there is none, only that the run was completed."""
+    # Both are computed before the test: `or` would skip the look-ups where there are readings.
     has_readings, looked_up = read_responses(context, vessel, measured), look_up_all(context, vessel, measured)
     if not has_readings and not looked_up:
         record(context, vessel)
 
 
 def record(context: Job, vessel: Vessel) -> None:
-    """The honest answer where nothing is declared: it was run, and no number is made up."""
+    """Record that the run was completed. No number is invented if nothing is declared."""
     context.say(f"{context.run_of(vessel)}: run completed, data file recorded")
 
 
 def look_up_all(context: Job, vessel: Vessel, measured: Contents) -> bool:
-    """Say the declared text of every look-up that the sample's origin has a value in; False if there is none."""
+    """Record the declared text of every look-up that has a value for the sample's origin. Return False if none has."""
     declared = [entry for entry in context.declared("lookups") if chosen_fits(context, entry.get("chosen", {}))]
     texts = [(lookup["signal"], look_up(measured, lookup)) for lookup in declared]
     for signal, value in texts:
@@ -163,11 +167,13 @@ def look_up_all(context: Job, vessel: Vessel, measured: Contents) -> bool:
 
 
 def look_up(measured: Contents, lookup: Mapping[str, Any]) -> str:
-    """The declared value of the one origin in it; "" if what is looked at is not in there."""
+    """Return the declared text for the origin of a sample; "" if it lacks a required component or has an excluded one."""
     if any(measured.amount(name) == 0 for name in lookup.get("requires", ())):
         return ""
     if any(measured.amount(name) != 0 for name in lookup.get("without", ())):
         return ""
+    # Different keys may have the same text, which is then no mixture; sorted for the same result in every
+    # process.
     values = sorted({lookup["values"][key] for key in measured.origins if key in lookup["values"]})
     if len(values) > 1:
         return "mixed signal of several origins"
@@ -175,7 +181,7 @@ def look_up(measured: Contents, lookup: Mapping[str, Any]) -> str:
 
 
 def shown_number(text: str, dimension: str) -> Decimal | None:
-    """The number that a property tells, bare or with a unit; None where it tells none."""
+    """Return the number in a property, bare or with a unit, or None if it contains none."""
     try:
         number = quantities.parse(text, dimension).value if dimension else Decimal(text)
     except (ArithmeticError, quantities.QuantityError):
@@ -184,7 +190,7 @@ def shown_number(text: str, dimension: str) -> Decimal | None:
 
 
 def noisy(context: Job, vessel: Vessel, true_value: Decimal, noise: str, purpose: str) -> list[Decimal]:
-    """One reading per replicate around the true value; the experiment may declare another noise."""
+    """Return one reading per replicate around the true value. An experiment may declare another noise."""
     relative = Decimal(context.truth.get("noise", {}).get(context.kind.name, noise))
     return [
         true_value * context.noise(vessel, relative, purpose, number) for number in range(context.count("replicates"))
@@ -192,7 +198,7 @@ def noisy(context: Job, vessel: Vessel, true_value: Decimal, noise: str, purpose
 
 
 def _chosen(context: Job, parameter: str) -> list[Vessel]:
-    """The materials that a selector names, one or several; a box or a tool is nothing to draw from."""
+    """Return the materials that a selector names. Raises RefusalError if one is a supply, from which nothing can be drawn."""
     value = context.values[parameter]
     codes = (value,) if isinstance(value, str) else value or ()
     for code in codes:

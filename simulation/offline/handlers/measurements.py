@@ -1,4 +1,4 @@
-"""Instruments. A number comes from the computed state or from a declared response, with seeded noise, or not at all."""
+"""Instruments. A number comes from the computed state or from a declared response, with seeded noise, or is not given."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -20,13 +20,13 @@ from simulation.offline.job import Job
 from simulation.offline.vessels import SOLIDS, RefusalError, show
 
 _FORMATS = {"HPLC": (("vial", "plate"), "the autosampler takes vials and plates")}
-# Actions whose reading may depend on what is in the reagents drawn.
+# Actions whose reading may depend on the contents of the reagents.
 _BINDING = ("BioLayerInterferometry", "qPCR", "ELISA", "CapillaryELISA", "CapillaryWestern")
-_ICP_TAKES = Decimal(500)  # µL
+_ICP_TAKES = Decimal(500)  # µL for a steady flow into the plasma
 
 
 def assay(context: Job) -> None:
-    """Run each sample, use up what is injected or loaded, and read every signal declared for this instrument."""
+    """Run each sample, use up what is injected or loaded, and record every signal declared for this instrument."""
     samples = samples_of(context)
     repeats = context.count(_repeats(context)) if _repeats(context) else 1
     load = context.number("injection_volume" if "injection_volume" in context.values else "sample_volume")
@@ -41,7 +41,7 @@ def assay(context: Job) -> None:
 
 
 def mass_spectrum(context: Job) -> None:
-    """A plasma needs elements to look for and a steady flow; a dried spot needs its matrix."""
+    """Measure a mass spectrum. A plasma source needs elements and a steady flow; MALDI needs a matrix."""
     if context.values["ionization"] == "ICP":
         need(context, "elements", "a plasma source measures chosen elements")
         if context.number("sample_volume") < _ICP_TAKES:
@@ -65,6 +65,7 @@ def melting_point(context: Job) -> None:
         raise RefusalError("empty range: start_temperature is not below end_temperature")
     for vessel in context.samples():
         need_phase(vessel, SOLIDS, "melted in a capillary")
+        # Read before the draw, which may empty the vessel.
         measured = vessel.contents
         vessel.draw_mass(context.number("sample_mass") * context.count("replicates"))
         read_or_record(context, vessel, measured)

@@ -11,7 +11,7 @@ _Well = Mapping[str, Any]
 
 
 def separate_wells(context: Job) -> None:
-    """Wells come apart as they are. A group treated alike stays a plate of fewer wells, which can be separated again."""
+    """Separate a plate into wells, or into plates of wells treated alike, which can be separated again."""
     plate = next(iter(context.vessels.values()))
     if not plate.wells:
         raise RefusalError(
@@ -24,7 +24,7 @@ def separate_wells(context: Job) -> None:
 
 
 def manifest(context: Job) -> None:
-    """The environment answers requests itself, before any rule is asked."""
+    """Raise RefusalError: the environment answers requests itself before any rule is applied."""
     raise RefusalError(f"not here: {context.kind.name} is answered by the store room")
 
 
@@ -34,6 +34,7 @@ def _one_by_one(context: Job, plate: Vessel) -> list[Vessel]:
 
 def _well(context: Job, plate: Vessel, well: _Well) -> Vessel:
     contents = Contents.read(well["ledger"])
+    # These properties are computed again from the ledger of the well.
     component_lines = {f"{name} {what}" for name in contents.components for what in ("concentration", "amount")}
     properties = {name: value for name, value in well["properties"].items() if name not in component_lines}
     part = Vessel(
@@ -46,7 +47,7 @@ def _well(context: Job, plate: Vessel, well: _Well) -> Vessel:
         key=str(well["ledger"].get("key", "")),
     )
     part.sources.note(plate.barcode, contents.volume)
-    part.freeze(part.temperature())  # with the plate, where that stands in the cold
+    part.freeze(part.temperature())  # as the plate is, if it is kept in the cold
     return part
 
 
@@ -65,6 +66,7 @@ def _group(context: Job, plate: Vessel, treatment: str, wells: Sequence[_Well]) 
     part = Vessel(
         name=context.free_name(f"{plate.name}: {label}"),
         properties={**plate.properties, "wells in use": str(len(wells)), **group_properties},
+        # The contents of a plate are those of its wells, so its own are unknown.
         contents=Contents(volume=None),
         phase=PLATE,
         condition=plate.condition,

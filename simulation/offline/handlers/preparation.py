@@ -1,4 +1,4 @@
-"""Bringing a sample to a state: a pH, a size of grain, a solution; and making the electrode that others measure with."""
+"""Preparing samples: adjusting a pH, digesting, grinding; and preparing a reference electrode."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -24,8 +24,8 @@ from simulation.offline.vessels import (
 )
 
 _DIGESTION_VESSEL = {"container": "PTFE digestion vessel", "container_capacity": "55 mL"}
-_MOST_STEPS = 1000  # additions of titrant that anybody would make
-# Which filling solutions go with a reference couple, by their beginning.
+_MOST_STEPS = 1000  # additions of titrant; ends the loop when the declared curve never reaches the target
+# Reference couple -> how the options for its filling solution begin.
 _FILLINGS = {
     "Ag/AgCl": ("1 M KCl", "3 M KCl", "saturated KCl"),
     "Ag/Ag+ (non-aqueous)": ("10 mM AgNO3",),
@@ -34,8 +34,9 @@ _FILLINGS = {
 
 
 def adjust_ph(context: Job) -> None:
-    """Where the experiment declares the pH, titrant goes in until it is there; else a stated volume, to a pH nobody knows."""
+    """Add titrant until the declared pH reaches the target; if no pH is declared, add the given volume and record no pH."""
     titrant, target = context.named("titrant"), context.number("target_ph")
+    # Checked first, because a sample that is already at the target draws no titrant.
     titrant.need_liquid()
     for vessel in context.changeable(titrant):
         vessel.need_liquid("titrated")
@@ -86,7 +87,7 @@ def prepare_electrode(context: Job) -> None:
 
 
 def _say_reached(context: Job, vessel: Vessel, used: Decimal) -> None:
-    """The pH as declared; nothing is made up where none is."""
+    """Record the declared pH, or only the volume added if none is declared."""
     description, final_ph = f"{context.run_of(vessel)}: {show(used)} of titrant added", _now(context, vessel)
     if final_ph is None:
         vessel.properties.pop("pH", None)
@@ -97,7 +98,7 @@ def _say_reached(context: Job, vessel: Vessel, used: Decimal) -> None:
 
 
 def _need_reachable(vessel: Vessel, titrant: Vessel, target: Decimal) -> None:
-    """Nothing that is mixed comes to lie outside the pH of its parts, where both are known."""
+    """Raise RefusalError if the target is outside the pH of both parts, where these are known: no mixture reaches it."""
     ends = [shown_number(str(mixed.properties.get("pH", "")), "") for mixed in (vessel, titrant)]
     known = sorted(end for end in ends if end is not None)
     if len(known) == len(ends) and not known[0] <= target <= known[1]:
@@ -108,13 +109,14 @@ def _need_reachable(vessel: Vessel, titrant: Vessel, target: Decimal) -> None:
 
 
 def _titrate(context: Job, vessel: Vessel, titrant: Vessel, target: Decimal) -> Decimal:
-    """Add titrant; returns how much."""
+    """Add titrant and return its volume."""
     if _now(context, vessel) is None or context.values["titrant_volume"] is not None:
         return _add_stated(context, vessel, titrant)
     used, step = ZERO, context.number("increment")
     limit = context.values["max_titrant_volume"] or vessel.capacity() - vessel.volume()
     tolerance, starting_ph = context.number("tolerance"), _now(context, vessel)
     while (current_ph := _now(context, vessel)) is not None and abs(current_ph - target) > tolerance:
+        # A change of sign means the target lies between two steps; adding more would only move away from it.
         if starting_ph is not None and (current_ph - target) * (starting_ph - target) < 0:
             raise RefusalError(
                 f"overshot: {show(step)} takes {vessel.name} from one side of pH {target} to pH {current_ph:.2f}; take less at a time"
@@ -140,12 +142,12 @@ def _add_stated(context: Job, vessel: Vessel, titrant: Vessel) -> Decimal:
 
 
 def _now(context: Job, vessel: Vessel) -> Decimal | None:
-    """The pH as the experiment declares it for this action, without noise; None where it declares none."""
+    """Return the pH that the experiment declares for this action, without noise, or None if it declares none."""
     return next((signal(context, vessel.contents, entry) for entry in context.declared("responses")), None)
 
 
 def _put_over(vessel: Vessel) -> None:
-    """Into the digestion vessel, whose empty mass nobody has told."""
+    """Move the sample to the digestion vessel, whose empty mass is unknown."""
     vessel.properties |= _DIGESTION_VESSEL
     vessel.tare = None
     if vessel.volume() > vessel.capacity():

@@ -1,4 +1,4 @@
-"""Probes and cells that leave the sample as it was, or use up a little of it."""
+"""Probes and measuring cells that leave the sample unchanged or use up a little of it."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -23,11 +23,11 @@ from simulation.offline.vessels import FROZEN, LIQUID, SEDIMENTED, SUSPENSION, R
 
 
 class Meter(NamedTuple):
-    """What a probe needs around it, by the parameter that chooses it, and the property it can read where that is known."""
+    """The volume a probe needs, by the option of the parameter that selects it, and the property it can read."""
 
     chosen_by: str
     needs: dict[str, str]
-    shown: str = ""  # property of the material
+    shown: str = ""  # of the material; read if no response is declared
     dimension: str = ""  # "" for a bare number
     noise: str = "0"
     places: int = 2
@@ -42,12 +42,12 @@ _METERS = {
         "method", {"freezing point depression": "20 µL", "vapour pressure": "10 µL"}, "osmolality", "osmolality", "0.007", 0
     ),
 }  # fmt: skip
-_CELL_HOLDS = Decimal(3000)  # µL that cover the three electrodes
+_CELL_HOLDS = Decimal(3000)  # µL to cover the three electrodes
 _CUVETTES = "cuvette"
 
 
 def probe(context: Job) -> None:
-    """Declared readings first, then what stands in the properties of the liquid, else only the record."""
+    """Record declared readings, else the value in the liquid's properties, else only the run."""
     meter = _METERS[context.kind.name]
     for vessel in context.samples():
         vessel.need_liquid("probed")
@@ -58,7 +58,7 @@ def probe(context: Job) -> None:
 
 
 def osmometer(context: Job) -> None:
-    """Each reading uses up its drop."""
+    """Measure osmolality. Each reading uses up its drop."""
     meter = _METERS[context.kind.name]
     minimum = quantities.parse(meter.needs[context.values[meter.chosen_by]], "volume").value
     if context.number("sample_volume") < minimum:
@@ -86,7 +86,7 @@ def contact_angle(context: Job) -> None:
 
 
 def voltammetry(context: Job) -> None:
-    """A sweep between two potentials, in a solution that covers the electrodes."""
+    """Sweep between two potentials in a solution that covers the electrodes."""
     electrode = context.vessels[context.values["reference_electrode"]]
     if electrode.phase in (LIQUID, SUSPENSION, SEDIMENTED, FROZEN) or electrode.unlimited:
         raise RefusalError(f"wrong material: reference_electrode is {electrode.name}, no prepared reference electrode")
@@ -100,7 +100,7 @@ def voltammetry(context: Job) -> None:
 
 
 def spectrometer(context: Job) -> None:
-    """A sample in a cuvette is read in it; of any other, one cuvette is filled and used up."""
+    """Measure a sample in its cuvette; of any other sample, fill one cuvette and use it up."""
     need_wavelengths(context)
     for vessel in context.samples():
         vessel.need_liquid("measured")
@@ -112,7 +112,7 @@ def spectrometer(context: Job) -> None:
 
 
 def need_wavelengths(context: Job) -> None:
-    """What light is measured, and for fluorescence what light excites it."""
+    """Raise RefusalError if a wavelength that the mode needs is missing, or emission is not longer than excitation."""
     mode = context.values["mode"]
     if mode in ("absorbance", "transmittance"):
         need(context, "wavelength", f"{mode} is read at one")
@@ -130,7 +130,7 @@ def _immersed(context: Job, meter: Meter) -> Decimal:
 
 
 def _say_property(context: Job, vessel: Vessel, meter: Meter) -> None:
-    """Readings around the number that the liquid's properties tell; a record where they tell none."""
+    """Record readings around the number in the liquid's properties, or only the run if there is none."""
     true_value = shown_number(str(vessel.properties.get(meter.shown, "")), meter.dimension)
     if true_value is None:
         record(context, vessel)

@@ -1,4 +1,4 @@
-"""Purifying on a sorbent, through a membrane, on magnetic beads: what is not declared to stay or go is unknown."""
+"""Purifying on a sorbent, through a membrane or with magnetic beads. Where a component goes is unknown unless declared."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -20,7 +20,7 @@ from simulation.offline.vessels import (
 
 
 def solid_phase_extraction(context: Job) -> None:
-    """The extract holds what the experiment declares to come off; of all else nobody knows where it went."""
+    """Extract each sample. The extract contains what the experiment declares to elute; where the rest goes is unknown."""
     wash, elution, box = context.named("wash_buffer"), context.named("elution_buffer"), context.box()
     conditioning = None if context.values["conditioning_solvent"] is None else context.named("conditioning_solvent")
     samples = context.samples(wash, elution, *([conditioning] if conditioning else []))
@@ -33,6 +33,7 @@ def solid_phase_extraction(context: Job) -> None:
         extract = context.make(box, context.label(number, len(samples), f"Extract of {vessel.name}"))
         extract.pour(elution.draw(context.number("elution_volume") * context.count("elutions")), elution)
         extract.pour(eluted, vessel)
+        # The extract descends from the loaded volume, although only substances without volume are poured.
         extract.sources.note(vessel.barcode, loaded.volume)
         extract.phase = LIQUID
         waste += [(run_off, vessel), (wash.draw(context.number("wash_volume") * context.count("washes")), wash)]
@@ -42,7 +43,7 @@ def solid_phase_extraction(context: Job) -> None:
 
 
 def dialyse(context: Job) -> None:
-    """Volume inside stays. Cells and particles stay too; what is dissolved went where nobody knows, unless declared."""
+    """Dialyse each sample. The volume, cells and particles stay; dissolved components are unknown unless declared."""
     buffer, used_buffer = context.named("dialysis_buffer"), []
     baths = context.count("buffer_changes") + 1
     for vessel in context.changeable(buffer):
@@ -52,6 +53,7 @@ def dialyse(context: Job) -> None:
         names_staying = {*vessel.contents.of_kind(CELLS, PARTICLES, ATTACHED), *_declared(context)}
         crossing = {**_unknown(vessel.contents, names_staying), **_unknown(bath, ())}
         staying = {name: part for name, part in vessel.contents.components.items() if name in names_staying}
+        # Components of bath and sample are on both sides afterwards, in unknown amounts.
         vessel.contents = replace(vessel.contents, components={**crossing, **staying}, mass=None)
         used_buffer.append((replace(bath, components=crossing), buffer))
         vessel.sources.note(buffer.barcode)
@@ -63,7 +65,7 @@ def dialyse(context: Job) -> None:
 
 
 def apply_magnet(context: Job) -> None:
-    """Particles called beads stay at the wall. What they hold comes off where the experiment declares it."""
+    """Hold particles called beads at the wall. What is bound to them elutes where the experiment declares it."""
     wash, elution = (
         None if context.values[name] is None else context.named(name) for name in ("wash_buffer", "elution_buffer")
     )
@@ -93,7 +95,8 @@ def apply_magnet(context: Job) -> None:
 
 
 def _on_the_sorbent(context: Job, vessel: Vessel, loaded: Contents) -> tuple[Contents, Contents]:
-    """(what the eluent takes up, what ran off): half of the descent goes with each."""
+    """Return (what the eluent takes up, what runs off). Each gets half of the sample's origin shares."""
+    # A copy, so that declared reactions change what was loaded and not what is left in the vessel.
     column = replace(vessel, contents=loaded)
     develop(context, column)
     declared = _declared(context)
@@ -105,7 +108,7 @@ def _on_the_sorbent(context: Job, vessel: Vessel, loaded: Contents) -> tuple[Con
 
 
 def _declared(context: Job) -> set[str]:
-    """The components that the experiment declares to come out of this action."""
+    """Return the components that the experiment declares to result from this action."""
     return {reaction["makes"] for reaction in context.declared("reactions") if "makes" in reaction}
 
 
@@ -119,7 +122,7 @@ def _beads(vessel: Vessel) -> tuple[str, ...]:
 
 
 def _off_the_beads(vessel: Vessel) -> Contents:
-    """All the liquid, with everything in it that is neither bead nor bound to the vessel."""
+    """Remove and return all liquid with everything in it that is neither bead nor bound to the vessel."""
     volume: Decimal = vessel.volume()
     if volume == 0:
         raise RefusalError(f"short of volume: there is no liquid over the beads of {vessel.name}")

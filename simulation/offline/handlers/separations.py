@@ -1,4 +1,4 @@
-"""Parting what is in a vessel: supernatant from cells and particles, DNA from the rest."""
+"""Separating what is in a vessel: supernatant from cells and particles, DNA from the rest."""
 
 import re
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from simulation.offline.vessels import (
     show,
 )
 
-_FORCE_OF_ONE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm
-_LEAST_FORCE = 100  # x g that brings cells down
-# x g that a container stands, by a word in what it is called; the first that fits counts.
+_FORCE_OF_ONE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm: (2 pi / 60)^2 / 9.81 m/s2 / 1000
+_LEAST_FORCE = 100  # x g; cells and particles settle from here on
+# Most x g that a container withstands, by a word in its description. The first match counts, so special words go first.
 _STANDS = (
     ("ultracentrifuge", 200_000), ("glass", 3_000), ("plate", 4_000), ("well", 4_000), ("bottle", 10_000),
     ("2 ml", 21_000), ("1.5 ml", 21_000), ("0.5 ml", 21_000), ("0.2 ml", 21_000), ("micro", 21_000),
@@ -36,7 +36,7 @@ _NO_ROTOR = ("dish", "culture flask", "volumetric flask", "erlenmeyer", "beaker"
 
 
 def aspirate(context: Job) -> None:
-    """Kept supernatants go into new containers where a box of them is given, else each into one of its own kind."""
+    """Aspirate supernatants. Those that are kept go into new containers: of a given supply, else of the sample's kind."""
     removed: list[tuple[Contents, Vessel]] = []
     for vessel in context.changeable():
         taken = _take_over(vessel, _to_aspirate(context, vessel))
@@ -85,7 +85,7 @@ def centrifuge(context: Job) -> None:
 
 
 def _force(context: Job) -> Decimal:
-    """In x g. From a spin rate it is 1.118e-6 r n^2, with the radius r in mm and n in turns a minute."""
+    """Return the force in x g. From a speed it is 1.118e-6 r n^2, with the radius r in mm and n in revolutions per minute."""
     force, speed = context.values["force"], context.values["speed"]
     if (force is None) == (speed is None):
         raise RefusalError("critically unclear: a spin needs its force or its speed, and not both")
@@ -95,7 +95,7 @@ def _force(context: Job) -> Decimal:
 
 
 def extract_dna(context: Job) -> None:
-    """The extract holds what the experiment declares to come out, in the elution volume; all else is lost."""
+    """Replace the sample by what the experiment declares to be extracted, in the elution volume. All else is lost."""
     volume = context.number("elution_volume")
     for vessel in context.changeable():
         if vessel.phase == FROZEN:
@@ -126,7 +126,7 @@ def _to_aspirate(context: Job, vessel: Vessel) -> Decimal | None:
 
 
 def _take_over(vessel: Vessel, volume: Decimal | None = None) -> Contents:
-    """Take liquid off a pellet or attached cells, or all there is off what is bound to the vessel itself."""
+    """Take liquid off a pellet or attached cells, or everything that is not bound to the vessel itself."""
     if vessel.phase not in (LIQUID, SUSPENSION) or not vessel.contents.of_kind(ATTACHED):
         return vessel.take_supernatant(volume)
     requested = vessel.volume() if volume is None else volume
@@ -134,10 +134,11 @@ def _take_over(vessel: Vessel, volume: Decimal | None = None) -> Contents:
 
 
 def _need_strength(vessel: Vessel, force: Decimal) -> None:
-    """Refuse a force that would break the container; one that nobody knows is let pass."""
+    """Raise RefusalError for a force that would break the container. An unknown container is accepted."""
     container = str(vessel.properties.get("container", ""))
     if any(word in container.lower() for word in _NO_ROTOR):
         raise RefusalError(f"wrong format: {vessel.name} is in {container}, which fits no rotor")
+    # The pattern refuses a digit or point before the word: "2 ml" must not match "12 ml" or "0.2 ml".
     limit = next((maximum for word, maximum in _STANDS if re.search(rf"(?<![0-9.]){word}", container.lower())), None)
     if limit is not None and force > limit:
         raise RefusalError(

@@ -1,4 +1,4 @@
-"""Sequences made from nothing but reagents the instrument holds."""
+"""Synthesis of sequences from reagents that the instrument holds."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -10,6 +10,7 @@ from simulation.offline.ledger import ZERO, Component, Contents
 from simulation.offline.vessels import LIQUID, RefusalError, Vessel, show
 
 _CONTAINER = {"container": "2 mL tube", "container_capacity": "2 mL"}
+# Settings that leave the chain unmodified.
 _PLAIN = ("none", "phosphodiester", "hydroxyl", "free amine", "free acid", "amide")
 _MODIFICATIONS = {
     "five_prime_modification": "5' end",
@@ -22,7 +23,7 @@ _MODIFICATIONS = {
 
 
 class Chain(NamedTuple):
-    """A kind of polymer: what a residue is called, the average masses of residues in g/mol, and that of both ends."""
+    """A kind of polymer: what its residues are called, their average masses in g/mol, and that of both ends together."""
 
     name: str
     residue: str
@@ -30,10 +31,10 @@ class Chain(NamedTuple):
     ends: str
 
 
-# Nucleotides weigh what their monophosphates do less water; a chain with hydroxyl at both ends lacks one phosphate.
+# A nucleotide residue has the mass of its monophosphate less water; a chain with two hydroxyl ends lacks one phosphate.
 DNA = Chain("DNA", "nt", {"A": "313.21", "C": "289.18", "G": "329.21", "T": "304.20"}, "-61.96")
 RNA = Chain("RNA", "nt", {"A": "329.21", "C": "305.18", "G": "345.21", "U": "306.17"}, "-61.96")
-# The C end of PNA is an amide, that of a peptide an acid unless an amide is wanted (0.98 less).
+# The C end of PNA is an amide, that of a peptide an acid unless an amide is ordered (0.98 less).
 PNA = Chain("PNA", "bases", {"A": "275.27", "C": "251.25", "G": "291.27", "T": "266.26"}, "17.03")
 PEPTIDE = Chain(
     "peptide",
@@ -45,7 +46,7 @@ PEPTIDE = Chain(
     },
     "18.02",
 )  # fmt: skip
-_AMIDE = Decimal("-0.98")
+_AMIDE = Decimal("-0.98")  # g/mol, of a C-terminal amide compared with the acid
 
 
 def synthesize_dna(context: Job) -> None:
@@ -65,7 +66,7 @@ def synthesize_peptide(context: Job) -> None:
 
 
 def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal | None:
-    """In g/mol, of the bare chain; None where a letter stands for several residues."""
+    """Return the mass of the unmodified chain in g/mol, or None if a letter stands for several residues."""
     if not set(sequence) <= set(chain.masses):
         return None
     residues = sum((Decimal(chain.masses[letter]) for letter in sequence), ZERO)
@@ -73,7 +74,7 @@ def molecular_mass(chain: Chain, sequence: str, amide: bool = False) -> Decimal 
 
 
 def _synthesize(context: Job, chain: Chain) -> None:
-    """The amount is what is measured out; otherwise nobody knows how much was made."""
+    """Create one vessel per sequence. The amount is known only if it is measured out."""
     amount = _delivered(context)
     sequences = [part.strip() for part in context.values["sequences"].split(";")]
     for number, sequence in enumerate(sequences, start=1):
@@ -104,7 +105,7 @@ def _delivered(context: Job) -> Decimal | None:
 
 
 def _describe(context: Job, chain: Chain, sequence: str) -> dict[str, str]:
-    """Modifications change the mass by what is not in the tables: then none is given."""
+    """Return the properties of a chain. The mass is left out for modified chains: modifications are not in the tables."""
     chosen = {properties: context.values[name] for name, properties in _MODIFICATIONS.items() if name in context.values}
     modifications = {
         properties: value for properties, value in chosen.items() if value not in _PLAIN or properties == "C end"

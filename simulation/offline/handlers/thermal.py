@@ -1,4 +1,4 @@
-"""Temperature, time and shaking: thawing, freezing, and what the experiment declares to develop meanwhile."""
+"""Temperature, time and shaking: thawing, freezing, and what the experiment declares to happen during that time."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -25,9 +25,9 @@ from simulation.offline.vessels import (
 _COLD = ("-20C", "-80C", "-196C", "dry_ice")
 _BLOCK_HOLDS = Decimal(100)  # µL in a thermocycler tube
 _BLOCK_FORMATS = ("PCR", "plate")
-# Nothing survives this long at this temperature.
+# °C and s; nothing survives this temperature for this long.
 _KILLING, _KILLING_TIME = Decimal(121), Decimal(15 * 60)
-_BOILS_OVER = Decimal("0.75")  # share of the capacity that may be full
+_BOILS_OVER = Decimal("0.75")  # share of the capacity that may be full in an autoclave
 _FLAMMABLE = ("ethanol", "methanol", "acetonitrile", "acetone", "propanol", "hexane", "toluene", "diethyl ether")
 
 
@@ -52,6 +52,7 @@ def incubate(context: Job) -> None:
         need_apart(vessel)
         vessel.place("incubating_conditions", temperature=_celsius(temperature))
         _hold(context, vessel, temperature, seconds)
+        # Reactions and growth need a liquid; a frozen sample does not change.
         if vessel.phase != FROZEN:
             develop(context, vessel)
     context.how = (
@@ -103,6 +104,7 @@ def thermocycle(context: Job) -> None:
             )
         develop(context, vessel)
         context.say(f"{context.run_of(vessel)}: run completed, data file recorded")
+        # Tubes stay in the block, and this is the nearest condition that a material can be in.
         vessel.place("4C" if context.number("hold_temperature") <= 10 else "room_temp")
     context.how = "A product is made only where everything the declared reaction needs is in the tube."
 
@@ -121,13 +123,13 @@ def autoclave(context: Job) -> None:
 
 
 def need_apart(vessel: Vessel) -> None:
-    """Refuse a whole plate: what is in its wells comes to life in the books once they are separated."""
+    """Raise RefusalError for a whole plate: the contents of its wells are only known once they are separated."""
     if vessel.phase == PLATE:
         raise RefusalError(f"wrong phase: {vessel.name} is a whole plate; separate its wells first")
 
 
 def need_format(vessel: Vessel, formats: tuple[str, ...], rule: str) -> None:
-    """Refuse a container that does not fit the instrument."""
+    """Raise RefusalError if the container does not fit the instrument."""
     container = str(vessel.properties.get("container", ""))
     if not any(word.lower() in container.lower() for word in formats):
         raise RefusalError(f"wrong format: {vessel.name} is in {container or 'an unknown container'}; {rule}")
@@ -159,7 +161,7 @@ def _need_safe_to_steam(context: Job, vessel: Vessel) -> None:
 
 
 def need_space(vessel: Vessel, share: Decimal, otherwise: str) -> None:
-    """Refuse a container that is fuller than this share of it."""
+    """Raise RefusalError if more than this share of the container is full."""
     limit = vessel.capacity() * share
     if vessel.volume() > limit:
         raise RefusalError(
@@ -170,6 +172,7 @@ def need_space(vessel: Vessel, share: Decimal, otherwise: str) -> None:
 def _kill_all(vessel: Vessel) -> None:
     for name in cells_in(vessel.contents):
         part, dead = vessel.contents.components[name], f"dead {name}"
+        # Cells that were counted by anything but number cannot become a number of dead cells.
         if name.startswith("dead ") or part.dimension != "count":
             continue
         before = vessel.contents.amount(dead)

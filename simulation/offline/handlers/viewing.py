@@ -1,4 +1,4 @@
-"""Looking: answers come from what is declared to be visible, or from the state; pictures are recorded, not invented."""
+"""Visual inspection. Answers come from what is declared to be visible, or from the state; pictures are only recorded."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,15 +7,16 @@ from simulation.offline.job import Job
 from simulation.offline.responses import read_responses
 from simulation.offline.vessels import Vessel
 
-_LOOKS = ("look like", "appearance", "phase")  # words of a question that the state of a sample answers
+_LOOKS = ("look like", "appearance", "phase")  # words of a question about the state of a sample
 
 
 def inspect(context: Job) -> None:
-    """Every declared sight the question asks about; what anybody would note down where it asks for the looks."""
+    """Record every declared sight that the question asks about, or the state of the sample if it asks for that."""
     question = context.values["question"]
     relevant = [lookup for lookup in context.declared("lookups") if _asked(question, lookup.get("about", ()))]
     for vessel in context.samples():
         answers = [look_up(vessel.contents, lookup) for lookup in relevant]
+        # Only if nothing declared matches: a declared sight is more specific than the state.
         answers += [_appearance(vessel)] if not relevant and _asked(question, _LOOKS) else []
         answer = "; ".join(answer for answer in answers if answer)
         suffix = "" if answer else ": nothing to be seen that answers the question"
@@ -25,6 +26,7 @@ def inspect(context: Job) -> None:
 
 def photograph(context: Job) -> None:
     for vessel in context.samples():
+        # Called first, because `and` below would skip it where a look-up has a value.
         has_readings = read_responses(context, vessel, vessel.contents)
         if not look_up_all(context, vessel, vessel.contents) and not has_readings:
             context.say(f"Photograph of {vessel.name} from {_view(context)}: recorded", "visual")

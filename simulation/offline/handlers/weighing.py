@@ -1,4 +1,4 @@
-"""Volume, mass, density and number out of the books, with the noise of the instrument."""
+"""Volume, mass, density and number from the hidden account, with the noise of the instrument."""
 
 from collections.abc import Callable
 from decimal import Context, Decimal
@@ -10,7 +10,7 @@ from simulation.offline.responses import read_responses
 from simulation.offline.vessels import ADHERENT, LIQUID, SEDIMENTED, SOLIDS, SUSPENSION, RefusalError, Vessel
 
 _VOLUME_NOISE, _DENSITY_NOISE = "0.01", "0.0005"  # relative, where the experiment declares none
-# Balance -> what it carries and how finely it reads, in µg, and the decimals of the grams it shows.
+# Balance -> (capacity in µg, readability in µg, decimals of the grams it displays).
 _BALANCES = {
     "micro": (Decimal("6E6"), Decimal(1), 6),
     "analytical": (Decimal("220E6"), Decimal(100), 4),
@@ -31,7 +31,7 @@ def measure_volume(context: Job) -> None:
 
 
 def measure_weight(context: Job) -> None:
-    """The mass of the contents, or of container and contents, to the last digit of the balance."""
+    """Record the mass of the contents, or of container and contents, to the last digit of the balance."""
     weighed_part = "contents" if context.values["tare"] else "container and contents"
     for vessel in context.samples():
         if (true_mass := _on_the_balance(context, vessel)) is None:
@@ -46,7 +46,7 @@ def measure_weight(context: Job) -> None:
 
 
 def measure_density(context: Job) -> None:
-    """Declared readings first, then mass by volume, then the density on record."""
+    """Record declared readings, else mass divided by volume, else the density in the properties."""
     for vessel in context.samples():
         vessel.need_liquid("measured")
         need_volume(vessel, context.number("sample_volume"))
@@ -58,7 +58,7 @@ def measure_density(context: Job) -> None:
 
 
 def count_tablets(context: Job) -> None:
-    """All tablets together, by the mass of one."""
+    """Record the number of tablets: the total mass divided by the mass of one."""
     for vessel in context.samples():
         need_phase(vessel, SOLIDS, "counted as tablets")
         total_mass, tablet_mass = vessel.net_mass(), _tablet_mass(vessel)
@@ -71,7 +71,7 @@ def count_tablets(context: Job) -> None:
 
 
 def _tablet_mass(vessel: Vessel) -> Decimal | None:
-    """In µg, as the label says; None where it says none."""
+    """Return the mass of one tablet in µg as the label gives it, or None."""
     text = vessel.properties.get("tablet mass")
     return None if text is None else quantities.parse(text, "mass").value
 
@@ -80,7 +80,7 @@ def _say_density(context: Job, vessel: Vessel) -> None:
     mass, volume = vessel.net_mass(), vessel.contents.volume
     density_text = vessel.properties.get("density")
     if mass is not None and volume:
-        true_density = mass / volume / 1000  # µg in a µL, as grams in a mL
+        true_density = mass / volume / 1000  # µg/µL to g/mL
     elif density_text:
         true_density = quantities.parse(density_text, "density").value
     else:
@@ -92,10 +92,11 @@ def _say_density(context: Job, vessel: Vessel) -> None:
 
 
 def _on_the_balance(context: Job, vessel: Vessel) -> Decimal | None:
-    """What rests on the balance in µg, less the container if that is subtracted; None if not known."""
+    """Return the load on the balance in µg, less the container if that is tared, or None if unknown."""
     net = vessel.net_mass()
     gross = None if net is None or vessel.tare is None else net + vessel.tare
     balance = context.values["balance"]
+    # The balance carries the container as well, even if its mass is tared.
     load, capacity = gross if gross is not None else net, _BALANCES[balance][0]
     if load is not None and load > capacity:
         weighs, carries = quantities.show(load, "mass"), quantities.show(capacity, "mass")
@@ -104,17 +105,16 @@ def _on_the_balance(context: Job, vessel: Vessel) -> Decimal | None:
 
 
 def _weighed(context: Job, vessel: Vessel, true_mass: Decimal) -> str:
-    """Readings in grams with all the digits of the balance; they scatter by the last of them."""
+    """Return readings in grams with all digits of the balance. They scatter by the last digit."""
     _, step, places = _BALANCES[context.values["balance"]]
     readings = []
     for number, mass in enumerate(noisy(context, vessel, true_mass, "0", "mass")):
         grams = (mass + step * context.deviate(vessel, "balance", number)) / 10**6
-        readings.append(round(grams, places) + 0)  # a balance shows no minus before zero
+        readings.append(round(grams, places) + 0)  # adding zero turns -0 into 0: a balance shows no minus before zero
     return ", ".join(f"{reading:.{places}f} g" for reading in readings)
 
 
 def _four(value: Decimal) -> Decimal:
-    """Rounded to four significant digits."""
     return Context(prec=4).plus(value)
 
 

@@ -112,6 +112,7 @@ def _drive_off(vessel: Vessel, limit: Decimal, stop_at: Decimal = ZERO) -> Conte
         if amount is None or amount > 0:
             leaving[name] = part._replace(amount=amount)
     for name, part in leaving.items():
+        # At dryness nothing is left, which is certain even where the amount was unknown.
         total = vessel.contents.components[name].amount
         remaining = (
             ZERO if removed == available else None if total is None or part.amount is None else total - part.amount

@@ -1,4 +1,4 @@
-"""Obvious errors of amounts: matter and substances that come from nothing or are gone without a trace."""
+"""Obvious errors of amounts: matter and substances that appear from nothing or vanish without a trace."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
 _USING_ALL = ("CellCounter",)
 _LEAST_EXCESS = 4
 _THOUSANDFOLD = Decimal(1000)
-# No solution holds more: two grams in a millilitre; water itself is 55 M; a millilitre packed with bacteria.
+# No solution can contain more. Numbers are in base units: µg/mL, µM, 1/mL, %.
 _CELLS = (10**11, "a millilitre packed full of the smallest")
 _MOST = {
     "mass_concentration": (2 * 10**6, "two grams in a millilitre"),
@@ -32,7 +32,7 @@ _MOST = {
 
 
 def matter_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid or a solid comes out many times larger than all that went in, and larger than its vessel."""
+    """A liquid or solid is many times larger than all that went in, and larger than its vessel."""
     for bulk in some(rng, bulks(case)):
         largest_input = max(_went_in(case, bulk), _capacity(bulk))
         for factor in (*rng.sample(range(12, 90), 12), 5, 7, 9, 1000):
@@ -43,7 +43,7 @@ def matter_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def matter_vanishes(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Nearly all of a liquid or solid is gone though nothing took it."""
+    """Nearly all of a liquid or solid is gone although nothing removed it."""
     if case.action.name in _DRYING:
         return
     for bulk in some(rng, bulks(case)):
@@ -61,7 +61,7 @@ def _other_bulk(case: Case, bulk: Bulk, wrong: Decimal, rule: str) -> Iterator[P
 
 
 def _went_in(case: Case, bulk: Bulk) -> Decimal:
-    """The volume or mass of all that went in; what a step made without inputs counts as it is."""
+    """Return the volume or mass of all inputs; for a step without inputs, what it made."""
     amounts = [amount(material.properties.get(bulk.name), bulk.name) for material in case.inputs()]
     return sum((quantity.value for quantity in amounts if quantity), Decimal(0)) or bulk.value
 
@@ -72,7 +72,7 @@ def _capacity(bulk: Bulk) -> Decimal:
 
 
 def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A concentration many times above that of anything that went in."""
+    """A concentration many times above that of any input."""
     highest = _highest(case)
     for index, draft, name, right in some(rng, solutes(case)):
         top = highest.get(name)
@@ -80,6 +80,7 @@ def substance_from_nothing(case: Case, rng: random.Random) -> Iterator[Plan]:
             continue
         factors = [Decimal(factor) for factor in rng.sample(range(12, 90), 6)]
         for wrong in (*(top.value * factor for factor in factors), right.value * _THOUSANDFOLD):
+            # Above the solubility it would be another kind of error, `beyond_solubility`.
             if wrong < top.value * 12 or wrong > _MOST[top.dimension][0]:
                 continue
             for text in spelled(draft.properties[name], wrong, top.dimension):
@@ -114,7 +115,7 @@ def beyond_solubility(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def cells_in_no_time(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A culture that doubled ten times and more, or died out, within a step that gives it no time for either."""
+    """A culture doubled ten times or more, or died out, within a step that is too short for either."""
     for index, draft, name, right in some(rng, solutes(case)):
         if right.dimension != "number_density" or not name.endswith("cells concentration"):
             continue
@@ -127,7 +128,8 @@ def cells_in_no_time(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def consumed_comes_back(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What the step used up is there again; most instruments might well have left some of their sample."""
+    """A material that the step used up is available again. Most instruments could have left some of their sample."""
+    # A measurement may leave some of its sample, so its return proves nothing, except where all is counted.
     if case.type is None or (case.type.kind == "measurement" and case.action.name not in _USING_ALL):
         return
     for index, draft in enumerate(case.outcome.new_materials):

@@ -1,4 +1,4 @@
-"""Subtle errors of records: a reading that does not fit the sample it stands with."""
+"""Subtle errors of records: a reading that does not fit its sample."""
 
 import random
 import re
@@ -24,7 +24,7 @@ _OTHER_UNITS = {
 
 
 def reading_off(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """An instrument reads a volume or mass a good part away from what lies on the bench."""
+    """An instrument reads a volume or mass clearly different from the material's."""
     known = shown_amounts(case)
     fits = [
         (index, observation, expected)
@@ -64,16 +64,17 @@ def replicate_off(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _replicates(value: str) -> bool:
-    """Whether these are readings of one sample, "101 AU, 102 AU" or "101, 102 AU", that lie close together."""
+    """Return whether these are readings of one sample, "101 AU, 102 AU" or "101, 102 AU", that are close together."""
     parts = value.split(", ")
     if len(parts) < 2 or not all(_PLAIN.fullmatch(part) for part in parts):
         return False
     numbers = [Decimal(part.partition(" ")[0]) for part in parts]
+    # Readings of different things may share a unit; only those within 20 % are replicates.
     return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.2")
 
 
 def odd_one_out(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """One of several like samples reads ten times what its fellows read, or a tenth."""
+    """One of several replicate samples reads ten times what the others read, or a tenth."""
     for fellows in some(rng, _fellows(case)):
         for index, observation in fellows:
             for factor in (_TENTH, _TEN):
@@ -87,7 +88,7 @@ def odd_one_out(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _fellows(case: Case) -> list[list[tuple[int, Observation]]]:
-    """Readings of the same thing in at least three vessels that differ in their number only, and that agree."""
+    """Return readings of the same quantity in at least three vessels that differ only in their number, and that agree."""
     groups: dict[str, list[tuple[int, Observation]]] = defaultdict(list)
     for index, observation in case.observations():
         draft = case.named(index)
@@ -108,7 +109,7 @@ def _agree(group: list[tuple[int, Observation]]) -> bool:
 
 
 def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What was read of two samples stands under each other's name, where the two are known to differ."""
+    """The readings of two samples that are known to differ are exchanged."""
     observations = [(index, first, _known_of(case, index)) for index, first in case.observations()]
     pairs = [
         (i, first, j, second, name)
@@ -116,6 +117,7 @@ def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
         for name in first_known.keys() | second_known.keys()
         if first_known.get(name) != second_known.get(name) and _alike(first, second) and _tells(name, first, second)
     ]
+    # Sorted, because the names come from a set, whose order differs between processes.
     for i, first, j, second, name in some(rng, sorted(pairs, key=lambda pair: (pair[0], pair[2], pair[4]))):
         edits = (of_value(i, first, second.value), of_value(j, second, first.value))
         explanation = f"{first.value} and {second.value} were read the other way round; the samples differ in {name}"
@@ -123,7 +125,7 @@ def swapped_readings(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _known_of(case: Case, index: int) -> dict[str, str]:
-    """What is openly known of the sample an observation names: its concentrations, its genotype, whether it is a ladder."""
+    """Return what is visible of the sample that an observation names: concentrations, genotype, whether it is a ladder."""
     draft = case.named(index)
     known = {name: str(value) for name, value in draft.properties.items() if _tellable(name)} if draft else {}
     ladder = "ladder" in case.outcome.new_observations[index].description
@@ -135,7 +137,7 @@ def _tellable(name: str) -> bool:
 
 
 def _tells(name: str, first: Observation, second: Observation) -> bool:
-    """Whether the two readings differ by what is known: a substance in a figure of it, a genotype in what is seen."""
+    """Return whether the known difference explains the readings: a substance a number, a genotype what is visible."""
     if name in ("genotype", "ladder"):
         return first.value != second.value and "quantitative" not in (first.measurement_type, second.measurement_type)
     substance = name.removesuffix(" concentration")
@@ -156,7 +158,7 @@ def _alike(first: Observation, second: Observation) -> bool:
 
 
 def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The share of events and their number do not go together."""
+    """The share of events and their number contradict each other."""
     shares = [
         (i, observation, match)
         for i, observation in case.observations()
@@ -178,7 +180,7 @@ def share_and_count(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def reading_in_wrong_unit(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record has the right figures and a unit a thousand or sixty times off."""
+    """A record has the right numbers and a unit that is off by a factor of a thousand or sixty."""
     for index, observation in some(
         rng, [(i, observation) for i, observation in case.observations() if NUMBER.match(observation.value)]
     ):

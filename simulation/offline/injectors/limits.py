@@ -23,7 +23,7 @@ _HUGE_UNITS = {
 
 
 class Limit(NamedTuple):
-    """What a reading cannot exceed: `tells` is a word of the record, `unit` what follows the number."""
+    """What a reading cannot exceed. `tells` is a pattern of the record's description, `unit` is what follows the number."""
 
     tells: str
     unit: str
@@ -49,13 +49,14 @@ _LIMITS = (
 
 
 def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A quantity that cannot be below zero is read far below it."""
+    """A quantity that cannot be negative is read far below zero."""
     candidates = [
         (index, observation)
         for index, observation in case.observations()
         if observation.measurement_type == "quantitative"
         and re.match("[0-9]", observation.value)
         and "(" not in observation.value
+        # Potentials, changes of fluorescence and absorbances after blank subtraction can be negative.
         if not observation.value.endswith((" V", "ΔF/F", "AU"))
     ]
     for index, observation in some(rng, candidates):
@@ -67,7 +68,7 @@ def negative_reading(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """An instrument reads something quite different from what lies on the bench."""
+    """An instrument reads something entirely different from the material."""
     known = shown_amounts(case)
     candidates = [
         (index, observation, expected)
@@ -87,7 +88,7 @@ def contradicting_observation(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def beyond_the_instrument(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A reading outside of what there is, or of what the instrument or the run could show."""
+    """A reading is outside of what exists, or of what the instrument or the run can show."""
     candidates = [
         (index, observation, limit)
         for index, observation in case.observations()
@@ -114,7 +115,7 @@ def _fits(observation: Observation, limit: Limit) -> bool:
 
 
 def _most(case: Case, limit: Limit) -> Decimal:
-    """The limit, or what the action set it to."""
+    """Return the limit, or the setting of the action where that is the limit."""
     known = {parameter.name: parameter for parameter in case.type.parameters} if case.type else {}
     settings = {name: setting.read(case.action.parameters.get(name, setting.default)) for name, setting in known.items()
              if name == "run_time" or name.endswith("_potential") if case.action.parameters.get(name, setting.default)}  # fmt: skip
@@ -159,7 +160,8 @@ def more_than_all(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def impossible_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """The record tells of a setting that the instrument does not have."""
+    """A record states a setting that the instrument does not have."""
+    # A volume in a material is an amount, not a setting; errors in it are of another kind.
     for echo in some(rng, [echo for echo in echoes(case) if echo.where is None or echo.where[1] != "volume"]):
         for wrong in echo.beyond():
             explanation = f"{echo.name} is {wrong}; it was set to {echo.text}, and the instrument goes {echo.allowed}"
@@ -167,7 +169,7 @@ def impossible_setting(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def unit_out_of_reach(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A record in a unit in which its figures are beyond anything there is."""
+    """A record in a unit in which its numbers exceed anything that exists."""
     for index, observation in some(
         rng, [(i, observation) for i, observation in case.observations() if NUMBER.match(observation.value)]
     ):

@@ -1,4 +1,4 @@
-"""Obvious errors of state: phases, temperatures and places that cannot go together."""
+"""Obvious errors of state: phases, temperatures and storage conditions that cannot go together."""
 
 import random
 from collections.abc import Iterator
@@ -28,13 +28,13 @@ _OTHER_PHASES = {
     "empty container": ("liquid", "powder", "adherent culture"),
     "plate": ("liquid", "powder"),
 }
-_ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)
-# No cell of the laboratory lives at these, and nothing else of theirs goes on working.
+_ABSURD_TEMPERATURES = (-340, -310, 410, 640, 870)  # °C; the first two are below absolute zero
+# °C at which no cell of this laboratory survives.
 _COOKING = (91, 93, 94, 96, 98)
 
 
 def frozen_in_the_warm(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid is said to be frozen though it stands in the warm, or a frozen one stands there."""
+    """A liquid at a warm place is said to be frozen, or a frozen material is at a warm place."""
     for index, draft in some(rng, list(case.drafts())):
         rule, where = "a watery liquid is not frozen above 0 °C", draft.environmental_condition
         phase = draft.properties.get("phase")
@@ -42,6 +42,7 @@ def frozen_in_the_warm(case: Case, rng: random.Random) -> Iterator[Plan]:
             explanation = f"{draft.name} is frozen at condition {where}, and no step froze it"
             yield Plan(rule, explanation, (of_property(index, draft, "phase", "frozen"),))
         if phase == "frozen" and where not in _AIR_WARM:
+            # Incubators only: at room temperature a frozen material could be about to thaw.
             for wrong in _AIR_WARM[1:]:
                 explanation = f"{draft.name} is frozen at condition {wrong}; the step leaves it at {where}"
                 yield Plan(rule, explanation, (of_material(index, draft, "environmental_condition", wrong),))
@@ -56,7 +57,7 @@ def _ice_told(case: Case, material_index: int) -> bool:
 
 
 def another_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What is liquid after the step is a powder, or what is solid a liquid, and was not so before the step either."""
+    """A liquid is a powder after the step, or a solid a liquid, and was not so before the step either."""
     for index, draft in some(rng, list(case.drafts())):
         before = case.before(draft)
         right = str(draft.properties.get("phase"))
@@ -68,7 +69,7 @@ def another_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def impossible_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A temperature no bench reaches, or one at which the cells in it would be cooked."""
+    """A temperature that no bench reaches, or that would kill the cells in the material."""
     candidates = [
         (index, draft, name)
         for index, draft in case.drafts()
@@ -85,7 +86,7 @@ def impossible_temperature(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def impossible_place(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A liquid lies in the deep cold though no step put it there, and is liquid still."""
+    """A liquid is in deep cold although no step put it there, and is still liquid."""
     for index, draft in some(rng, list(case.drafts())):
         if draft.environmental_condition not in _WARM or draft.properties.get("phase") not in _FLUID:
             continue

@@ -1,4 +1,4 @@
-"""Subtle errors of state: what a step changes stands as before, or what it leaves alone has changed."""
+"""Subtle errors of state: what a step changes is as before, or what it leaves alone has changed."""
 
 import random
 import re
@@ -25,13 +25,14 @@ _INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
 _WET = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
 _DETACHING = ("trypsin", "EDTA", "accutase", "dispase")
 _REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
+# The two texts that a handler records after warming; see `handlers/thermal.py`.
 _THAWED, _FROZEN = "no ice left", "still ice in it"
 _CLOUDY = {"liquid": "suspension", "suspension": "liquid", "adherent culture": "suspension"}
 _SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "100", "150", "200", "250", "500")
 
 
 def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A reagent kept cold, of which a liquid volume was just drawn, stands there frozen."""
+    """A reagent that is kept cold and was just drawn as a liquid is frozen."""
     candidates = [
         (index, draft)
         for index, draft, before in case.continued()
@@ -48,7 +49,7 @@ def frozen_reagent_used(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """What this step had time enough to thaw is frozen still."""
+    """A material is still frozen although this step was long enough to thaw it."""
     for index, draft, before in case.continued():
         if before.properties.get("phase") == "frozen" and draft.properties.get("phase") in ("liquid", "suspension"):
             edits = [of_property(index, draft, "phase", "frozen")]
@@ -62,7 +63,7 @@ def not_thawed(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def stale_property(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A property the step changes is carried over from before."""
+    """A property that the step changes has its value from before."""
     candidates = [
         (index, draft, name, str(before.properties[name]))
         for index, draft, before in case.continued()
@@ -76,7 +77,7 @@ def stale_property(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _same(first_text: str, second_text: str) -> bool:
-    """Whether two texts are the same amount, or so near that nobody could tell."""
+    """Return whether two texts are the same amount, or too close for anybody to notice."""
     for dimension in ("mass_concentration", "molar_concentration", "number_density", "ratio", "temperature"):
         first, second = amount(first_text, dimension), amount(second_text, dimension)
         if first and second:
@@ -85,11 +86,12 @@ def _same(first_text: str, second_text: str) -> bool:
 
 
 def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A clear liquid has turned cloudy, a suspension clear, or cells have come off, or what the step did to it is not there."""
+    """A clear liquid is cloudy, a suspension clear or cells have detached; or a change of phase by the step is missing."""
     for index, draft in some(rng, list(case.drafts())):
         right, before = str(draft.properties.get("phase")), case.before(draft)
         previous_phase = str(before.properties.get("phase")) if before else right
         wrong = _CLOUDY.get(right, "") if previous_phase == right else previous_phase
+        # With a detaching agent in the medium, loose cells would be plausible.
         if right == "adherent culture" and any(word in name for name in draft.properties for word in _DETACHING):
             continue
         if wrong and "frozen" not in (wrong, right) and wrong != "empty container":
@@ -99,7 +101,7 @@ def wrong_phase(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material stands where it stood before though the step moved it, or in an incubator though no step put it there."""
+    """A material is where it was before although the step moved it, or in an incubator although no step put it there."""
     for index, draft in some(rng, list(case.drafts())):
         right, before = draft.environmental_condition, case.before(draft)
         for wrong in (*_INCUBATORS, *((before.environmental_condition,) if before else ())):
@@ -110,7 +112,7 @@ def wrong_place(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A material is in a vessel of another size than the one it was in, and the step did not move it."""
+    """A material is in a vessel of another size than before, although the step did not move it."""
     for index, draft, before in some(rng, list(case.continued())):
         capacity, vessel = (
             str(draft.properties.get("container_capacity", "")),
@@ -123,6 +125,7 @@ def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
         for size in _SIZES if number in _SIZES else ():
             wrong = f"{size} {unit}"
             holds = amount(wrong, "volume")
+            # A vessel smaller than its contents would be an obvious error.
             if size != number and holds and (content is None or content.value <= holds.value):
                 edits = (
                     of_property(index, draft, "container_capacity", wrong),
@@ -133,7 +136,7 @@ def another_vessel(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def unasked_change(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """A property that the step leaves alone has another figure afterwards."""
+    """A property that the step leaves alone has another number afterwards."""
     candidates = [
         (index, draft, name, match)
         for index, draft, before in case.continued()
@@ -151,11 +154,12 @@ def unasked_change(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _other_figures(number: str) -> list[str]:
-    """The same digits with the first one another: 0.22 may become 0.42, 96 may become 76."""
+    """Return the number with its first digit replaced: 0.22 may become 0.42, 96 may become 76."""
     first = re.search("[1-9]", number)
     if not first:
         return []
     others = [number[: first.start()] + digit + number[first.end() :] for digit in "123456789" if digit != first[0]]
+    # A percentage must not rise above 100: that would be an obvious error.
     return [other for other in others if abs(Decimal(other)) <= 100 or abs(Decimal(number)) > 100]
 
 

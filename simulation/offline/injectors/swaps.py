@@ -1,4 +1,4 @@
-"""Subtle errors of order: what belongs to one material or substance stands with another."""
+"""Subtle mix-ups: what belongs to one material or substance is attributed to another."""
 
 import random
 import re
@@ -13,7 +13,7 @@ _NO_IDENTITY = ("volume", "mass", "phase", "container", "container_capacity", "m
 
 
 def swapped_solutes(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two substances of one material stand with each other's concentration."""
+    """Two substances of one material have each other's concentration."""
     pairs = [
         (first, second)
         for first, second in combinations(solutes(case), 2)
@@ -30,7 +30,7 @@ def swapped_solutes(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def swapped_samples(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two materials of the step stand with each other's concentration: their labels are exchanged."""
+    """Two materials of the step have each other's concentration, as if their labels were exchanged."""
     pairs = [
         (first, second)
         for first, second in combinations(solutes(case), 2)
@@ -48,11 +48,13 @@ def swapped_samples(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def swapped_identities(case: Case, rng: random.Random) -> Iterator[Plan]:
-    """Two materials of the step stand with what is known of each other's origin, against their own names."""
+    """Two materials of the step have each other's origin, which contradicts their names."""
     told_by_name = [
         (first_index, draft, name)
         for first_index, draft in case.drafts()
         for name, value in draft.properties.items()
+        # The name must contain a number of the property; otherwise nothing in the outcome would show the
+        # exchange.
         if any(told(number, draft.name) for number in re.findall(r"[0-9]+", str(value)))
         if name not in _NO_IDENTITY and not name.endswith(" concentration")
     ]
@@ -72,6 +74,7 @@ def swapped_identities(case: Case, rng: random.Random) -> Iterator[Plan]:
 
 
 def _near(first: Decimal, second: Decimal) -> bool:
+    # Below 20 % difference nobody would notice the exchange.
     return max(first, second) < min(first, second) * Decimal("1.2")
 
 

@@ -63,9 +63,11 @@ def _experiment(slug: str, directory: Path) -> ExperimentSpec:
 
 def register() -> None:
     """Register every experiment with Gymnasium. Safe to repeat."""
+    # As text, not the function itself: specifications with text can be written to JSON and read in another process.
+    entry_point = f"{make.__module__}:{make.__name__}"
     for slug in slugs():
         if environment_id(slug) not in gymnasium.registry:
-            gymnasium.register(environment_id(slug), entry_point="simulation.offline.gym:make", kwargs={"slug": slug})
+            gymnasium.register(environment_id(slug), entry_point=entry_point, kwargs={"slug": slug})
 
 
 register()

@@ -63,7 +63,7 @@ class RuleBasedTransitionModel:
 
 def _handler(kind: ActionType) -> Callable[[Job], None]:
     if kind.handler not in HANDLERS:
-        raise LabError(f"the offline cast has no handler {kind.handler!r} for {kind.name}")
+        raise LabError(f"the rule-based cast has no handler {kind.handler!r} for {kind.name}")
     return HANDLERS[kind.handler]
 
 

@@ -77,13 +77,13 @@ def _check_names(truth: Mapping[str, Any], components: Collection[str], keys: Co
         references = [(field, name) for field in _NAMING for name in _names_in(entry.get(field))]
         references += [("poisson", name) for name in _names_in(list((entry.get("poisson") or {}).values())[:2])]
         problems += [
-            f"truth.{kind}[{index}].{field}: names {name!r}; allowed: {', '.join(sorted(known_components))}"
+            f"truth.{kind}[{index}].{field}: unknown component {name!r}; allowed: {', '.join(sorted(known_components))}"
             for field, name in references
             if name not in known_components
         ]
         if kind == "lookups" and isinstance(entry.get("values"), Mapping):
             problems += [
-                f"truth.lookups[{index}].values: names {key!r}; allowed: {', '.join(sorted(keys))}"
+                f"truth.lookups[{index}].values: unknown key {key!r}; allowed: {', '.join(sorted(keys))}"
                 for key in entry["values"]
                 if key not in keys
             ]
@@ -118,9 +118,9 @@ def _check_ways(path: str, entry: Mapping[str, Any], kind: str) -> list[str]:
     """Check fields of which exactly one is needed, and fields that need another."""
     problems = []
     if kind == "responses":
-        for what, ways in (("signal depends on", _INPUTS), ("curve is", CURVES)):
+        for what, ways in (("what the signal depends on", _INPUTS), ("its curve", CURVES)):
             if sum(way in entry for way in ways) != 1:
-                problems.append(f"{path}: what its {what} needs exactly one of {', '.join(ways)}")
+                problems.append(f"{path}: needs exactly one of {', '.join(ways)} ({what})")
         if "slope" in entry and "intercept" not in entry:
             problems.append(f"{path}.intercept: is missing")
         if not problems:
@@ -152,7 +152,7 @@ def _check_points(path: str, entry: Mapping[str, Any]) -> list[str]:
 def _check_place(path: str, entry: Mapping[str, Any], kind: str, catalogue: Catalogue) -> list[str]:
     action = entry.get("action")
     if action == AT_ONCE and kind == "reactions":
-        return [f'{path}.when: not with the action "*"'] if "when" in entry else []
+        return [f'{path}.when: not allowed with the action "*"'] if "when" in entry else []
     names = action if isinstance(action, list) and action else [action]
     problems = []
     for name in names:
@@ -182,7 +182,7 @@ def _check_at(path: str, entry: Mapping[str, Any], action_type: ActionType) -> l
         problems += _check_reference(f"{path}.scales_with.reference", action_type, entry["scales_with"])
     parameters = [parameter.name for parameter in action_type.parameters]
     problems += [
-        f"{path}: {name!r} is no parameter of {action_type.name}; allowed: {', '.join(parameters)}"
+        f"{path}: {name!r} is not a parameter of {action_type.name}; allowed: {', '.join(parameters)}"
         for name in parameter_names
         if name not in parameters
     ]
@@ -197,7 +197,7 @@ def _check_condition(path: str, action_type: ActionType, name: str, condition: A
     parameter = next((candidate for candidate in action_type.parameters if candidate.name == name), None)
     if parameter is None:
         return [
-            f"{path}: no parameter of {action_type.name}; allowed: {', '.join(candidate.name for candidate in action_type.parameters)}"
+            f"{path}: not a parameter of {action_type.name}; allowed: {', '.join(candidate.name for candidate in action_type.parameters)}"
         ]
     if isinstance(condition, Mapping):
         values = list(condition.values())

@@ -172,7 +172,7 @@ def need_space(vessel: Vessel, share: Decimal, otherwise: str) -> None:
 def _kill_all(vessel: Vessel) -> None:
     for name in cells_in(vessel.contents):
         part, dead = vessel.contents.components[name], f"dead {name}"
-        # Cells that were counted by anything but number cannot become a number of dead cells.
+        # Dead cells are counted, so only a number of cells can be added to them.
         if name.startswith("dead ") or part.dimension != "count":
             continue
         before = vessel.contents.amount(dead)

@@ -63,7 +63,7 @@ class Injector:
 
     def __init__(self, perturbation: Perturbation, seed: int) -> None:
         if perturbation not in KINDS:
-            raise LabError(f"there is nothing to plant for {str(perturbation)!r}; known: {', '.join(KINDS)}")
+            raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(KINDS)}")
         self.perturbation = perturbation
         self.kinds = KINDS[perturbation]
         self.seed = seed

@@ -15,7 +15,7 @@ from simulation.lab.roles import Situation
 
 MATERIALS, OBSERVATIONS = "new_materials", "new_observations"
 _PROPERTY = "properties."
-# Places tried per kind. An outcome may have hundreds of wells, and one error is needed.
+# Places tried per kind, so that the number of plans stays bounded in outcomes with many materials.
 _MOST_PLACES = 8
 _UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}]+")
 _T = TypeVar("_T")

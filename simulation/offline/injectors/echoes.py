@@ -57,7 +57,7 @@ class Echo(NamedTuple):
         texts = self._written([correct * factor for factor in _FAR]) + self._other_units()
         values = [(text, self._value(text)) for text in texts]
         if self.parameter.dimension == "temperature":
-            # Only upwards: a factor below the lower bound of a temperature may be negative or another valid one.
+            # Only above the range: temperatures may be negative, so a factor does not lead below it.
             return [text for text, value in values if value > high * _CLEARLY]
         return [text for text, value in values if value > high * _CLEARLY or 0 < value * _CLEARLY < low]
 
@@ -78,6 +78,7 @@ class Echo(NamedTuple):
         number, _, current_unit = self.text.partition(" ")
         if self.parameter.type == "range" or not current_unit:
             return []
+        # Units of the same length, so that the length of the text does not reveal the error.
         return [
             f"{number} {unit}" for unit in quantities.units(self.parameter.dimension) if len(unit) == len(current_unit)
         ]

@@ -71,7 +71,7 @@ def play(bench, agent, model):
     return [step.action.name for step in bench.history]
 
 
-def test_the_protocol_is_followed_step_by_step_and_ends_in_submitting():
+def test_protocol_agent_follows_every_step_and_then_submits():
     bench = bench_of(TEA)
     assert play(bench, ProtocolAgent(TEA, seed=1), GenerousModel()) == [
         "Aliquot",
@@ -83,7 +83,7 @@ def test_the_protocol_is_followed_step_by_step_and_ends_in_submitting():
     assert bench.ending == Ending.SUBMITTED
 
 
-def test_names_become_the_barcodes_of_this_episode():
+def test_protocol_agent_replaces_names_by_the_barcodes_of_the_episode():
     bench = bench_of(TEA)
     play(bench, ProtocolAgent(TEA, seed=1), GenerousModel())
     tea, tubes = (material.barcode for material in bench.inventory.materials[:2])
@@ -95,7 +95,7 @@ def test_names_become_the_barcodes_of_this_episode():
     assert measured.action.materials == (tea, *aliquot.barcodes[1:3])
 
 
-def test_what_a_rejected_step_was_to_yield_is_left_out_and_the_rest_is_done():
+def test_protocol_agent_skips_what_depends_on_a_rejected_step():
     bench = bench_of(TEA)
     names = play(bench, ProtocolAgent(TEA, seed=1), GenerousModel(refused=("Aliquot",)))
     # Transfer needs a cup and is left out; of the three to measure only the tea is there
@@ -103,13 +103,13 @@ def test_what_a_rejected_step_was_to_yield_is_left_out_and_the_rest_is_done():
     assert bench.history[1].action.materials == (bench.inventory.materials[0].barcode,)
 
 
-def test_a_refused_step_is_not_tried_again():
+def test_protocol_agent_does_not_retry_a_rejected_step():
     bench = bench_of(TEA)
     names = play(bench, ProtocolAgent(TEA, seed=1), GenerousModel(refused=("Transfer", "Mix")))
     assert names == ["Aliquot", "Transfer", "MeasurepH", "Mix", SUBMIT]
 
 
-def test_the_last_step_is_kept_for_submitting():
+def test_protocol_agent_keeps_the_last_step_for_submitting():
     bench = bench_of(TEA)
     bench.max_steps = 3
     assert play(bench, ProtocolAgent(TEA, seed=1), GenerousModel()) == ["Aliquot", "Transfer", SUBMIT]
@@ -118,7 +118,7 @@ def test_the_last_step_is_kept_for_submitting():
 @pytest.mark.parametrize("make", [ProtocolAgent, lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
                                   lambda spec, seed: RandomAgent(seed)])  # fmt: skip
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_another_process_goes_on_where_this_one_stopped(slug, make):
+def test_agents_continue_in_another_process_with_the_same_action(slug, make):
     spec = SPECS[slug]
     whole = bench_of(spec)
     play(whole, make(spec, 3), GenerousModel())
@@ -131,7 +131,7 @@ def test_another_process_goes_on_where_this_one_stopped(slug, make):
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_every_careless_plan_has_one_to_three_lapses_and_differs_from_the_protocol(slug):
+def test_careless_protocol_has_one_to_three_lapses(slug):
     spec = SPECS[slug]
     for seed in range(60):
         steps, lapses = planned_protocol(spec, seed)
@@ -142,14 +142,14 @@ def test_every_careless_plan_has_one_to_three_lapses_and_differs_from_the_protoc
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))
-def test_every_kind_of_lapse_comes_about(slug):
+def test_careless_protocols_contain_every_kind_of_lapse(slug):
     spec = SPECS[slug]
     kinds = {lapse.kind for seed in range(80) for lapse in planned_protocol(spec, seed)[1]}
     controls = any(step["role"] in ("control", "calibration") for step in spec.protocol)
     assert kinds == {"skipped replicate", "wrong order", "wrong amount"} | ({"skipped control"} if controls else set())
 
 
-def test_a_lapse_does_what_its_note_says():
+def test_lapse_changes_what_its_note_says():
     spec = SPECS["caffeine-hplc-analysis"]
     for seed in range(80):
         steps, lapses = planned_protocol(spec, seed)
@@ -171,7 +171,7 @@ def test_a_lapse_does_what_its_note_says():
                 assert sum(now[name] != value for name, value in was["parameters"].items()) == 1
 
 
-def test_lapses_touch_no_protocol_but_their_own():
+def test_lapses_leave_the_reference_protocol_unchanged():
     spec = SPECS["caffeine-hplc-analysis"]
     before = repr(spec.protocol)
     for seed in range(40):
@@ -179,7 +179,7 @@ def test_lapses_touch_no_protocol_but_their_own():
     assert repr(spec.protocol) == before
 
 
-def test_a_random_agent_only_tries_what_the_catalogue_allows():
+def test_random_agent_only_tries_what_the_catalogue_allows():
     tried = set()
     for seed in range(40):
         bench = bench_of(SPECS["zebrafish-genotyping"], seed)
@@ -193,6 +193,6 @@ def test_a_random_agent_only_tries_what_the_catalogue_allows():
     assert len(tried) > 25
 
 
-def test_random_agents_of_other_seeds_choose_otherwise():
+def test_random_agents_with_other_seeds_choose_other_actions():
     situation = bench_of(SPECS["zebrafish-genotyping"]).situation()
     assert len({repr(RandomAgent(seed).choose(situation)) for seed in range(20)}) > 10

@@ -41,7 +41,7 @@ class Drawn:
 def drawn(monkeypatch):
     """All pipetting and weighing passes through these two methods."""
     noted = Drawn()
-    for name in ("draw", "draw_mass"):
+    for name in (Vessel.draw.__name__, Vessel.draw_mass.__name__):
         whole = getattr(Vessel, name)
 
         def noting(self, *asked, _whole=whole, **named):
@@ -154,13 +154,13 @@ def test_every_experiment_is_played(lab):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("slug", SLUGS)
-def test_nothing_appears_or_vanishes_on_any_bench(lab, drawn, slug, seed):
+def test_amounts_are_conserved_on_every_bench(lab, drawn, slug, seed):
     done = play(lab, slug, seed, drawn)
     assert done[True] >= 5, "too little was possible to have tested anything"
 
 
 @pytest.mark.parametrize("slipped", ["1E-12", "-1E-12"])
-def test_the_smallest_slip_in_the_books_is_noticed(lab, drawn, monkeypatch, slipped):
+def test_conservation_test_detects_the_smallest_slip(lab, drawn, monkeypatch, slipped):
     whole = RuleBasedTransitionModel.predict
 
     def slipping(self, action, situation):

@@ -34,7 +34,7 @@ def mixed(silver):
     return lab
 
 
-def test_a_precipitate_forms_on_mixing_as_far_as_the_scarcer_partner_goes():
+def test_precipitate_forms_on_mixing_until_the_scarcer_substance_is_used_up():
     # All chloride: 1000 µg / 0.24737 = 4042.527 µg of AgCl, which takes 28206.33 nmol of the 50000 of silver.
     lab = mixed("50 mM")
     assert round(held(lab, "sample", "silver chloride"), 3) == Decimal("4042.527")
@@ -43,7 +43,7 @@ def test_a_precipitate_forms_on_mixing_as_far_as_the_scarcer_partner_goes():
     assert lab.shown("sample", "phase") == "suspension"
 
 
-def test_with_too_little_silver_chloride_stays_in_solution():
+def test_precipitation_with_too_little_silver_leaves_chloride_in_solution():
     # 10000 nmol / 6.9774 = 1433.199 µg of AgCl from 354.53 µg of chloride.
     lab = mixed("10 mM")
     assert round(held(lab, "sample", "silver chloride"), 3) == Decimal("1433.199")
@@ -52,7 +52,7 @@ def test_with_too_little_silver_chloride_stays_in_solution():
 
 
 @pytest.mark.parametrize(("time", "turned"), [("3 day", "50"), ("6 day", "75"), ("9 day", "87.5")])
-def test_half_of_a_mineral_dissolves_in_its_half_time(time, turned):
+def test_half_time_converts_half_of_a_mineral(time, turned):
     reaction = {"action": "Incubate", "needs": ["apatite"], "from": "apatite", "makes": "calcium", "ratio": "0.4",
                 "half_time": "3 day"}  # fmt: skip
     lab = SmallLab(CATALOGUE, material("flask", hidden={"apatite": "100 µg"}), truth={"reactions": [reaction]})
@@ -61,7 +61,7 @@ def test_half_of_a_mineral_dissolves_in_its_half_time(time, turned):
     assert held(lab, "flask", "calcium") == Decimal(turned) * Decimal("0.4")
 
 
-def test_particles_hit_cells_at_random_as_often_as_their_efficiency_says():
+def test_poisson_reaction_hits_cells_according_to_the_efficiency():
     # 1000 cells, 2000 particles of which a half take: 1000 (1 - exp(-1)) = 632.12
     reaction = {"action": "Incubate", "needs": ["cells", "minicells"], "makes": "hit cells",
                 "poisson": {"targets": "cells", "agent": "minicells", "efficiency": "0.5"}}  # fmt: skip
@@ -73,7 +73,7 @@ def test_particles_hit_cells_at_random_as_often_as_their_efficiency_says():
     assert round(held(lab, "well", "hit cells"), 2) == Decimal("632.12")
 
 
-def test_a_drug_leaves_the_share_its_dose_allows_and_the_dead_are_counted():
+def test_survival_follows_the_dose_and_dead_cells_are_counted():
     # 1 / (1 + (3/1)^2) = 0.1 of 1000 cells in 1 mL
     killing = {"action": "CellCultureIncubate", "components": ["cells"], "agent": "puromycin", "half": "1 µg/mL", "n": "2",
                "into": "dead cells"}  # fmt: skip
@@ -89,7 +89,7 @@ def test_a_drug_leaves_the_share_its_dose_allows_and_the_dead_are_counted():
     assert held(lab, "control", "cells") == 1000
 
 
-def test_what_is_bound_to_the_vessel_stays_when_the_liquid_is_taken_off():
+def test_attached_components_stay_when_the_liquid_is_aspirated():
     entry = material("well", hidden={"dye": "10 µg/mL", "film": "5 µg"}, capacity="2 mL")
     entry["contents"]["film"]["kind"] = "attached"
     lab = SmallLab(CATALOGUE, entry, truth={})
@@ -98,7 +98,7 @@ def test_what_is_bound_to_the_vessel_stays_when_the_liquid_is_taken_off():
     assert held(lab, "well", "dye") == 0
 
 
-def test_a_reaction_that_happens_at_once_has_no_conditions():
+def test_contact_reaction_allows_no_conditions():
     assert check({"reactions": [SILVER_CHLORIDE]}, CATALOGUE, {"chloride", "silver nitrate"}, {"sample"}) == []
     found = check({"reactions": [{**SILVER_CHLORIDE, "when": {"duration": "1 h"}}]}, CATALOGUE)
-    assert found == ['truth.reactions[0].when: not with the action "*"']
+    assert found == ['truth.reactions[0].when: not allowed with the action "*"']

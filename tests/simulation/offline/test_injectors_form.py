@@ -91,12 +91,12 @@ def text(outcome):
     return json.dumps(visible(outcome), ensure_ascii=False)
 
 
-def test_there_are_hundreds_of_twins_of_every_sort(twins):
+def test_injectors_make_hundreds_of_twins_of_each_perturbation(twins):
     assert all(len(found) >= 300 for found in twins.values())
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_at_least_eight_kinds_of_error_really_occur(twins, perturbation):
+def test_at_least_eight_kinds_of_error_occur(twins, perturbation):
     kinds = Counter(twin.kind for _, _, twin in twins[perturbation])
     common = [kind for kind, number in kinds.items() if number * 100 >= len(twins[perturbation])]
     assert len(common) >= 8, kinds
@@ -104,7 +104,7 @@ def test_at_least_eight_kinds_of_error_really_occur(twins, perturbation):
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_an_action_does_not_tell_which_kind_of_error_it_gets(twins, perturbation):
+def test_action_does_not_reveal_the_kind_of_error(twins, perturbation):
     by_action = defaultdict(Counter)
     for action, _, twin in twins[perturbation]:
         by_action[action][twin.kind] += 1
@@ -115,14 +115,14 @@ def test_an_action_does_not_tell_which_kind_of_error_it_gets(twins, perturbation
     assert guessed <= 0.4 * len(twins[perturbation])
 
 
-def test_more_than_one_kind_of_error_fits_nearly_every_step(steps):
+def test_nearly_every_step_has_room_for_several_kinds_of_error(steps):
     for perturbation in BOTH:
         fits = [len(Injector(perturbation, 1).applicable(*step)) for step in steps[::3]]
         assert min(fits) >= 1
         assert sum(number >= 3 for number in fits) >= 0.95 * len(fits)
 
 
-def test_a_twin_changes_the_field_it_names_and_nothing_beside_what_that_asks_for(pairs):
+def test_twin_changes_the_field_it_names_and_nothing_unrelated(pairs):
     for original, twin in pairs:
         fields = changed(original, twin.outcome)
         assert twin.field in fields, (twin.kind, twin.field, fields)
@@ -134,7 +134,7 @@ def test_a_twin_changes_the_field_it_names_and_nothing_beside_what_that_asks_for
         assert replace(twin.outcome, **same) == original
 
 
-def test_all_records_of_a_step_tell_the_same_setting(pairs):
+def test_all_records_of_a_step_state_the_same_setting(pairs):
     seen = 0
     for original, twin in pairs:
         heads = {new for path, (_, new) in changed(original, twin.outcome).items() if path.endswith("].description")}
@@ -144,7 +144,7 @@ def test_all_records_of_a_step_tell_the_same_setting(pairs):
     assert seen > 10
 
 
-def test_what_is_known_of_how_a_material_was_made_stays(pairs):
+def test_twin_keeps_the_lineage_of_materials(pairs):
     for original, twin in pairs:
         for one, other in zip(original.new_materials, twin.outcome.new_materials, strict=True):
             known = (one.name, one.replaces, one.derived_from, one.taken, one.ledger, one.material_type)
@@ -158,13 +158,13 @@ def test_what_is_known_of_how_a_material_was_made_stays(pairs):
             )
 
 
-def test_a_twin_has_the_same_keys_in_the_same_order_and_as_many_of_everything(pairs):
+def test_twin_has_the_same_keys_in_the_same_order(pairs):
     for original, twin in pairs:
         before, after = list(leaves(visible(original))), list(leaves(visible(twin.outcome)))
         assert [(path, type(value)) for path, value in before] == [(path, type(value)) for path, value in after]
 
 
-def test_the_explanation_stands_nowhere_in_the_outcome(pairs):
+def test_twin_does_not_contain_the_explanation(pairs):
     for _, twin in pairs:
         told = json.dumps(twin.outcome.to_json(), ensure_ascii=False)
         assert twin.why not in told and twin.rule not in told and twin.kind not in told
@@ -190,7 +190,7 @@ def test_numbers_in_twins_are_written_as_in_originals(pairs):
                 assert all(digits(number) <= longest + 2 for number in ours), (path, before, after)
 
 
-def test_no_spelling_of_a_unit_is_new_unless_the_unit_is_the_error(steps, pairs):
+def test_twin_contains_no_new_unit_unless_the_unit_is_the_error(steps, pairs):
     known = {unit for step in steps for unit in UNIT.findall(json.dumps(_all(step), ensure_ascii=False))}
     for _, twin in pairs:
         if twin.kind not in OF_UNITS:
@@ -226,7 +226,7 @@ LONGEST = {"longest number": lambda told: max(map(len, NUMBER.findall(told)), de
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_no_figure_of_form_grows_more_often_than_it_shrinks(texts, perturbation):
+def test_no_feature_of_style_grows_more_often_than_it_shrinks(texts, perturbation):
     tests = {}
     for name, figure in FIGURES.items():
         changes = [figure(twin) - figure(original) for original, twin in texts[perturbation]]
@@ -240,7 +240,7 @@ def test_no_figure_of_form_grows_more_often_than_it_shrinks(texts, perturbation)
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
-def test_a_twin_alone_is_not_told_from_other_outcomes_by_a_figure_of_form(texts, perturbation):
+def test_no_feature_of_style_separates_twins_from_originals(texts, perturbation):
     for name, figure in {**FIGURES, **LONGEST}.items():
         originals = [figure(original) for original, _ in texts[perturbation]]
         others = [figure(twin) for _, twin in texts[perturbation]]

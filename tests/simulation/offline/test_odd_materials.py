@@ -70,7 +70,7 @@ def volume_over(small):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_is_tried_there_is_an_outcome_or_a_reason(lab, seed):
+def test_rules_give_an_outcome_or_a_reason_for_any_action(lab, seed):
     rng, accepted = random.Random(seed), set()
     for name, kind in sorted(lab.catalogue.types.items()):
         if name in NEVER:
@@ -93,7 +93,7 @@ def test_tablets_of_no_mass_are_not_counted(lab):
     assert odd_lab(lab.catalogue).values("MeasureCount", "tablets") == [""]
 
 
-def test_a_ph_in_words_does_not_stop_a_titration(lab):
+def test_titration_accepts_a_ph_given_in_words(lab):
     small = odd_lab(lab.catalogue)
     seen = small.values("AdjustpH", "liquid medium", titrant="@medium", target_ph="7", titrant_volume="5 µL")
     assert seen == [""]
@@ -104,7 +104,7 @@ def test_there_is_no_dna_in_an_empty_container(lab):
     assert refused == "wrong phase: empty is empty container; there is nothing to extract DNA from"
 
 
-def test_a_dry_residue_of_which_nothing_is_named_has_no_mass_on_record_and_an_empty_vessel_weighs_nothing(lab):
+def test_unnamed_dry_residue_has_no_mass_and_an_empty_vessel_weighs_nothing(lab):
     small = odd_lab(lab.catalogue)
     assert small.values("MeasureWeight", "nameless_powder") == [""]
     (weighed,) = small.values("MeasureWeight", "empty", replicates=10, balance="bench")
@@ -114,7 +114,7 @@ def test_a_dry_residue_of_which_nothing_is_named_has_no_mass_on_record_and_an_em
     assert "0.00" in masses and "-0.00" not in masses
 
 
-def test_what_has_settled_is_counted_only_if_it_is_stirred(lab):
+def test_sediment_is_counted_only_if_stirred(lab):
     # 333333 cells in 1 mL, all of them in the pellet; a reading scatters by 5 %
     small = odd_lab(lab.catalogue)
     step = small.do("CountLiquidParticles", "sediment", sample_volume="100 µL", replicates=1, stir=False)
@@ -139,19 +139,19 @@ def test_the_wells_of_a_plate_kept_in_the_cold_are_frozen(lab):
 
 
 @pytest.mark.parametrize(("action", "parameters"), [("Autoclave", {}), ("Incubate", {"temperature": "37 °C"})])
-def test_a_whole_plate_is_not_treated_as_if_it_held_nothing(lab, action, parameters):
+def test_rules_reject_a_whole_plate(lab, action, parameters):
     refused = odd_lab(lab.catalogue).refused(action, "plate", **parameters)
     assert refused == "wrong phase: plate is a whole plate; separate its wells first"
 
 
-def test_a_run_of_nothing_but_a_blank_takes_its_time(lab):
+def test_measurement_of_a_blank_alone_takes_time(lab):
     small = odd_lab(lab.catalogue)
     done = small.do("UsePhotospectrometer", "liquid", blank="@liquid", mode="absorbance", wavelength="500 nm")
     # 2 min for each sample, of which the blank is the only one
     assert (done.outcome.success, done.ended_at) == (True, 120)
 
 
-def test_what_is_diluted_by_an_uneven_factor_is_drawn_in_whole_grains(lab):
+def test_reagent_volumes_are_rounded_to_the_smallest_amount(lab):
     small = odd_lab(lab.catalogue)
     codes = [small.codes["liquid"], small.codes["medium"]]
     written = {"primary_antibody": codes[1], "primary_dilution": "31", "antibody_volume": "10 µL"}
@@ -160,7 +160,7 @@ def test_what_is_diluted_by_an_uneven_factor_is_drawn_in_whole_grains(lab):
 
 
 @pytest.mark.parametrize("label", [" ", "\u200b", "\u202e \ufeff"])
-def test_a_label_nobody_can_see_is_none(lab, label):
+def test_invisible_label_is_ignored(lab, label):
     small = odd_lab(lab.catalogue)
     names = [
         small.do("Aliquot", "liquid tubes", volume="10 µL", label=label),

@@ -24,7 +24,7 @@ def measured(lab, bench):
     return [step for step in bench.history if step.outcome.success and kinds[step.action.name].kind == "measurement"]
 
 
-def test_none_of_a_hundred_random_attempts_is_sufficient(lab):
+def test_checklist_rejects_a_hundred_random_attempts(lab):
     benches = [(slug, lab.play(lab.specs[slug], RandomAgent(seed), seed)) for slug, seed in ATTEMPTS]
     sufficient = [slug for slug, bench in benches if judged(lab, slug, bench).sufficient]
     assert sufficient == []

@@ -373,11 +373,11 @@ def verdict_of(lab, route, seed, complete=True):
 
 @pytest.mark.parametrize("seed", [3, 8])
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
-def test_another_sound_way_suffices(lab, route, seed):
+def test_alternative_route_is_sufficient(lab, route, seed):
     verdict = verdict_of(lab, route, seed)
     assert verdict.sufficient, verdict.reasoning
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
-def test_the_same_way_does_not_suffice_without_its_decisive_measurement(lab, route):
+def test_alternative_route_without_its_decisive_measurement_is_insufficient(lab, route):
     assert not verdict_of(lab, route, 3, complete=False).sufficient

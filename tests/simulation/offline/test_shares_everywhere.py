@@ -39,7 +39,7 @@ def after_each(spec, bench):
 
 
 @pytest.mark.parametrize("steps", [60])
-def test_every_share_that_is_claimed_is_within_one_percent_of_the_dye(lab, steps):
+def test_reported_shares_match_a_tracer_dye_within_one_percent(lab, steps):
     mixed = 0
     for spec in lab.specs.values():
         inventory, dyes = dyed(spec)

@@ -28,7 +28,7 @@ def missed(verdict):
 
 
 # Zebrafish Genotyping: nacre/nacre fish have no melanophores, so looking is enough (paper, case 3).
-def test_looking_at_the_five_tails_alone_answers_whether_they_are_nacre(lab):
+def test_inspecting_five_tails_is_sufficient_for_nacre(lab):
     bench, verdict = attempt(
         lab,
         "zebrafish-genotyping",
@@ -45,7 +45,7 @@ def test_looking_at_the_five_tails_alone_answers_whether_they_are_nacre(lab):
     [(range(1, 5), TAILS), (range(1, 6), "Which tubes are full?")],
     ids=["four of five", "another question"],
 )
-def test_looking_at_too_few_tails_or_for_something_else_is_not_enough(lab, fish, question):
+def test_inspecting_too_few_tails_or_another_question_is_insufficient(lab, fish, question):
     _, verdict = attempt(
         lab, "zebrafish-genotyping", [do("VisualInspection", [f"fish_{n}" for n in fish], question=question), SUBMIT]
     )
@@ -53,7 +53,7 @@ def test_looking_at_too_few_tails_or_for_something_else_is_not_enough(lab, fish,
 
 
 # Zebrafish Progeny Genotyping: WT/WT and WT/nacre look alike, so looking is not enough, but an enzyme tells all three.
-def test_looking_at_the_progeny_cannot_tell_wild_type_from_heterozygous(lab):
+def test_inspecting_progeny_cannot_distinguish_wild_type_from_heterozygous(lab):
     steps = lab.specs["zebrafish-progeny-genotyping"].protocol[:1]
     fish = [f"progeny_{n}" for n in range(1, 9)]
     bench, verdict = attempt(
@@ -65,7 +65,7 @@ def test_looking_at_the_progeny_cannot_tell_wild_type_from_heterozygous(lab):
     assert len({answers[n - 1] for n in (1, 2, 4, 5, 6, 8)}) == 1
 
 
-def test_progeny_are_told_apart_by_the_enzyme_and_a_gel_without_sequencing(lab):
+def test_enzyme_and_gel_are_sufficient_for_progeny_without_sequencing(lab):
     spec = lab.specs["zebrafish-progeny-genotyping"]
     cycled = next(n for n, step in enumerate(spec.protocol) if step["action"] == "Thermocycler")
     tubes = spec.protocol[cycled]["materials"]

@@ -144,7 +144,7 @@ SPOILED = {
 
 
 @pytest.mark.parametrize("spoil", SPOILED, ids=lambda spoil: spoil.__name__)
-def test_a_worthless_record_does_not_suffice(lab, spoil):
+def test_worthless_record_is_insufficient(lab, spoil):
     spec = lab.specs[SPOILED[spoil]]
     spoiled = replace(spec, protocol=tuple(spoil(list(spec.protocol))))
     bench = lab.play(spoiled, ProtocolAgent(spoiled, 11), 11)

@@ -1,4 +1,4 @@
-"""What a material shows before anything is done to it is what it shows after something harmless was."""
+"""A material shows the same properties before any action and after one that does not change it."""
 
 import pytest
 from django.conf import settings

@@ -1,4 +1,4 @@
-"""Every experiment as a Gymnasium environment, played by the offline cast."""
+"""Every experiment as a Gymnasium environment, played by the rule-based cast."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def make(slug, **options):
 
 
 def as_text(action: Action) -> str:
-    """The paper's three lines."""
+    """Return the action as the three lines of the paper."""
     written = ", ".join(f"{name}={_written(value)}" for name, value in action.parameters.items())
     return f"ACTION: {action.name}\nMATERIALS: {', '.join(action.materials)}\nPARAMETERS: {written}"
 
@@ -37,7 +37,7 @@ def _written(value) -> str:
 
 
 def play(env, write, seed=7):
-    """The reference protocol to its end: everything the environment returned, step by step."""
+    """Play the reference protocol to its end and return everything the environment returned, step by step."""
     seen = [(*env.reset(seed=seed), 0.0, False, False)]
     agent = ProtocolAgent(env.unwrapped.experiment, seed)
     while not (seen[-1][3] or seen[-1][4]):

@@ -1,4 +1,4 @@
-"""The rule-based transition model as a whole: its registry, its sameness, its protocols and the paper's own checks."""
+"""The rule-based transition model: handlers, reproducibility, reference protocols and the checks of the paper."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +21,7 @@ def test_every_action_has_a_handler_and_every_handler_is_used(lab):
 
 
 def test_catalogue_matches_the_paper(lab):
-    # Appendix C: 34 transformations, 39 measurements, 4 syntheses and 5 controls, as spec section 4.1 counts them
+    # Appendix C: 34 transformations, 39 measurements, 4 syntheses and 5 controls
     kinds = [kind.kind for kind in lab.catalogue.types.values()]
     assert [kinds.count(kind) for kind in ("transformation", "measurement", "synthesis", "control")] == [34, 39, 4, 5]
     parameters = [len(kind.parameters) for kind in lab.catalogue.types.values()]
@@ -140,7 +140,7 @@ def test_rules_reject_an_unknown_action_or_material(lab):
     assert "no material" in model.predict(Action("Degas", ("MAT-00000000",)), bench.situation()).failure_reason
 
 
-# The checks the paper itself contains.
+# Checks from the paper.
 def test_puromycin_onto_hek293t_cells_gives_two_materials(lab):
     small = SmallLab(
         lab.catalogue,

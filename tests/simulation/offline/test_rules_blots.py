@@ -1,4 +1,4 @@
-"""Gels, capillaries and antibodies: bands where they are declared, and every reagent drawn to the microlitre."""
+"""Gels, capillaries and immunoassays: bands where they are declared, and exact reagent volumes."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def do(small, action, keys, made="", **parameters):
 
 
 def test_a_polyacrylamide_gel_is_one_slab_with_a_lane_per_sample(small):
-    # 2 x 20 µg/mL; the ladder's lane is told as such
+    # 2 x 20 µg/mL; the ladder's lane is recorded as a ladder
     values = do(small, "PAGE", "lysate blank ladder", "gel", ladder="@ladder", load_volume="20 µL")
     assert values == ["40 % of lane", "0 % of lane", "ladder, steps resolved"]
     assert (small.shown("lysate", "volume"), small.shown("ladder", "volume")) == ("980 µL", "980 µL")

@@ -1,4 +1,4 @@
-"""Solvent leaves, everything dissolved stays, and what left is in the books."""
+"""Drying: solvent leaves, everything dissolved stays, and what left is accounted for."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Microscopes, plate readers, colonies: what is added stays in the sample, and is read as declared."""
+"""Microscopes, plate readers and colonies: additions stay in the sample and are read as declared."""
 
 import pytest
 

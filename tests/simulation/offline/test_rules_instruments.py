@@ -1,4 +1,4 @@
-"""Every measurement action once: it takes exactly its load, makes no number up, and refuses what is frozen or empty."""
+"""Every measurement action: it uses exactly its load, invents no number, and rejects frozen or empty samples."""
 
 import pytest
 
@@ -55,7 +55,7 @@ RUNS = {
     "UsePlateReader": ("liquid", "well of a 6-well plate", {"wavelength": "600 nm"}, "60 mL"),
 }  # fmt: skip
 SOLID = ("solid", "powder", "gel")
-# What the state of the sample tells without any declaration.
+# Readings that follow from the state of the sample without any declaration.
 COMPUTED = {"MeasureVolume", "CellCounter", "CountLiquidParticles", "CoulterCount", "VisualInspection"}
 NOT_REFUSED = {"MeasureWeight", "ImageSample", "VisualInspection"}
 

@@ -1,4 +1,4 @@
-"""Moving liquids and solids: arithmetic, and what is refused."""
+"""Moving liquids and solids: arithmetic, and what is rejected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Instruments and eyes: numbers from the state or from declared truth, with seeded noise, or none at all."""
+"""Instruments and inspection: numbers from the state or from declared truth with seeded noise, or none."""
 
 import re
 

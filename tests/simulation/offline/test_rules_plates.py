@@ -1,4 +1,4 @@
-"""Wells come out of a plate as they are in it."""
+"""Separating wells of a plate leaves them unchanged."""
 
 import pytest
 

@@ -1,10 +1,10 @@
-"""A pH, a grain, a digest, an electrode, a frozen stock."""
+"""Adjusting a pH, grinding, digesting, preparing an electrode, freezing and autoclaving."""
 
 import pytest
 
 from tests.support.laboratory_factory import SmallLab, material
 
-# pH 5 without hydroxide, 8 at 3 mM of it, straight between: 1 pH unit for each mM.
+# pH 5 without hydroxide and 8 at 3 mM, linear between: 1 pH unit per mM.
 TRUTH = {
     "responses": [
         {"action": ["MeasurepH", "AdjustpH"], "component": "hydroxide", "signal": "pH", "unit": "", "noise": "0",

@@ -1,4 +1,4 @@
-"""Probes and cells: declared readings first, then what stands on the label, else only the record."""
+"""Probes and measuring cells: declared readings, else the value on the label, else only the run."""
 
 import re
 
@@ -60,7 +60,7 @@ def test_ph_probe_reads_the_label_where_nothing_is_declared(lab):
     assert small.values("MeasurepH", "buffer plain", replicates=2) == ["7.4, 7.4", ""]
     assert small.values("MeasureOsmolality", "buffer plain", replicates=1) == ["290 mOsm/kg", ""]
     assert small.values("MeasureDensity", "buffer plain", replicates=1, sample_volume="500 µL") == ["1.0200 g/mL", ""]
-    # Mixed with another liquid, the label says nothing any more.
+    # After mixing with another liquid, the label no longer applies.
     small.do("Transfer", "plain buffer", source="@plain", amount="100 µL")
     assert small.values("MeasurepH", "buffer") == [""]
 

@@ -77,7 +77,7 @@ def test_coarse_filter_lets_cells_through(small):
 def test_dna_extract_has_the_declared_yield_in_the_elution_volume(small):
     small.do("AttemptDNAExtraction", "clip", elution_volume="50 µL")
     assert (small.shown("clip", "phase"), small.shown("clip", "volume")) == ("liquid", "50 µL")
-    # 2 mg x 0.0005 = 1 µg, and nobody knows it before it is measured
+    # 2 mg x 0.0005 = 1 µg, unknown until it is measured
     assert small["clip"].ledger["components"] == {"DNA": {"dimension": "mass", "amount": "1", "known": False}}
     assert small["clip"].name == "DNA extract of clip"
     assert small.shown("clip", "mass") is None
@@ -199,7 +199,7 @@ def test_aspirate_leaves_a_residual_volume_over_the_cells(column):
 def test_solid_phase_extract_has_known_amounts_only_of_declared_components(column):
     column.do("SolidPhaseExtraction", "urine rinse eluent tubes", "extract waste", wash_buffer="@rinse", elution_buffer="@eluent",
               sample_volume="1 mL", wash_volume="500 µL", washes=2, elution_volume="400 µL")  # fmt: skip
-    # 1 mL x 10 µg/mL x 0.9; where the urea went nobody has said
+    # 1 mL x 10 µg/mL x 0.9; where the urea went is not declared
     assert amounts(column, "extract") == {"caffeine": "9", "urea": ""}
     assert [column.shown(key, "volume") for key in ("urine", "rinse", "eluent", "extract")] == [
         "1 mL",

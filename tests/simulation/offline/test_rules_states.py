@@ -1,4 +1,4 @@
-"""What a material is said to be after a step: in which medium, where it stands, what it went through."""
+"""The properties of a material after a step: its medium, its condition and its treatments."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def test_dna_extract_loses_the_properties_of_its_source(small):
 def test_gel_shows_its_lanes_and_no_liquid_properties(small):
     small.do("AgaroseGelElectrophoresis", "tea broth", "gel", load_volume="5 µL")
     assert dict(small["gel"].properties) == {"phase": "gel", "lanes": "1: tea; 2: broth"}
-    assert small["gel"].ledger["volume"] == "10"  # what was loaded is still in the books
+    assert small["gel"].ledger["volume"] == "10"  # what was loaded is still accounted for
 
 
 def test_thermocycler_record_quotes_its_settings(lab):

@@ -1,4 +1,4 @@
-"""Strands and peptides made to order: what they weigh, how much of them there is, and what is refused."""
+"""Synthesised strands and peptides: their mass, their amount, and what is rejected."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""The declared truth is checked field by field before anything is played."""
+"""The declared truth is checked field by field before an episode starts."""
 
 import copy
 from dataclasses import replace

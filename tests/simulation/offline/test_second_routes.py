@@ -17,7 +17,7 @@ SUBMIT = "SubmitMaterialsObservationsForReview"
 
 
 class Attempt(SmallLab):
-    """An experiment's own bench, played by keys; every step must be accepted."""
+    """Steps on an experiment's bench, with materials by key. Every step must be accepted."""
 
     def __init__(self, lab, slug, seed, complete):
         self.spec, self.complete = lab.specs[slug], complete
@@ -32,7 +32,7 @@ class Attempt(SmallLab):
         return step
 
     def decisive(self, action, keys, **parameters):
-        """The measurement that the conclusion hangs on."""
+        """Run the measurement on which the conclusion depends."""
         if self.complete:
             self.do(action, keys, **parameters)
 
@@ -43,7 +43,7 @@ class Attempt(SmallLab):
 
 
 def three(*names):
-    """Keys of three vessels for each name."""
+    """Return keys of three vessels for each name."""
     return " ".join(f"{name}_{number}" for name in names for number in (1, 2, 3))
 
 

@@ -1,4 +1,4 @@
-"""How much of what is in a material: followed by the classifier through what the transcript says was taken."""
+"""The share of each source in a material, which the classifier follows through the amounts in the transcript."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def bench():
 
 
 def shares(lab, key, of="virus"):
-    """The share of it in a material, after the last step done to it."""
+    """Return the share of a source in a material after the last step done to it."""
     found = [reading for reading in readings(lab.bench.transcript()) if reading.barcode == lab.codes[key]]
     return found[-1].shares.get(of)
 

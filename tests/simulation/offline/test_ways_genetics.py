@@ -1,4 +1,4 @@
-"""Other ways to the genetics and minicell goals than the reference protocol, short cuts among them, and near misses."""
+"""Alternative routes to the genetics and minicell goals, including short cuts, and near misses."""
 
 import pytest
 
@@ -9,7 +9,7 @@ GFP_IMAGES = {"mode": "fluorescence", "objective": "20x", "channels": ["GFP 475/
 
 
 def readings(bench, action, about):
-    """(description, value) of every observation in which an instrument says something about this."""
+    """Return (description, value) of every observation about this."""
     return [
         (seen.description, seen.value)
         for step in bench.history
@@ -27,7 +27,7 @@ def missed(verdict):
     return {line["line"] for line in verdict.lines if not line["met"]}
 
 
-# Zebrafish Genotyping: nacre/nacre fish have no melanophores, so looking is enough (paper, case 3).
+# Zebrafish Genotyping: nacre/nacre fish have no melanophores, so inspection is enough (paper, case 3).
 def test_inspecting_five_tails_is_sufficient_for_nacre(lab):
     bench, verdict = attempt(
         lab,
@@ -52,7 +52,7 @@ def test_inspecting_too_few_tails_or_another_question_is_insufficient(lab, fish,
     assert not verdict.sufficient
 
 
-# Zebrafish Progeny Genotyping: WT/WT and WT/nacre look alike, so looking is not enough, but an enzyme tells all three.
+# Zebrafish Progeny Genotyping: WT/WT and WT/nacre look alike, so inspection is not enough, but an enzyme distinguishes all three.
 def test_inspecting_progeny_cannot_distinguish_wild_type_from_heterozygous(lab):
     steps = lab.specs["zebrafish-progeny-genotyping"].protocol[:1]
     fish = [f"progeny_{n}" for n in range(1, 9)]
@@ -131,7 +131,7 @@ def test_selection_for_one_day_only_is_not_enough(lab):
     assert not verdict.sufficient
 
 
-# Lentivirus: dose by lineage, whatever way it was brought about.
+# Lentivirus: the dose follows from lineage, however it was prepared.
 def lentivirus(lab, change):
     """The reference protocol with each step passed through `change`; steps it answers with None are left out."""
     spec = lab.specs["lentivirus-moi-optimization"]
@@ -179,7 +179,7 @@ def test_the_cell_suspension_straight_from_its_tube_is_no_control(lab):
     assert missed(lentivirus(lab, change)) == {"The same reading of these cells that got no virus"}
 
 
-# What the reference records say, against what the files declare.
+# Reference records compared with the declared truth.
 def test_the_reference_record_gives_the_declared_share_of_cleavage(lab):
     record = lab.reference("p2a-cleavage-efficiency")
     areas = {size: [first_number(value) for name, value in readings(record, "CapillaryWestern", size)

@@ -172,7 +172,7 @@ def _observations(step: TranscriptStep, material: Mapping[str, Any]) -> list[Map
     codes = [other["barcode"] for other in step.inputs]
     if material["barcode"] not in codes:
         return []
-    # Two inputs of the same name cannot be told apart by name, only by position.
+    # Two inputs of the same name cannot be distinguished by name, only by position.
     if names.count(material["name"]) == 1:
         mentioning = [
             observation

@@ -116,7 +116,7 @@ def _titrate(context: Job, vessel: Vessel, titrant: Vessel, target: Decimal) -> 
     limit = context.values["max_titrant_volume"] or vessel.capacity() - vessel.volume()
     tolerance, starting_ph = context.number("tolerance"), _now(context, vessel)
     while (current_ph := _now(context, vessel)) is not None and abs(current_ph - target) > tolerance:
-        # A change of sign means the target lies between two steps; adding more would only move away from it.
+        # A change of sign means that the target is between two steps; adding more would only move away from it.
         if starting_ph is not None and (current_ph - target) * (starting_ph - target) < 0:
             raise RefusalError(
                 f"overshot: {show(step)} takes {vessel.name} from one side of pH {target} to pH {current_ph:.2f}; take less at a time"

@@ -23,7 +23,7 @@ _HUGE_UNITS = {
 
 
 class Limit(NamedTuple):
-    """What a reading cannot exceed. `tells` is a pattern of the record's description, `unit` is what follows the number."""
+    """What a reading cannot exceed. `description_pattern` matches the record's description, `unit` is what follows the number."""
 
     tells: str
     unit: str

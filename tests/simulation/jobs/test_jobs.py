@@ -354,7 +354,7 @@ def test_a_command_goes_on_when_the_database_comes_back(caplog: pytest.LogCaptur
         return {"came": "back"}
 
     assert jobs.play_here(asked(do)).result == {"came": "back"}
-    assert "the database did not answer" in caplog.text
+    assert "the database is unavailable" in caplog.text
 
 
 @pytest.mark.django_db(transaction=True)

@@ -90,7 +90,7 @@ def retry_twin(twin: Twin) -> bool:
         "status": "queued", "error": "", "reason": "", "ended_at": None, "lease_until": None, "not_before": None,
         "lost_leases": 0,
     }  # fmt: skip
-    rows = Twin.objects.filter(pk=twin.pk, status__in=Twin.RETRIED)
+    rows = Twin.objects.filter(pk=twin.pk, status__in=Twin.RETRYABLE)
     return rows.update(fence=F("fence") + 1, tries=F("tries") + 1, **again) == 1
 
 

@@ -214,7 +214,7 @@ def queue_ratings(
 def retry(episode: Episode) -> Episode:
     """A new episode in the replicate's place. ValueError if this one may not be retried (again)."""
     row = Episode.objects.select_for_update().get(pk=episode.pk)
-    if row.status not in Episode.RETRIED or not row.counts:
+    if row.status not in Episode.RETRYABLE or not row.counts:
         raise ValueError(f"{row} is {row.get_status_display()}; only a failed or stopped episode is retried, and once")
     Episode.objects.filter(pk=row.pk).update(counts=False)
     again = _episode(row.run, row.experiment, row.cast, row.replicate)

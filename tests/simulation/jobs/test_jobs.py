@@ -53,7 +53,7 @@ def test_a_done_job_is_given_back_to_who_can_use_it() -> None:
 
 
 def test_work_that_nobody_does_is_not_taken() -> None:
-    with pytest.raises(ValueError, match="nobody handles jobs of kind 'unheard of'"):
+    with pytest.raises(ValueError, match="no handler is declared for jobs of kind 'unheard of'"):
         jobs.request("unheard of", {}, subject="")
     with pytest.raises(ValueError, match="two handlers"):
         jobs.handles("tested")(lambda work: {})

@@ -125,12 +125,12 @@ def _settle(run: Run, call: ModelCall, changes: dict[str, Any]) -> None:
     """Return to the run's budget what was reserved beyond what was used. What is unknown stays reserved."""
     if run.max_cost is None and run.max_tokens is None:
         return
-    cost, used = changes["cost"], spending.tokens(changes)
+    cost, tokens_used = changes["cost"], spending.tokens(changes)
     corrections = {}
     if cost is not None:
         corrections["held_cost"] = F("held_cost") + cost - (call.reserved_cost or Decimal(0))
-    if used is not None:
-        corrections["held_tokens"] = F("held_tokens") + used - call.reserved_tokens
+    if tokens_used is not None:
+        corrections["held_tokens"] = F("held_tokens") + tokens_used - call.reserved_tokens
     if corrections:
         Run.objects.filter(pk=run.pk).update(**corrections)
 

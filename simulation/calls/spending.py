@@ -216,9 +216,9 @@ def recount_live() -> None:
 
 def _held(run: Run) -> dict[str, Any]:
     """Return known usage plus, for every call of unknown usage, what was reserved for it."""
-    used = Case(When(_COUNTED, then=_USED), default=F("reserved_tokens"), output_field=BigIntegerField())
+    tokens_used = Case(When(_COUNTED, then=_USED), default=F("reserved_tokens"), output_field=BigIntegerField())
     cost = Coalesce(F("cost"), F("reserved_cost"), Value(Decimal(0)), output_field=_MONEY)
-    sums = run.calls.order_by().aggregate(used=Sum(used, default=0), cost=Sum(cost, default=Decimal(0)))
+    sums = run.calls.order_by().aggregate(used=Sum(tokens_used, default=0), cost=Sum(cost, default=Decimal(0)))
     return {"used": sums["used"], "cost": pricing.money(sums["cost"])}
 
 

@@ -170,7 +170,11 @@ def _compared(expected: Mapping[str, Any], row: Episode) -> Compared:
     row.refresh_from_db()
     steps, verdicts = _steps(row), _verdicts(row)
     differing_step = next(
-        (n for n, (a, b) in enumerate(zip(expected["steps"], steps, strict=False), start=1) if a != b),
+        (
+            n
+            for n, (recorded_step, replayed_step) in enumerate(zip(expected["steps"], steps, strict=False), start=1)
+            if recorded_step != replayed_step
+        ),
         min(len(steps), len(expected["steps"])) + 1 if len(steps) != len(expected["steps"]) else 0,
     )
     if differing_step:

@@ -34,7 +34,7 @@ class Exported(NamedTuple):
 
 def write(run: Run, path: Path) -> Exported:
     """Write one line per episode that ended by the rules. Raise OSError if the file cannot be written."""
-    written, left_out = 0, Counter[str]()
+    number_written, left_out = 0, Counter[str]()
     # Written under another name and renamed, so that the file is either complete or absent.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -42,7 +42,7 @@ def write(run: Run, path: Path) -> Exported:
             for episode in _episodes(run):
                 try:
                     file.write(json.dumps(line(episode)) + "\n")
-                    written += 1
+                    number_written += 1
                 except LeftOutError as reason:
                     left_out[str(reason)] += 1
             file.flush()
@@ -50,7 +50,7 @@ def write(run: Run, path: Path) -> Exported:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    return Exported(written, left_out)
+    return Exported(number_written, left_out)
 
 
 def line(episode: Episode) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Tally:
 
 
 def check(again: bool, checked: Callable[[int], None]) -> Tally:
-    """Check rows without findings, or all rows with `again`, and store the findings. `checked` is called with the number done."""
+    """Check rows without findings, or all rows with `recheck_all`, and store the findings. `checked` is called with the number done."""
     tally, done = Tally(), 0
     originals, twins = Transition.objects.all(), Twin.objects.filter(status="done").select_related("transition")
     for number in chain(_batches(originals, again, _original, tally), _batches(twins, again, _twin, tally)):

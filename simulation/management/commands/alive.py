@@ -17,8 +17,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
-        here = Worker.objects.filter(owner__startswith=f"{socket.gethostname()}:", seen_at__gt=since)
-        if not (kinds := sorted(here.values_list("kind", flat=True))):
+        workers = Worker.objects.filter(owner__startswith=f"{socket.gethostname()}:", seen_at__gt=since)
+        if not (kinds := sorted(workers.values_list("kind", flat=True))):
             raise CommandError(
                 f"No worker or dispatcher on {socket.gethostname()} has sent a heartbeat since {since:%H:%M:%S} UTC"
             )

@@ -102,8 +102,8 @@ class Command(BaseCommand):
         if not result.recall.whole and not result.false_alarms.whole:
             return
         self.stdout.write("\ncode   found  false alarms")
-        for code, found, alarms in suite.by_finding(result):
-            self.stdout.write(f"{code}  {found:>6}  {alarms:>12}")
+        for code, errors_found, alarms in suite.by_finding(result):
+            self.stdout.write(f"{code}  {errors_found:>6}  {alarms:>12}")
         self.stdout.write(f"errors found: {result.recall}")
         self.stdout.write(f"correct transitions called wrong: {result.false_alarms}")
         self.stdout.write(f"undecidable: {result.undecidable}")

@@ -63,8 +63,8 @@ class Command(BaseCommand):
                 episode__status__in=Episode.ENDED,
             )
             if not steps.exists():
-                named = "any experiment" if options["experiment"] == "all" else options["experiment"]
-                raise LabError(f"No accepted step of {named} has ended yet: run `run_episodes --wait` first")
+                experiment_name = "any experiment" if options["experiment"] == "all" else options["experiment"]
+                raise LabError(f"No accepted step of {experiment_name} has ended yet: run `run_episodes --wait` first")
             run = queueing.queue_twins(
                 steps,
                 ERRORS[options["error"]],

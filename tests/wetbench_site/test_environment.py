@@ -54,8 +54,8 @@ def test_production_asks_for_a_key_the_hosts_and_the_address() -> None:
 def test_everything_wrong_is_told_at_once_and_with_what_is_allowed() -> None:
     wrong = {"WETBENCH_PACEE": "1", "WETBENCH_DEBUG": "yes", "EMAIL_PORT": "smtp", "WETBENCH_XYZZY": ""}
     assert told(wrong) == [
-        "WETBENCH_PACEE is no variable of WetBench; did you mean WETBENCH_PACE?",
-        "WETBENCH_XYZZY is no variable of WetBench; docs/operations.md lists those there are",
+        "WETBENCH_PACEE is not a variable of WetBench; did you mean WETBENCH_PACE?",
+        "WETBENCH_XYZZY is not a variable of WetBench; docs/operations.md lists all variables",
         "WETBENCH_DEBUG is 'yes'; it must be true or false",
         "EMAIL_PORT is 'smtp'; it must be a whole number from 1 to 65535",
     ]
@@ -107,9 +107,9 @@ def test_a_file_that_is_not_there_or_one_too_many_is_refused(tmp_path: Path) -> 
     assert line == f"SECRET_KEY_FILE names {file}, which cannot be read: No such file or directory"
     file.write_text(KEY)
     (line,) = told({"SECRET_KEY_FILE": str(file), "SECRET_KEY": KEY})
-    assert line == "SECRET_KEY and SECRET_KEY_FILE are both set; give one of them"
+    assert line == "SECRET_KEY and SECRET_KEY_FILE are both set; set only one of them"
     (line,) = told({"WETBENCH_HOSTS_FILE": str(file)})
-    assert line.startswith("WETBENCH_HOSTS_FILE is no variable of WetBench")  # no secret, so no file
+    assert line.startswith("WETBENCH_HOSTS_FILE is not a variable of WetBench")  # no secret, so no file
 
 
 def test_a_key_of_a_provider_in_a_file_is_found_by_those_who_call_models_and_not_put_among_the_variables(
@@ -157,8 +157,8 @@ def test_a_command_ends_with_the_list_alone() -> None:
     )
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "The environment cannot be used.",
-        "- WETBENCH_HOST is no variable of WetBench; did you mean WETBENCH_HOSTS?",
+        "The environment variables are not valid.",
+        "- WETBENCH_HOST is not a variable of WetBench; did you mean WETBENCH_HOSTS?",
         "- WETBENCH_PACE is 'fast'; it must be a number greater than 0",
     ]
 

@@ -152,7 +152,7 @@ def test_a_database_that_cannot_be_opened_is_red(
     monkeypatch.setitem(connection.settings_dict, "NAME", "/nowhere/site.sqlite3")
     answer = client.get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["parts"]["database"] == {"state": "failed", "said": "it does not answer: OperationalError"}
+    assert answer.json()["parts"]["database"] == {"state": "failed", "said": "does not answer: OperationalError"}
 
 
 def test_without_the_broker_the_site_is_degraded_and_still_200(

@@ -135,7 +135,7 @@ def test_this_machine_is_told_from_others(host: str, answer: bool) -> None:
 
 def test_the_embedded_profile_binds_this_machine_and_socket_files() -> None:
     assert loopback.refusal([("127.0.0.1", 8000), ("::1", 8000, 0, 0), "/run/wetbench.sock"]) == ""
-    assert "will not bind 0.0.0.0:8000" in loopback.refusal([("127.0.0.1", 8000), ("0.0.0.0", 8000)])
+    assert "cannot bind 0.0.0.0:8000" in loopback.refusal([("127.0.0.1", 8000), ("0.0.0.0", 8000)])
 
 
 @pytest.mark.parametrize(
@@ -177,11 +177,11 @@ def test_django_finds_nothing_to_warn_of_in_production(tmp_path: Path) -> None:
 
 def test_gunicorn_refuses_to_expose_the_embedded_profile() -> None:
     served = ran("-m", "gunicorn", "wetbench_site.wsgi", "-c", "python:wetbench_site.gunicorn_conf", "-b", "0.0.0.0:0")
-    assert served.returncode == 1 and "will not bind 0.0.0.0:0" in served.stderr
+    assert served.returncode == 1 and "cannot bind 0.0.0.0:0" in served.stderr
 
 
 def test_runserver_refuses_to_expose_the_embedded_profile() -> None:
-    with pytest.raises(CommandError, match=re.escape("will not bind 0.0.0.0:1.")):
+    with pytest.raises(CommandError, match=re.escape("cannot bind 0.0.0.0:1.")):
         call_command("runserver", "0.0.0.0:1", use_reloader=False, skip_checks=True)
 
 
@@ -189,7 +189,7 @@ def test_runserver_refuses_to_expose_the_embedded_profile() -> None:
 def test_a_worker_that_is_not_fit_says_why_once(broker: dict[str, str], tmp_path: Path) -> None:
     done = ran("manage.py", "worker", **broker, WETBENCH_VAR_DIR=str(tmp_path))
     head, fault = done.stderr.splitlines()
-    assert (done.returncode, done.stdout, head) == (1, "", "WetBench will not start like this:")
+    assert (done.returncode, done.stdout, head) == (1, "", "WetBench cannot start:")
     assert fault.startswith("- The database lacks ") and "manage.py migrate" in fault
 
 

@@ -156,5 +156,5 @@ def test_a_site_that_is_not_fit_says_why_once_and_is_not_tried_again(tmp_path: P
     made.start()
     assert made.process.wait(60) == 4
     told = made.log.read_text()
-    assert told.startswith("WetBench will not start like this:\n- The database lacks ")
+    assert told.startswith("WetBench cannot start:\n- The database lacks ")
     assert told.count("manage.py migrate") == 1 and "wsgi.py" not in told

@@ -51,12 +51,12 @@ def test_a_sound_site_is_found_sound_and_every_planted_fault_is_named() -> None:
     assert [(one.check.name, one.findings) for one in clean if one.findings] == []
     assert [one.check.name for one in clean if not one.rows] == []  # every check had something to look at
     assert [told for fault in (*RATINGS, *LABORATORY) if (told := missed(fault))] == []
-    [tables] = planted(BROKEN_TABLES[connection.vendor], "tables")
+    [tables] = planted(BROKEN_TABLES[connection.vendor], "integrity of tables")
     assert tables.findings != ()
 
 
 def test_every_check_has_a_fault_that_it_must_name() -> None:
-    assert {fault.check for fault in (*RATINGS, *LABORATORY)} | {"tables"} == set(CHECKS)
+    assert {fault.check for fault in (*RATINGS, *LABORATORY)} | {"integrity of tables"} == set(CHECKS)
 
 
 def test_rows_that_cannot_be_read_are_a_finding_and_keep_no_other_check_from_its_work() -> None:
@@ -64,7 +64,7 @@ def test_rows_that_cannot_be_read_are_a_finding_and_keep_no_other_check_from_its
         rename = "ALTER TABLE ratings_draft RENAME TO drafts_elsewhere"
     else:
         rename = "ALTER TABLE ratings_draft RENAME COLUMN assignment_id TO elsewhere"
-    broken, sound = planted([rename], "drafts beside ratings", "payloads of items")
+    broken, sound = planted([rename], "unsaved answers of rated items", "payloads of items")
     assert broken.findings[0].expected == "rows that can be read" and sound.findings == ()
 
 
@@ -73,7 +73,7 @@ def test_many_findings_of_one_kind_are_counted_and_some_are_shown() -> None:
         for number in range(form.SHOWN + 3):
             cursor.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('ratings', %s, "
                            "'2026-01-01 00:00:00+00:00')", [f"9{number:03}_later"])  # fmt: skip
-    [found] = looked("migrations")
+    [found] = looked("applied migrations")
     assert (len(found.findings), found.more) == (form.SHOWN, 3)
 
 

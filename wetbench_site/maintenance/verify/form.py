@@ -45,9 +45,9 @@ Find = Callable[[], Iterator[Wrong]]
 Tell = Callable[[int, int, str], None]
 
 
-def check(promise: str, of: type[Model]) -> Callable[[Find], Check]:
-    """Makes a function that finds what is wrong a check of its name."""
-    return lambda find: Check(find.__name__.strip("_").replace("_", " "), promise, of, find)
+def check(name: str, promise: str, of: type[Model]) -> Callable[[Find], Check]:
+    """Return a decorator that makes a check of a function that yields violations."""
+    return lambda find: Check(name, promise, of, find)
 
 
 def wrong(of: type[Model], code: object, expected: object, found: object) -> Wrong:

@@ -18,7 +18,9 @@ Versions = list[dict[str, Any]]
 
 
 @check(
-    "each rating says what its last version says, and was first given and last corrected when the log says so", Rating
+    "ratings and their log",
+    "each rating says what its last version says, and was first given and last corrected when the log says so",
+    Rating,
 )
 def ratings_against_their_log() -> Iterator[Wrong]:
     log = _by_assignment(rows(RatingEvent.objects.order_by("assignment_id", "revision").values(*_EVENT, *SAID)))
@@ -37,14 +39,16 @@ def ratings_against_their_log() -> Iterator[Wrong]:
         versions = next(log, None)
 
 
-@check("nothing that a rater has chosen and not saved stands beside their answer", Draft)
+@check(
+    "unsaved answers of rated items", "nothing that a rater has chosen and not saved stands beside their answer", Draft
+)
 def drafts_beside_ratings() -> Iterator[Wrong]:
     both = Draft.objects.filter(assignment__rating__isnull=False).values_list("assignment__code", flat=True)
     for code in rows(both):
         yield wrong(Draft, code, "no draft once the item is rated", "a draft and a rating")
 
 
-@check("a first answer was given in the arm that asks for one, and before the final one", FirstLook)
+@check("first answers", "a first answer was given in the arm that asks for one, and before the final one", FirstLook)
 def first_looks() -> Iterator[Wrong]:
     late = Q(assignment__rating__submitted_at__lt=F("at") - APART)
     looks = FirstLook.objects.filter(late | ~Q(assignment__layout="confirm"))
@@ -57,7 +61,9 @@ def first_looks() -> Iterator[Wrong]:
             yield wrong(FirstLook, code, f"before the rating of {final}", at)
 
 
-@check("the time a rating took is from its opening to its submission, and its log goes forward", Rating)
+@check(
+    "times of ratings", "the time a rating took is from its opening to its submission, and its log goes forward", Rating
+)
 def times_of_ratings() -> Iterator[Wrong]:
     shown = ("assignment__code", "opened_at", "submitted_at", "revised_at", "seconds")
     for code, opened, submitted, revised, seconds in rows(Rating.objects.values_list(*shown)):

@@ -14,7 +14,7 @@ _LIVE = Q(occasion=FIRST, released_at__isnull=True, slot__isnull=False)
 _EVERY = Assignment.objects.order_by()
 
 
-@check("an item has as many places as ratings are wanted of it, each held by one rater", Assignment)
+@check("slots of items", "an item has as many places as ratings are wanted of it, each held by one rater", Assignment)
 def slots_of_items() -> Iterator[Wrong]:
     beyond = _EVERY.filter(Q(slot__lt=1) | Q(slot__gt=F("item__study__ratings_per_item")))
     for code, slot, most in rows(beyond.values_list("code", "slot", "item__study__ratings_per_item")):
@@ -25,7 +25,9 @@ def slots_of_items() -> Iterator[Wrong]:
 
 
 @check(
-    "a rating that counts holds a slot; one that came too late, or whose rater's are dropped, holds none", Assignment
+    "slots of ratings",
+    "a rating that counts holds a slot; one that came too late, or whose rater's are dropped, holds none",
+    Assignment,
 )
 def slots_of_ratings() -> Iterator[Wrong]:
     rated = _EVERY.filter(_PLANNED, rating__isnull=False)
@@ -44,7 +46,9 @@ def slots_of_ratings() -> Iterator[Wrong]:
 
 
 @check(
-    "a rater meets an item once on each occasion, one version of a thing alone, and one item at each place", Assignment
+    "repeated items of raters",
+    "a rater meets an item once on each occasion, one version of a thing alone, and one item at each place",
+    Assignment,
 )
 def meetings() -> Iterator[Wrong]:
     yield from _more_than_once(_EVERY, "item__code", "one item", "occasion")
@@ -56,6 +60,7 @@ def meetings() -> Iterator[Wrong]:
 
 
 @check(
+    "sessions of crossovers",
     "only a crossover has a second session; its answers come after the washout, each pair once in each session, unless the "
     "version that was not shown yet was taken back",
     Assignment,
@@ -86,7 +91,11 @@ def sessions_of_crossovers() -> Iterator[Wrong]:
             yield wrong(Assignment, f"rater {rater}", f"{days} days between the sessions", f"{ended} and {began}")
 
 
-@check("an assignment is of an item and a rater of one study, under the pair of its item", Assignment)
+@check(
+    "studies of assignments",
+    "an assignment is of an item and a rater of one study, under the pair of its item",
+    Assignment,
+)
 def studies_of_assignments() -> Iterator[Wrong]:
     apart = _EVERY.exclude(item__study=F("rater__study"))
     for code, item, rater in rows(apart.values_list("code", "item__study__slug", "rater__study__slug")):
@@ -96,7 +105,11 @@ def studies_of_assignments() -> Iterator[Wrong]:
         yield wrong(Assignment, code, f"pair {source}", f"pair {pair}")
 
 
-@check("who has withdrawn has nothing left to rate, and a repeat follows a first occasion", Assignment)
+@check(
+    "assignments of withdrawn raters",
+    "who has withdrawn has nothing left to rate, and a repeat follows a first occasion",
+    Assignment,
+)
 def what_is_left() -> Iterator[Wrong]:
     gone = _EVERY.filter(rater__withdrawn_at__isnull=False, rating__isnull=True, released_at__isnull=True)
     for code, label in rows(gone.values_list("code", "rater__label")):

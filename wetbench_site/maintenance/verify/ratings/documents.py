@@ -9,14 +9,14 @@ from ratings.studies.blinding_audit import auditing
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 
-@check("a stored analysis has the digest that its files and figures bear", Analysis)
+@check("documents of analyses", "a stored analysis has the digest that its files and figures bear", Analysis)
 def documents_of_analyses() -> Iterator[Wrong]:
     for key, document, sha in rows(Analysis.objects.order_by("pk").values_list("key", "document", "sha256")):
         if (found := form.digest(document)) != sha:
             yield wrong(Analysis, key, sha, found)
 
 
-@check("a benchmark holds the episodes that were frozen, as they had ended", Benchmark)
+@check("episodes of benchmarks", "a benchmark holds the episodes that were frozen, as they had ended", Benchmark)
 def episodes_of_benchmarks() -> Iterator[Wrong]:
     for benchmark in rows(Benchmark.objects.order_by("pk")):
         episodes = benchmark.episodes.defer("initial", "memory")
@@ -24,7 +24,11 @@ def episodes_of_benchmarks() -> Iterator[Wrong]:
             yield wrong(Benchmark, benchmark.code, benchmark.sha256, found)
 
 
-@check("a blinding audit has the digest of its report, and says of itself what its report says", BlindingAudit)
+@check(
+    "reports of audits",
+    "a blinding audit has the digest of its report, and says of itself what its report says",
+    BlindingAudit,
+)
 def reports_of_audits() -> Iterator[Wrong]:
     audits = BlindingAudit.objects.order_by("pk").values_list("pk", "study__slug", "report", "sha256", "passed")
     for pk, study, report, sha, passed in rows(audits):

@@ -35,14 +35,18 @@ SHOWN = tuple(
 )
 
 
-@check("an item's pair is found in all studies by the digest of its action and materials", Item)
+@check("pairs of items", "an item's pair is found in all studies by the digest of its action and materials", Item)
 def pairs_of_items() -> Iterator[Wrong]:
     for code, payload, sha in rows(Item.objects.order_by("pk").values_list("code", "payload", "pair_sha256")):
         if payload.get("kind") and (found := pair_digest(payload)) != sha:
             yield wrong(Item, code, sha, found)
 
 
-@check("every item has one source, and versions of one transition share their pair and nothing else does", ItemSource)
+@check(
+    "sources of items",
+    "every item has one source, and versions of one transition share their pair and nothing else does",
+    ItemSource,
+)
 def sources_of_items() -> Iterator[Wrong]:
     for code in rows(Item.objects.order_by().filter(source__isnull=True).values_list("code", flat=True)):
         yield wrong(Item, code, "a source", "none")
@@ -59,7 +63,7 @@ def sources_of_items() -> Iterator[Wrong]:
         yield wrong(ItemSource, f"{study}, transition {step}", "one pair", f"{n} pairs")
 
 
-@check("a machine rated what the item shows, in a study of its own", MachineRating)
+@check("ratings by machines", "a machine rated what the item shows, in a study of its own", MachineRating)
 def ratings_by_machines() -> Iterator[Wrong]:
     every = MachineRating.objects.order_by()
     other = every.filter(~Q(payload_sha256=F("item__payload_sha256")) | ~Q(item__study=F("rater__study")))

@@ -18,7 +18,11 @@ _LEADS = {
 }  # fmt: skip
 
 
-@check("a study stands where its log has led it, and no move in the log is one that cannot be made", Study)
+@check(
+    "statuses of studies",
+    "a study stands where its log has led it, and no move in the log is one that cannot be made",
+    Study,
+)
 def statuses_of_studies() -> Iterator[Wrong]:
     moves = StudyEvent.objects.filter(kind__in=_LEADS).order_by("study_id", "pk").values_list("study_id", "kind")
     logs = {study: [kind for _, kind in log] for study, log in groupby(rows(moves), lambda move: move[0])}
@@ -32,7 +36,11 @@ def statuses_of_studies() -> Iterator[Wrong]:
             yield wrong(Study, slug, f"{stands or 'nothing'}, by its log", status)
 
 
-@check("an event of a study has the fields and types of its kind, or is the text of an early release", StudyEvent)
+@check(
+    "contents of events",
+    "an event of a study has the fields and types of its kind, or is the text of an early release",
+    StudyEvent,
+)
 def contents_of_events() -> Iterator[Wrong]:
     events = StudyEvent.objects.order_by("pk").values_list("study__slug", "kind", "data")
     for slug, kind, data in rows(events):
@@ -43,6 +51,7 @@ def contents_of_events() -> Iterator[Wrong]:
 
 
 @check(
+    "changes of members",
     "every change of a role in the log of a study is in the table that authorisation reads, and no other",
     MembershipChange,
 )
@@ -70,7 +79,7 @@ def changes_of_members() -> Iterator[Wrong]:
         )
 
 
-@check("a study has the times of its moves, and a draft has no items", Study)
+@check("times of studies", "a study has the times of its moves, and a draft has no items", Study)
 def times_of_studies() -> Iterator[Wrong]:
     closed, opened = Q(status__in=("closed", "unblinded")), ~Q(status="draft")
     astray = (
@@ -85,7 +94,11 @@ def times_of_studies() -> Iterator[Wrong]:
         yield wrong(Study, slug, "a draft without items", "items")
 
 
-@check("every version of a study's instructions is kept, and every rating names one of them", GuideVersion)
+@check(
+    "versions of guides",
+    "every version of a study's instructions is kept, and every rating names one of them",
+    GuideVersion,
+)
 def versions_of_guides() -> Iterator[Wrong]:
     last = Max("guides__number")
     studies = Study.objects.order_by("pk").annotate(n=Count("guides"), first=Min("guides__number"), last=last)
@@ -100,7 +113,11 @@ def versions_of_guides() -> Iterator[Wrong]:
         yield wrong(Rating, code, "a version of the instructions that there is", number)
 
 
-@check("nobody holds a seat in a study that they run or analyse, and nobody rated before they had consented", Rater)
+@check(
+    "roles and consent of raters",
+    "nobody holds a seat in a study that they run or analyse, and nobody rated before they had consented",
+    Rater,
+)
 def seats() -> Iterator[Wrong]:
     member = Membership.objects.filter(study=OuterRef("study"), user=OuterRef("user"))
     for code, label in rows(Rater.objects.order_by("pk").filter(Exists(member)).values_list("code", "label")):

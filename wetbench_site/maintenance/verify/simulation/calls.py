@@ -15,7 +15,7 @@ _TURN = (*(f"{kind}_id" for kind in _KINDS), "number", "role", "speaker", "turn"
 _ENDED = ("answered", "refused", "failed", "lost", "fenced")
 
 
-@check("a call is of the run of what it was made for, under a fence that was given", ModelCall)
+@check("owners of calls", "a call is of the run of what it was made for, under a fence that was given", ModelCall)
 def owners_of_calls() -> Iterator[Wrong]:
     for kind in _KINDS:
         own = ModelCall.objects.order_by("pk").filter(**{f"{kind}__isnull": False})
@@ -27,7 +27,7 @@ def owners_of_calls() -> Iterator[Wrong]:
             yield wrong(ModelCall, code, f"a fence up to {given}", fence)
 
 
-@check("the tries of a turn are numbered from 1, and no turn was answered twice", ModelCall)
+@check("attempts of calls", "the tries of a turn are numbered from 1, and no turn was answered twice", ModelCall)
 def tries_of_calls() -> Iterator[Wrong]:
     answered = Count("pk", filter=Q(state__in=("answered", "refused")))
     turns = ModelCall.objects.order_by(*_TURN).values(*_TURN).annotate(
@@ -39,7 +39,7 @@ def tries_of_calls() -> Iterator[Wrong]:
         yield wrong(ModelCall, place, f"tries 1 to {turn['n']}, at most one answered", found)
 
 
-@check("a call that is over says when, and one that was answered says what came", ModelCall)
+@check("ends of calls", "a call that is over says when, and one that was answered says what came", ModelCall)
 def ends_of_calls() -> Iterator[Wrong]:
     over = Q(state__in=_ENDED)
     silent = Q(state__in=("answered", "refused"), reply__isnull=True) | Q(state="failed", error_class="")
@@ -49,6 +49,7 @@ def ends_of_calls() -> Iterator[Wrong]:
 
 
 @check(
+    "costs of calls",
     "what a call cost is its tokens by the price that is written beside them, unless its provider named a sum",
     ModelCall,
 )
@@ -62,7 +63,7 @@ def costs_of_calls() -> Iterator[Wrong]:
             yield wrong(ModelCall, code, f"${expected}", f"${cost}")
 
 
-@check("the budget counters of a run say what its calls in the ledger come to", Run)
+@check("budgets of runs", "the budget counters of a run say what its calls in the ledger come to", Run)
 def budgets_of_runs() -> Iterator[Wrong]:
     """A cap that came while calls were under way is counted anew by the next sweep: runs with work left are not asked."""
     live = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
@@ -75,7 +76,7 @@ def budgets_of_runs() -> Iterator[Wrong]:
             yield wrong(Run, run.code, expected, f"{held.tokens} tokens and ${held.cost}")
 
 
-@check("every text that a stored request stands for is on the shelf", ModelCall)
+@check("texts of calls", "every text that a stored request stands for is on the shelf", ModelCall)
 def texts_of_calls() -> Iterator[Wrong]:
     seen: set[str] = set()
     for code, request in rows(ModelCall.objects.order_by("pk").values_list("code", "request")):

@@ -29,7 +29,7 @@ _NOT_KEPT = {
 }
 
 
-@check("every migration of this version is applied, and none of another", _Migration)
+@check("applied migrations", "every migration of this version is applied, and none of another", _Migration)
 def migrations() -> Iterator[Wrong]:
     applied = MigrationRecorder(connection).applied_migrations()
     for app, name in migration_state.find_missing(applied):
@@ -38,7 +38,7 @@ def migrations() -> Iterator[Wrong]:
         yield wrong(_Migration, f"{app}.{name}", "migrations that this version knows", "one that it does not know")
 
 
-@check("every guard of the models stands in the database", _Migration)
+@check("constraints of tables", "every guard of the models stands in the database", _Migration)
 def guards() -> Iterator[Wrong]:
     for model in _tables():
         names, unique = _kept(model._meta.db_table)
@@ -49,7 +49,7 @@ def guards() -> Iterator[Wrong]:
                 yield wrong(model, str(field.column), "no two rows with the same", "nothing that sees to it")
 
 
-@check("the database finds its own tables whole", _Migration)
+@check("integrity of tables", "the database finds its own tables whole", _Migration)
 def tables() -> Iterator[Wrong]:
     if connection.vendor == "sqlite":
         for (said,) in _asked("PRAGMA integrity_check(100)"):
@@ -61,7 +61,7 @@ def tables() -> Iterator[Wrong]:
             yield Wrong(table, name, expected, found)
 
 
-@check("no row refers to one that is not there", _Migration)
+@check("foreign keys", "no row refers to one that is not there", _Migration)
 def references() -> Iterator[Wrong]:
     if connection.vendor == "sqlite":
         for table, row, parent, _ in _asked("PRAGMA foreign_key_check"):

@@ -8,7 +8,7 @@ from simulation.models import Episode, EvidenceReview
 from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 
 
-@check("the steps of an episode are numbered from 1 without a gap, up to its cursor", Episode)
+@check("numbers of steps", "the steps of an episode are numbered from 1 without a gap, up to its cursor", Episode)
 def numbers_of_steps() -> Iterator[Wrong]:
     counted = Episode.objects.order_by("pk").annotate(
         n=Count("transitions"), first=Min("transitions__number"), last=Max("transitions__number")
@@ -18,7 +18,9 @@ def numbers_of_steps() -> Iterator[Wrong]:
         yield wrong(Episode, code, f"steps 1 to {cursor - 1}", f"{n} steps, {first} to {last}")
 
 
-@check("an action waits for its answer in the phase of the transition model, and in no other", Episode)
+@check(
+    "pending actions", "an action waits for its answer in the phase of the transition model, and in no other", Episode
+)
 def pending_actions() -> Iterator[Wrong]:
     astray = Episode.objects.order_by("pk").filter(Q(phase="transition") ^ Q(pending__isnull=False))
     for code, phase in rows(astray.values_list("code", "phase")):
@@ -27,7 +29,9 @@ def pending_actions() -> Iterator[Wrong]:
 
 
 @check(
-    "an episode is over as its last steps have it, and one that was submitted has one verdict that ended it", Episode
+    "ends of submitted and rejected episodes",
+    "an episode is over as its last steps have it, and one that was submitted has one verdict that ended it",
+    Episode,
 )
 def how_episodes_ended() -> Iterator[Wrong]:
     primary = Q(reviews__primary=True)
@@ -50,7 +54,7 @@ def how_episodes_ended() -> Iterator[Wrong]:
         yield wrong(Episode, code, f"out of its {most} steps", f"{cursor - 1} steps")
 
 
-@check("of each replicate the last try counts, and no other", Episode)
+@check("retries of replicates", "of each replicate the last try counts, and no other", Episode)
 def tries_of_replicates() -> Iterator[Wrong]:
     again = Episode.objects.filter(retry_of=OuterRef("pk"))
     both = Episode.objects.order_by("pk").filter(Exists(again), counts=True)
@@ -63,7 +67,7 @@ def tries_of_replicates() -> Iterator[Wrong]:
         yield wrong(Episode, code, "the experiment, cast and replicate of what it tries again", "others")
 
 
-@check("the verdict of a review is the one in its text", EvidenceReview)
+@check("verdicts of reviews", "the verdict of a review is the one in its text", EvidenceReview)
 def verdicts() -> Iterator[Wrong]:
     reviews = EvidenceReview.objects.order_by("pk").values_list("code", "sufficient", "verdict")
     for code, sufficient, verdict in rows(reviews):

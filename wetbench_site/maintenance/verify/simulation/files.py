@@ -17,14 +17,14 @@ from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 _AT_ONCE = 8  # pieces of 256 KiB
 
 
-@check("an experiment has the digest of its data", Experiment)
+@check("data of experiments", "an experiment has the digest of its data", Experiment)
 def data_of_experiments() -> Iterator[Wrong]:
     for slug, data, sha in rows(Experiment.objects.order_by("pk").values_list("slug", "data", "sha256")):
         if _digest(data) != sha:
             yield wrong(Experiment, slug, sha, _digest(data))
 
 
-@check("an action of the catalogue has the digest of its data", CatalogueEntry)
+@check("data of actions", "an action of the catalogue has the digest of its data", CatalogueEntry)
 def data_of_actions() -> Iterator[Wrong]:
     entries = CatalogueEntry.objects.order_by("pk").exclude(sha256="")
     for name, data, sha in rows(entries.values_list("name", "data", "sha256")):
@@ -32,28 +32,30 @@ def data_of_actions() -> Iterator[Wrong]:
             yield wrong(CatalogueEntry, name, sha, _digest(data))
 
 
-@check("a run was played by the setup whose digest it bears", Run)
+@check("setups of runs", "a run was played by the setup whose digest it bears", Run)
 def setups_of_runs() -> Iterator[Wrong]:
     for code, setup, sha in rows(Run.objects.order_by("pk").values_list("code", "setup", "setup_sha256")):
         if setups.digest(setup) != sha:
             yield wrong(Run, code, sha or "no digest", setups.digest(setup) or "no digest")
 
 
-@check("a prompt set has the texts whose digest it bears", PromptSet)
+@check("texts of prompt sets", "a prompt set has the texts whose digest it bears", PromptSet)
 def texts_of_prompt_sets() -> Iterator[Wrong]:
     for name, files, sha in rows(PromptSet.objects.order_by("pk").values_list("name", "files", "sha256")):
         if (found := prompt_sets.content_hash(files)) != sha:
             yield wrong(PromptSet, name, sha, found)
 
 
-@check("a text on the shelf has the digest that it is found under", CallText)
+@check("stored texts of calls", "a text on the shelf has the digest that it is found under", CallText)
 def texts_on_the_shelf() -> Iterator[Wrong]:
     for sha, text in rows(CallText.objects.order_by("pk").values_list("sha256", "text")):
         if (found := hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()) != sha:
             yield wrong(CallText, sha, sha, found)
 
 
-@check("a file of a job is whole: its pieces are in order, and its size and digest are theirs", JobFile)
+@check(
+    "pieces of files", "a file of a job is whole: its pieces are in order, and its size and digest are theirs", JobFile
+)
 def pieces_of_files() -> Iterator[Wrong]:
     pieces = JobChunk.objects.order_by("file_id", "number").values_list("file_id", "number", "data")
     found: dict[int, tuple[int, str, str]] = {}

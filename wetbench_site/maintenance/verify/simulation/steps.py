@@ -17,7 +17,7 @@ _SHOWN = (
 Row = dict[str, Any]
 
 
-@check("the columns of a step say what its text says, and its digest is of that text", Transition)
+@check("texts of steps", "the columns of a step say what its text says, and its digest is of that text", Transition)
 def texts_of_steps() -> Iterator[Wrong]:
     for row in rows(Transition.objects.order_by("pk").values(*_SHOWN[1:8])):
         step = step_from_json(row["step"])
@@ -33,7 +33,7 @@ def texts_of_steps() -> Iterator[Wrong]:
                 yield wrong(Transition, row["code"], f"{name} {value}", row[name])
 
 
-@check("a step finds the materials and the clock as the steps before it left them", Transition)
+@check("benches of steps", "a step finds the materials and the clock as the steps before it left them", Transition)
 def benches_of_steps() -> Iterator[Wrong]:
     in_order = Transition.objects.order_by("episode_id", "number").values(*_SHOWN)
     for _, steps in groupby(rows(in_order), lambda row: row["episode_id"]):

@@ -13,7 +13,7 @@ from wetbench_site.maintenance.verify.form import Wrong, check, rows, wrong
 _VETTED = {"accepted": "accepted", "relabelled": "accepted", "rejected": "rejected", "unread": "accepted", None: ""}
 
 
-@check("a twin differs from its transition in the places that are written beside it", Twin)
+@check("differences of twins", "a twin differs from its transition in the places that are written beside it", Twin)
 def differences_of_twins() -> Iterator[Wrong]:
     done = Twin.objects.order_by("pk").filter(status="done").exclude(diff=[])
     for pk, outcome, diff, step in rows(done.values_list("pk", "outcome", "diff", "transition__step")):
@@ -24,7 +24,7 @@ def differences_of_twins() -> Iterator[Wrong]:
             yield wrong(Twin, pk, expected, ", ".join(str(one.get("path")) for one in diff))
 
 
-@check("a twin stands as the last decision about it has it", Twin)
+@check("decisions on twins", "a twin stands as the last decision about it has it", Twin)
 def decisions_on_twins() -> Iterator[Wrong]:
     last = TwinDecision.objects.filter(twin=OuterRef("pk")).order_by("-pk").values("decision")[:1]
     told = Twin.objects.order_by("pk").annotate(last=Subquery(last)).exclude(vetting="", last__isnull=True)
@@ -33,7 +33,7 @@ def decisions_on_twins() -> Iterator[Wrong]:
             yield wrong(Twin, code, f"{_VETTED[decision] or 'not vetted'}, as decided last", vetting or "not vetted")
 
 
-@check("what only people decide says when they did, and what they made of it", Twin)
+@check("dates of decisions", "what only people decide says when they did, and what they made of it", Twin)
 def dates_of_decisions() -> Iterator[Wrong]:
     astray = Q(vetted_at__isnull=False, vetting="") | Q(vetted_at__isnull=True) & ~Q(vetted_as="")
     for code, at, label in rows(

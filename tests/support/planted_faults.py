@@ -46,7 +46,7 @@ RATINGS = (
           "ratings_firstlook", "layout plain"),
     fault("slots of items", f"UPDATE ratings_assignment SET slot = 9 WHERE id = {RATED}", "ratings_assignment", "1 to 2"),
     fault("slots of items", "DROP INDEX assignment_one_per_slot; UPDATE ratings_assignment SET slot = 1 WHERE slot = 2",
-          "ratings_assignment", "held 2 times"),
+          "ratings_assignment", "used 2 times"),
     fault("slots of ratings", f"UPDATE ratings_assignment SET slot = NULL WHERE id = {RATED}",
           "ratings_assignment", "neither"),
     fault("slots of ratings", f"UPDATE ratings_assignment SET released_at = {NOW}, slot = NULL WHERE id = {RATED}",
@@ -88,7 +88,7 @@ RATINGS = (
     fault("versions of guides", f"UPDATE ratings_rating SET guide_version = 7 WHERE assignment_id = {RATED}",
           "ratings_rating", "7"),
     fault("roles and consent of raters", """INSERT INTO ratings_membership (study_id, user_id, role)
-          SELECT study_id, user_id, 'analyst' FROM ratings_rater WHERE number = 1""", "ratings_rater", "a member holds it"),
+          SELECT study_id, user_id, 'analyst' FROM ratings_rater WHERE number = 1""", "ratings_rater", "has a role"),
     fault("roles and consent of raters", "UPDATE ratings_rater SET consented_at = NULL", "ratings_rater", "no consent"),
     fault("documents of analyses", "UPDATE ratings_analysis SET document = '{}'", "ratings_analysis", "44136fa"),
     fault("episodes of benchmarks", "DELETE FROM ratings_benchmark_episodes", "ratings_benchmark", ""),
@@ -123,7 +123,7 @@ LABORATORY = (
           WHERE episode_id = {PLAYED} AND number = 3""", "simulation_transition", "other"),
     fault("benches of steps", f"""UPDATE simulation_transition SET step = (SELECT step FROM simulation_transition
           WHERE episode_id = {PLAYED} AND number = 4) WHERE episode_id = {PLAYED} AND number = 5""",
-          "simulation_transition", "begun at"),
+          "simulation_transition", "started at"),
     fault("benches of steps", f"UPDATE simulation_episode SET seed = seed + 1 WHERE id = {PLAYED}",
           "simulation_transition", "barcodes"),
     fault("benches of steps", f"UPDATE simulation_episode SET initial = '[]' WHERE id = {PLAYED}",
@@ -147,7 +147,7 @@ LABORATORY = (
     fault("leases of episodes", f"UPDATE simulation_episode SET lease_until = {NOW}, fence = 0 WHERE id = {PLAYED}",
           "simulation_episode", "fence 0"),
     fault("leases of twins", f"UPDATE simulation_twin SET status = 'running', lease_owner = '' WHERE id = {A_TWIN}",
-          "simulation_twin", "nobody ever"),
+          "simulation_twin", "no worker"),
     fault("leases of jobs", f"UPDATE simulation_job SET lease_until = {NOW}", "simulation_job", "nobody"),
     fault("owners of calls", f"""UPDATE simulation_modelcall SET run_id =
           (SELECT run_id FROM simulation_episode WHERE id = {PLAYED})""", "simulation_modelcall", "the run of its episode"),
@@ -164,7 +164,7 @@ LABORATORY = (
     fault("setups of runs", "UPDATE simulation_run SET setup = '{\"cast\": 1}'", "simulation_run", "no digest"),
     fault("texts of prompt sets", "UPDATE simulation_promptset SET files = '{}'", "simulation_promptset", "44136fa"),
     fault("stored texts of calls", "UPDATE simulation_calltext SET text = 'other'", "simulation_calltext", ""),
-    fault("pieces of files", "DELETE FROM simulation_jobchunk WHERE number = 0", "simulation_jobfile", "piece 1 in place 0"),
+    fault("pieces of files", "DELETE FROM simulation_jobchunk WHERE number = 0", "simulation_jobfile", "chunk 1 at position 0"),
     fault("pieces of files", "UPDATE simulation_jobfile SET size = size + 1", "simulation_jobfile", "307201 bytes"),
 )  # fmt: skip
 

@@ -213,7 +213,7 @@ def test_a_file_that_is_not_what_was_written_is_refused_by_name_and_nothing_is_t
 
 def test_while_a_worker_is_alive_or_the_file_is_open_nothing_is_restored(made: Made) -> None:
     alive = Worker.objects.create(owner="host:1:x", kind="embedded")
-    with pytest.raises(BackupError, match="Workers are alive: host:1:x"):
+    with pytest.raises(BackupError, match="Workers are running: host:1:x"):
         restore(made.file)
     Worker.objects.filter(pk=alive.pk).update(seen_at=timezone.now() - timedelta(days=1))
     here, done = threading.Event(), threading.Event()
@@ -278,7 +278,7 @@ def test_a_restore_that_was_killed_half_way_is_told_of_and_undone(folder: Path) 
         assert not list(place.parent.glob(".*restoring*"))
     else:
         postgres.set_aside(f"{postgres.ASIDE}20260101000000")
-        with pytest.raises(BackupError, match=r"broken off.*before_restore_20260101000000.*--undo"):
+        with pytest.raises(BackupError, match=r"interrupted.*before_restore_20260101000000.*--undo"):
             restoring.restore(made.file, silent, replace=True, force=True)
         assert restoring.undo(silent, force=True) is None
     assert User.objects.filter(username="root").exists()

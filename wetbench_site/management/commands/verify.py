@@ -15,7 +15,7 @@ class Command(BaseCommand):
     requires_system_checks = ()  # reads rows only, so the settings do not matter
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print result JSON object")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--quiet", action="store_true", help="print nothing unless there are violations")
 
     def handle(self, *args: Any, **options: Any) -> None:

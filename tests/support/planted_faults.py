@@ -82,7 +82,7 @@ RATINGS = (
     fault("changes of members", "UPDATE ratings_membershipchange SET role = 'admin'", "ratings_membershipchange",
           "without an event"),
     fault("statuses of studies", "UPDATE ratings_studyevent SET kind = 'unblinded' WHERE kind = 'paused'",
-          "ratings_studyevent", "a move"),
+          "ratings_studyevent", "a status change"),
     fault("times of studies", "UPDATE ratings_study SET opened_at = NULL", "ratings_study", "paused, with its times"),
     fault("versions of guides", "UPDATE ratings_study SET guide = 'Look badly.'", "ratings_study", "last version"),
     fault("versions of guides", f"UPDATE ratings_rating SET guide_version = 7 WHERE assignment_id = {RATED}",
@@ -148,7 +148,7 @@ LABORATORY = (
           "simulation_episode", "fence 0"),
     fault("leases of twins", f"UPDATE simulation_twin SET status = 'running', lease_owner = '' WHERE id = {A_TWIN}",
           "simulation_twin", "no worker"),
-    fault("leases of jobs", f"UPDATE simulation_job SET lease_until = {NOW}", "simulation_job", "nobody"),
+    fault("leases of jobs", f"UPDATE simulation_job SET lease_until = {NOW}", "simulation_job", "owner none"),
     fault("owners of calls", f"""UPDATE simulation_modelcall SET run_id =
           (SELECT run_id FROM simulation_episode WHERE id = {PLAYED})""", "simulation_modelcall", "the run of its episode"),
     fault("owners of calls", "UPDATE simulation_modelcall SET fence = 8", "simulation_modelcall", "8"),

@@ -111,7 +111,7 @@ def test_a_study_that_cannot_be_opened_is_not_left_behind(document, tmp_path) ->
     code, said = refused("create_study", document, "--open")
     assert (code, said) == (
         1,
-        "Nothing was made: needs 99 items by offline, the pool holds 10: play more episodes",
+        "Nothing was created: needs 99 items by offline, the pool holds 10: play more episodes",
     )
     assert not Study.objects.exists()
 
@@ -159,7 +159,7 @@ def test_seats_are_one_to_two_hundred(document, number: int) -> None:
 def test_a_study_without_items_opens_by_no_command(document) -> None:
     document.write_text(json.dumps(study_factory.protocol(sources=[])))
     code, said = refused("create_study", document, "--open")
-    assert (code, said) == (1, "Nothing was made: Small study has no items: name a source, or import items")
+    assert (code, said) == (1, "Nothing was created: Small study has no items: name a source, or import items")
     assert not Study.objects.exists()
 
 

@@ -235,7 +235,7 @@ def test_scripted_replies_leave_the_file_of_a_replication_by_models_alone(
     assert (folder / "paper.json").read_text() == "by models"
     assert all(cell["reason"] for cell in json.loads((folder / "scripted-paper.json").read_text()))
     said = capsys.readouterr().out
-    assert "paper.json is of the replication by models and stays as it is" in said
+    assert "paper.json has the replication by models and is not changed" in said
     assert f"Wrote {folder / 'scripted-paper.json'}" in said
 
 
@@ -251,7 +251,7 @@ def test_ctrl_c_says_in_one_line_that_the_same_command_goes_on(
     with pytest.raises(SystemExit) as caught:
         call_command("paper", plan=tmp_path / "plan.json", scripted=True)
     assert caught.value.code == 130
-    assert capsys.readouterr().err == "Stopped. The same command goes on.\n"
+    assert capsys.readouterr().err == "Stopped. Run the same command to continue.\n"
 
 
 def test_a_pool_that_is_too_small_for_a_study_says_that_fewer_items_will_do(plan: Plan) -> None:

@@ -185,16 +185,16 @@ def another_count(file: Path) -> None:
 
 
 SPOILT = [
-    (cut, "had .* when it was made"),
+    (cut, "has .* instead of"),
     (flip, "is damaged"),
-    (overwrite, "no backup of"),
-    (Path.unlink, "not there"),
-    (lambda file: manifest.beside(file).unlink(), "manifest beside it"),
+    (overwrite, "not a backup of"),
+    (Path.unlink, "does not exist"),
+    (lambda file: manifest.beside(file).unlink(), "manifest must be next to"),
     (lambda file: manifest.beside(file).write_text("{"), "cannot be read as the manifest"),
-    (lambda file: tell(file, form=2), "form 2"),
-    (other_kind, "DATABASE_URL names a database of"),
+    (lambda file: tell(file, form=2), "format 2"),
+    (other_kind, "DATABASE_URL is a database of"),
     (newer, "newer version.*ratings.9999_later"),
-    (another_count, "auth_user has 1 rows for 7"),
+    (another_count, "auth_user has 1 rows instead of 7"),
 ]
 
 
@@ -288,7 +288,7 @@ def test_a_backup_that_cannot_be_made_leaves_nothing_behind(folder: Path, monkey
     with pytest.raises(BackupError, match="no directory"):
         making.backup(folder / "nowhere" / "file", silent)
     (folder / "taken").write_text("mine")
-    with pytest.raises(BackupError, match="there already"):
+    with pytest.raises(BackupError, match="exists already"):
         making.backup(folder / "taken", silent)
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA foreign_keys = OFF")
@@ -328,9 +328,9 @@ def test_the_commands_say_what_they_did_and_what_to_do(folder: Path, capsys: pyt
     call_command("backup", str(folder), "--json", "--keep-daily", "2")
     told = json.loads(capsys.readouterr().out)
     assert told["held"]["rows"]["auth_user"] == 1 and told["checked"] and told["removed"] == []
-    with pytest.raises(CommandError, match="There is data in the database"):
+    with pytest.raises(CommandError, match="The database has data"):
         call_command("restore", told["file"], "--yes")
-    with pytest.raises(CommandError, match="Say --yes"):
+    with pytest.raises(CommandError, match="Use --yes"):
         call_command("restore", told["file"])
     call_command("restore", told["file"], "--yes", "--replace", "--force")
     said = capsys.readouterr().out

@@ -68,15 +68,15 @@ def _marked(folder: str | Path) -> int:
 
 def pre_fork(server: Any, worker: Any) -> None:
     """Give the worker the lowest free number. It continues the metrics file of an earlier worker, so there are never many files."""
-    used_numbers = {other.place for other in server.WORKERS.values()}
-    worker.place = next(place for place in count() if place not in used_numbers)
+    used_numbers = {other.file_number for other in server.WORKERS.values()}
+    worker.file_number = next(number for number in count() if number not in used_numbers)
 
 
 def post_fork(server: Any, worker: Any) -> None:
     from prometheus_client import values
 
     os.makedirs(server.numbers, exist_ok=True)  # a cleaner of temporary folders may have removed it
-    values.ValueClass = values.MultiProcessValue(lambda: worker.place)  # type: ignore[no-untyped-call]
+    values.ValueClass = values.MultiProcessValue(lambda: worker.file_number)  # type: ignore[no-untyped-call]
 
 
 def post_worker_init(worker: Any) -> None:

@@ -107,5 +107,5 @@ def _user(name: str) -> User | None:
         return None
     user = User.objects.filter(username=name, is_active=True).first()
     if user is None:
-        raise StudyError(f"There is no active user {name!r}.")
+        raise StudyError(f"There is no user {name!r} with an active account.")
     return user

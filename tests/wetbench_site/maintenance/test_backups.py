@@ -130,7 +130,7 @@ def test_backup_taken_while_raters_rate_is_a_snapshot_that_a_restore_reproduces(
     assert not sound()
     with pytest.raises(BackupError, match="--replace"):
         restoring.restore(made.file, silent, force=True)
-    assert Rating.objects.filter(note="forged").exists()  # nothing was touched
+    assert Rating.objects.filter(note="forged").exists()  # nothing was changed
 
     restored = restoring.restore(made.file, silent, replace=True, force=True)
     now = counting.held()
@@ -268,7 +268,7 @@ def test_restore_revokes_all_links_and_tokens(folder: Path) -> None:
 def test_restore_that_was_killed_is_reported_and_can_be_undone(folder: Path) -> None:
     User.objects.create_superuser("root")
     made = backup(folder)
-    if connection.vendor == "sqlite":  # nothing was touched; what lies about must not be read into the next copy
+    if connection.vendor == "sqlite":  # nothing was changed; what lies about must not be read into the next copy
         with pytest.raises(BackupError, match="there is none"):
             restoring.undo(silent)
         place = sqlite.place()

@@ -164,7 +164,7 @@ def test_the_blinded_archive_says_how_many_items_were_imported_and_not_from_wher
 
 def test_a_folder_called_zip_is_refused_and_nothing_is_logged(study: Study, tmp_path: Path) -> None:
     (tmp_path / "there.zip").mkdir()
-    with pytest.raises(CommandError, match="is a folder: name a file") as refused:
+    with pytest.raises(CommandError, match="is a folder: choose another name") as refused:
         command(study.slug, str(tmp_path / "there.zip"), "--blinded")
     assert refused.value.returncode == 2 and exports_of(study) == []
 

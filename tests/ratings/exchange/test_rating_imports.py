@@ -202,8 +202,8 @@ def test_of_a_blinded_export_what_was_imported_stays_out_and_is_counted(
     )
     call_command("import_ratings", study.slug, str(path), "--dry-run")
     assert capsys.readouterr().out.strip() == (
-        "1 rating of 1 item by 1 rater would be imported. 1 row left out: counted nowhere where they are from. "
-        "1 row left out: imported ones, whose items a blinded export does not name."
+        "1 rating of 1 item by 1 rater would be imported. 1 row left out: the study of origin does not count them. "
+        "1 row left out: imported ratings, whose items a blinded export does not identify."
     )
     with path.open("rb") as sent:
         page = admin_client.post(reverse("ratings:import_ratings", args=[study.slug]), {"file": sent}).content.decode()

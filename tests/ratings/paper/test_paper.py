@@ -194,10 +194,10 @@ def test_replication_with_keys_prints_the_worst_case_and_needs_a_limit(
 ) -> None:
     for name in KEYS:
         monkeypatch.setenv(name, "sk-none")
-    with pytest.raises(CommandError, match="Nothing was ordered"):
+    with pytest.raises(CommandError, match="Nothing was started"):
         call_command("paper", plan=plan, threads=1)
     said = capsys.readouterr().out
-    assert said.count("at worst") == 4 and "US dollars: paper: episodes" in said and "scripted" not in said
+    assert said.count("at most $") == 4 and ": paper: episodes" in said and "scripted" not in said
     assert not Run.objects.exists()
 
 

@@ -239,7 +239,7 @@ def test_scripted_replication_does_not_overwrite_the_file_of_a_replication_by_mo
     assert (folder / "paper.json").read_text() == "by models"
     assert all(cell["reason"] for cell in json.loads((folder / "scripted-paper.json").read_text()))
     said = capsys.readouterr().out
-    assert "paper.json is of the replication by models and stays as it is" in said
+    assert "paper.json has the replication by models and is not changed" in said
     assert f"Wrote {folder / 'scripted-paper.json'}" in said
 
 
@@ -255,7 +255,7 @@ def test_ctrl_c_prints_one_line_on_how_to_continue(
     with pytest.raises(SystemExit) as caught:
         call_command("paper", plan=tmp_path / "plan.json", scripted=True)
     assert caught.value.code == 130
-    assert capsys.readouterr().err == "Stopped. The same command goes on.\n"
+    assert capsys.readouterr().err == "Stopped. Run the same command to continue.\n"
 
 
 def test_pool_too_small_for_a_study_suggests_fewer_items(plan: Plan) -> None:

@@ -86,7 +86,7 @@ def test_a_model_rates_every_item_once_beside_the_people_and_not_among_them(
         (place, "rating", "rate", "answered") for place in range(5)
     ]
     assert {call.job_id for call in calls} == {Job.objects.get().pk} and rater.run_id == calls[0].run_id
-    assert requests(model_server) == 5 and "nothing is left to rate" in rate(study, model)
+    assert requests(model_server) == 5 and "no items left to rate" in rate(study, model)
     assert requests(model_server) == 5
 
 
@@ -169,11 +169,11 @@ def test_an_item_that_fails_is_kept_as_failed_and_asked_again_only_where_somebod
 ) -> None:
     model_server.faults({"fault": "refusal", "times": 1})
     told = rate(study, model)
-    assert "4 of 5 items rated" in told and "1 without a verdict: refused; --retry-failed asks again" in told
+    assert "4 of 5 items rated" in told and "1 without a verdict: refused; use --retry-failed to retry" in told
     failed = MachineRating.objects.get(verdict=None)
     assert failed.failed == "refused" and failed.error
     model_server.reset()
-    assert "nothing is left" in rate(study, model) and requests(model_server) == 0
+    assert "no items left" in rate(study, model) and requests(model_server) == 0
     assert "5 of 5 items rated" in rate(study, model, "--retry-failed")
     assert requests(model_server) == 1 and MachineRating.objects.filter(failed="").count() == 5
 
@@ -186,9 +186,9 @@ def test_one_item_that_the_provider_cannot_take_keeps_no_machine_from_the_others
     model_server.faults(refuses(study, 1, fault))
     told = rate(study, model)
     reason = {"bad_request_400": "bad request", "server_500": "provider unavailable"}[fault]
-    assert "4 of 5 items rated" in told and f"1 without a verdict: {reason}; --retry-failed asks again" in told
+    assert "4 of 5 items rated" in told and f"1 without a verdict: {reason}; use --retry-failed to retry" in told
     model_server.reset()
-    assert "nothing is left" in rate(study, model)
+    assert "no items left" in rate(study, model)
     assert "5 of 5 items rated" in rate(study, model, "--retry-failed") and requests(model_server) == 1
 
 

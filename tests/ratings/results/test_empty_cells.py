@@ -337,7 +337,7 @@ def test_results_missing_in_every_rehearsal_are_listed_under_expected_answers(cl
         json.dumps(study_factory.protocol(**{**DESIGNS["no planted errors"], "name": "Printed", "practice": 0}))
     )
     call_command("create_study", file)
-    printed = capsys.readouterr().out.partition("by the answers expected")[2]
+    printed = capsys.readouterr().out.partition("with the expected answers")[2]
     assert "no interval of" in printed and "Fleiss" in printed
 
 

@@ -59,7 +59,7 @@ def test_every_class_of_content_has_an_example_and_every_kind_of_event_a_class()
         ("member", {"account": 0, "role": "admin", "granted": True}, "greater than or equal to 1"),
         ("member", {"account": 3, "role": "owner", "granted": True}, "admin"),
         ("exported", {"blinded": 1}, "valid boolean"),
-        ("gossip", {}, "no kind of study event"),
+        ("gossip", {}, "not a kind of study event"),
     ],
 )
 def test_event_with_an_unknown_field_or_a_wrong_type_is_not_stored(

@@ -236,8 +236,10 @@ def _share(stat: str, own: Ratings, verdict: int, args: Mapping[str, str], deff:
 
 
 def _alike(deff: float) -> str:
-    assumption = f"the design effect of the sources, {deff:.1f}" if deff > 1 else "the ratings as if independent"
-    return f"all verdicts are alike; the interval uses {assumption}"
+    assumption = (
+        f"uses the design effect of the sources, {deff:.1f}" if deff > 1 else "treats the ratings as independent"
+    )
+    return f"all verdicts are alike; the interval {assumption}"
 
 
 def _why(own: Ratings, found: Outcomes) -> str:

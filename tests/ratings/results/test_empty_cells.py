@@ -184,7 +184,7 @@ def test_the_page_of_the_plan_asks_for_the_warnings_and_shows_them_with_what_to_
     page = client.get(f"/studies/{study.slug}/matrix/").content.decode()
     assert f'hx-get="/studies/{study.slug}/empty/"' in page
     part = client.get(f"/studies/{study.slug}/empty/").content.decode()
-    assert "Agreement with oneself" in part and "Show a share of the items a second time" in part
+    assert "Test-retest agreement" in part and "Show a share of the items a second time" in part
     plan = client.get(f"/studies/{study.slug}/plan.json").json()
     assert (plan["items"], plan["raters"], plan["ratings"]) == (24, 2, 48)
     assert [line["items"] for line in plan["lines"]] == [24, 24]

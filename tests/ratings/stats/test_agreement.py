@@ -103,7 +103,7 @@ def test_nineteen_shared_items_give_a_marked_point_estimate_and_twenty_an_interv
     assert (agreement.value, kappa.value) == (pytest.approx(18 / 19), pytest.approx(162 / 181))
     for row in rows:
         assert row.low is None and row.value is not None
-        assert row.reason == "few items: no pair shares 20 items, the most is 19; no interval holds"
+        assert row.reason == "few items: no pair shares 20 items, the most is 19; no interval is reliable"
         assert (row.n["pairs_used"], row.n["pairs_below_overlap"]) == (1, 1)
     rows = average(table("10" * 10, "10" * 9 + "01"), resamples=200)
     assert one(rows, "avg_pairwise_agreement", min_overlap=20).low is not None
@@ -144,7 +144,7 @@ def test_perfect_agreement_and_total_disagreement_are_exact_and_have_no_interval
         one(pairs(table("10" * 20, marks)), "cohen_kappa", raters=["r1", "r2"]) for marks in ("10" * 20, "01" * 20)
     )
     assert (same.value, same.low, opposite.value, opposite.low) == (1, None, -1, None)
-    assert {same.reason, opposite.reason} == {"the sample has no spread, so there is no interval"}
+    assert {same.reason, opposite.reason} == {"the sample does not vary, so there is no interval"}
 
 
 def test_pairs_below_the_minimum_overlap_have_values_without_an_interval() -> None:
@@ -242,8 +242,8 @@ def test_the_average_is_over_all_sources_and_within_each() -> None:
     assert one(rows, "avg_pairwise_kappa", min_overlap=2, source="a").value == 1
     assert one(rows, "avg_pairwise_kappa", min_overlap=2, source="b").value == -1
     assert {row.reason for row in rows if row.stat == "avg_pairwise_kappa"} == {
-        "a pair shares only 8 items; below 10 no interval holds",
-        "a pair shares only 4 items; below 10 no interval holds",
+        "a pair shares only 8 items; below 10 no interval is reliable",
+        "a pair shares only 4 items; below 10 no interval is reliable",
     }
 
 
@@ -305,7 +305,7 @@ def test_the_wider_interval_for_new_raters_is_given_with_fewer_rare_verdicts() -
     rows = average(table("0" * 12 + "1" * 48, *others), resamples=200)
     these, new = (one(rows, "avg_pairwise_kappa", min_overlap=20, **more) for more in ({}, {"target": "new raters"}))
     assert (these.low, these.high) == (None, None)
-    assert "on 2.4 items; below 5 no interval holds" in these.reason
+    assert "on 2.4 items; below 5 no interval is reliable" in these.reason
     assert new.low is not None and new.reason == ""
 
 

@@ -105,7 +105,7 @@ def test_ratings_of_several_raters_pooled_have_no_interval_and_the_reason_says_w
         for args in ({}, {"source": "subtle"}):
             pooled = one(found, stat, **args)
             assert pooled.value is not None and (pooled.low, pooled.method) == (None, "")
-            assert pooled.reason.endswith("the interval is that of the mean over raters")
+            assert pooled.reason.endswith("the mean over raters has an interval")
     mean = one(found, "auc_unsigned_truth", source="subtle", mean_over="raters")
     assert mean.low < mean.value < mean.high
     alone = auc.signed(simulated(1, raters=1), "subtle")

@@ -215,7 +215,7 @@ def test_below_ten_items_with_two_ratings_no_coefficient_has_an_interval(items: 
         for found in (one(rows, stat, **args), one(rows, stat, **args, target="new raters")):
             assert found.value is not None
             assert (found.low is not None) == given
-            assert given or found.reason == "only 9 items have two ratings or more; below 10 no interval holds"
+            assert given or found.reason == "only 9 items have two ratings or more; below 10 no interval is reliable"
 
 
 def test_the_same_seed_gives_the_same_numbers_and_the_order_of_rows_none_of_them() -> None:

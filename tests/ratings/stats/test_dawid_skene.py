@@ -35,7 +35,7 @@ def test_prevalences_of_the_anaesthetists_are_those_published_with_replicates_co
 def test_a_restart_that_is_hardly_more_likely_does_not_win_and_is_told() -> None:
     found = anaesthetists(seed=0)
     assert 0 < found.higher < dawid_skene.NEAR
-    assert "another start ends elsewhere" in found.said and dawid_skene.LABEL in found.said
+    assert "another start ended at a different optimum" in found.said and dawid_skene.LABEL in found.said
     assert anaesthetists(restarts=0).higher == 0
 
 
@@ -47,7 +47,7 @@ def test_a_restart_that_wins_is_told() -> None:
     rows = [Row(f"i{item}", f"R{rater}", says(item, rater)) for item in range(80) for rater in range(5)]
     found = dawid_skene.of_table(build(rows))
     assert found.gained > dawid_skene.NEAR and found.higher == 0
-    assert "from a random start" in found.said and found.said.endswith("read it with care")
+    assert "from a random start" in found.said and found.said.endswith("interpret with care")
     assert dawid_skene.of_table(build(rows), restarts=0).said == dawid_skene.LABEL
 
 
@@ -99,7 +99,7 @@ def test_numbers_are_labelled_an_estimate() -> None:
 def test_two_raters_or_a_known_truth_leave_nothing_to_estimate() -> None:
     two = build([Row(str(i), who, i % 2) for i in range(4) for who in "ab"])
     known = build([Row(str(i), who, i % 2, reference=1) for i in range(4) for who in "abc"])
-    assert dawid_skene.estimates(two)[0].reason == "a latent truth needs 3 raters or more; there are 2"
+    assert dawid_skene.estimates(two)[0].reason == "a latent truth needs at least 3 raters; there are 2"
     assert dawid_skene.estimates(known)[0].reason == "items have a known reference; nothing needs estimating"
     with pytest.raises(ValueError, match="3 raters"):
         dawid_skene.of_table(two)

@@ -61,8 +61,8 @@ def test_below_one_half_is_not_turned_round() -> None:
         ([1, 2], [True, True], None, "one of the two classes is empty"),
         ([], [], None, "one of the two classes is empty"),
         ([3, 3, 3, 3], [True, True, False, False], 0.5, "all ratings tie"),
-        ([5, 4, 2, 1], [True, True, False, False], 1.0, "told apart without exception"),
-        ([1, 2, 4, 5], [True, True, False, False], 0.0, "told apart without exception"),
+        ([5, 4, 2, 1], [True, True, False, False], 1.0, "separated without exception"),
+        ([1, 2, 4, 5], [True, True, False, False], 0.0, "separated without exception"),
         ([3, 2, 4], [True, False, False], 0.5, "a class has one rating only"),
     ],
 )

@@ -50,7 +50,7 @@ def test_table_one_by_hand() -> None:
     assert rows["m"].difference.value == pytest.approx(1 / 3)
     assert rows["m"].kind == "machine" and people.kind == "people"
     assert rows["m"].kappa.n == {"items": 6, "raters": 2, "ratings": 12, "pairs_used": 2, "pairs_undefined": 0}
-    assert rows["m"].kappa.reason == "a pair shares only 6 items; below 10 no interval of kappa holds"
+    assert rows["m"].kappa.reason == "a pair shares only 6 items; below 10 no interval of kappa is reliable"
 
 
 def test_the_people_row_is_the_mean_over_pairs_of_the_same_items() -> None:
@@ -94,7 +94,7 @@ def test_rows_are_of_items_that_two_people_rated_and_all_models_judged() -> None
 
 
 def test_a_model_with_few_shared_items_has_a_marked_point_estimate() -> None:
-    few = "few items: no pair shares 20 items, the most is 6; no interval holds"
+    few = "few items: no pair shares 20 items, the most is 6; no interval is reliable"
     same = human_model.standings(table(**TWO), {"m": verdicts("111001")}, min_overlap=1, resamples=0)
     marked = human_model.standings(table(**TWO), {"m": verdicts("111001")}, resamples=200)
     for one, other in zip(same, marked, strict=True):

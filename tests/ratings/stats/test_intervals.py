@@ -62,7 +62,7 @@ def test_the_interval_for_new_raters_holds_the_one_for_these() -> None:
     these, new = with_intervals(AT, Uncertainty(lopsided, np.full(4, 0.5)))
     assert (these.low, these.high) == pytest.approx((-0.1, 0.55))
     assert (new.low, new.high) == pytest.approx((-0.1, 0.80271), abs=1e-4)
-    assert new.reason == "widened to hold the interval for these raters"
+    assert new.reason == "widened to include the interval for these raters"
     _, even = both()
     assert even.reason == ""
 

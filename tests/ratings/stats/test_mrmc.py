@@ -142,7 +142,7 @@ def test_one_rater_has_delongs_interval_and_the_reason_says_for_whom() -> None:
 def test_two_raters_have_no_interval_for_new_ones_and_the_reason_says_so() -> None:
     both = {reader: VAN_DYKE["1"][reader] for reader in "15"}
     main, these = mrmc.mean_auc(reader_study(both, 69), "all")
-    assert "two raters only" in main.reason and main.low is None and these.low < these.value < these.high
+    assert "only two raters" in main.reason and main.low is None and these.low < these.value < these.high
 
 
 def test_a_mean_area_near_1_has_the_interval_of_its_logit() -> None:

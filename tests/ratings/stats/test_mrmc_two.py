@@ -227,4 +227,4 @@ def test_the_u_statistic_has_no_error_where_readings_of_few_items_are_missing(it
     first.positive[0, 0] = np.nan
     found = compare_areas(first, second)
     assert (found.se > 0) is has_error
-    assert has_error or f"a class has {items} items only" in found.reason
+    assert has_error or f"a class has only {items} items" in found.reason

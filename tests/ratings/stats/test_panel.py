@@ -57,7 +57,7 @@ def test_every_row_without_a_value_or_an_interval_says_why(rows) -> None:
     assert one(rows, "prevalence", source="subtle").reason == "beside plausibility_rate, which has the interval"
     assert (
         one(panel.panel(own, resamples=0), "prevalence", category=2).reason
-        == "no interval is made of a category's share"
+        == "no interval is computed for the share of a category"
     )
 
 
@@ -113,7 +113,9 @@ def test_categories_have_the_nominal_coefficients_and_say_why_not_the_others() -
     rows = panel.panel(own, resamples=20)
     assert one(rows, "gwet_ac1").value is not None
     assert one(rows, "cohen_kappa", raters=["a", "b"]).value is not None
-    assert one(rows, "plausibility_rate").reason == "the verdicts are categories; this needs verdicts of 1 and 0"
+    assert (
+        one(rows, "plausibility_rate").reason == "the verdicts are categories; this statistic needs verdicts of 1 and 0"
+    )
     assert one(rows, "mrmc_mean_auc").value is None
     assert one(rows, "krippendorff_alpha", level="ordinal", of="confidence").reason == "no rating has a confidence"
     assert "categories" in one(rows, "krippendorff_alpha", level="ordinal", of="signed").reason
@@ -186,8 +188,8 @@ def test_next_to_nothing_has_a_panel_too(given) -> None:
 def test_sections_say_everything_in_words(rows) -> None:
     titles = [section.title for section in panel.sections(rows)]
     assert titles == [
-        "Rates", "Agreement of raters", "Pairs of raters", "Raters with themselves", "Areas under ROC curves",
-        "Errors as signals", "Latent truth, estimated",
+        "Rates", "Agreement of raters", "Pairs of raters", "Test-retest agreement", "Areas under ROC curves",
+        "Signal detection", "Estimated latent truth",
     ]  # fmt: skip
     lines = [line for section in panel.sections(rows) for line in section.lines]
     assert len(lines) == len(rows)
@@ -201,7 +203,7 @@ def test_sections_say_everything_in_words(rows) -> None:
 def test_a_statistic_without_a_name_is_shown_under_its_own() -> None:
     section = panel.sections([estimate("something_else", 0.5, {"items": 1}, args={"who": "x"})])[0]
     assert (section.title, section.lines[0].name, section.lines[0].of) == (
-        "Further",
+        "Other",
         "something else",
         "all together, who x",
     )

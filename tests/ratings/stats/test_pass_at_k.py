@@ -65,14 +65,14 @@ def test_values_between_0_and_1_say_more_of_their_mean_than_as_many_successes_an
 def test_where_every_experiment_has_the_same_value_between_0_and_1_there_is_no_interval() -> None:
     found = mean_pass_at_k("a", [Attempts(f"t{at}", 2, 1) for at in range(8)], 1)
     assert (found.value, found.low) == (0.5, None)
-    assert found.reason == "all experiments have the same value, which does not say how others would differ"
+    assert found.reason == "all experiments have the same value, which does not show how others would differ"
 
 
 def test_one_experiment_with_too_few_attempts_leaves_the_mean_undefined_and_is_counted() -> None:
     tasks = [Attempts("x", 5, 2), Attempts("y", 2, 1)]
     found = mean_pass_at_k("a", tasks, 3)
     assert found.value is None
-    assert found.reason == "1 of 2 experiments have fewer than 3 attempts; the least is 2"
+    assert found.reason == "1 of 2 experiments have fewer than 3 replicates; the smallest number is 2"
     assert found.n["tasks_short"] == 1
 
 
@@ -85,11 +85,11 @@ def test_an_agent_that_never_gets_there_has_an_exact_interval() -> None:
 
 
 def test_no_attempts_at_all_say_so() -> None:
-    assert mean_pass_at_k("a", [], 1).reason == "there are no attempts"
+    assert mean_pass_at_k("a", [], 1).reason == "there are no replicates"
     found = mean_pass_at_k("a", [Attempts("x", 2, 1), Attempts("y", 0, 0)], 1)
-    assert (found.value, found.reason) == (None, "1 of 2 experiments have no attempt")
+    assert (found.value, found.reason) == (None, "1 of 2 experiments have no replicate")
     difference, _ = compare("a", "b", {"a": [Attempts("x", 0, 0)], "b": [Attempts("x", 1, 1)]}, 1, seed=0)
-    assert (difference.value, difference.reason) == (None, "no experiment has an attempt of both agents")
+    assert (difference.value, difference.reason) == (None, "no experiment has a replicate by both agents")
 
 
 def by_agent(first: str, second: str) -> dict[str, list[Attempts]]:
@@ -174,6 +174,6 @@ def test_agents_that_did_alike_do_not_differ() -> None:
 def test_a_difference_that_is_the_same_everywhere_has_no_interval_but_an_exact_test() -> None:
     difference, p, mcnemar = compare("a", "b", by_agent("++++++", "------"), 1, seed=0)
     assert (difference.value, difference.low, p.value) == (1, None, None)
-    assert "resampling tells nothing" in difference.reason
+    assert "resampling shows no uncertainty" in difference.reason
     # McNemar: 6 of 6 one way, two-sided 2 / 2^6
     assert mcnemar.value == pytest.approx(2 / 64)

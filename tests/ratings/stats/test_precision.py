@@ -190,7 +190,7 @@ def test_two_raters_have_no_kappa_and_no_area_for_new_raters_planned_either_for_
         "kappa": (None, True), "auc": (None, True),
     }  # fmt: skip
     kappa = [row for row in agreement.average(own, resamples=20) if dict(row.args).get("target") == "new raters"]
-    assert said["kappa"].said == kappa[-1].reason == "an interval for new raters needs three raters or more"
+    assert said["kappa"].said == kappa[-1].reason == "an interval for new raters needs at least three raters"
     assert said["auc"].said == mrmc.mean_auc(own, "wrong")[0].reason
 
 
@@ -199,7 +199,7 @@ def test_too_few_rare_verdicts_leave_no_kappa_to_be_planned() -> None:
     rows = [Row(f"i{at:02}", f"R{rater}", int(at != rater)) for at in range(40) for rater in range(3)]
     (kappa,) = [step for step in precision.next_steps(build(rows)) if step.what == "kappa"]
     assert kappa.half_width is None and kappa.said == (
-        "by chance two raters would both give the rarer verdict on 0.0 items; below 1 no interval holds"
+        "by chance two raters would both give the rarer verdict on 0.0 items; below 1 no interval is reliable"
     )
     # At q = 1/4 sixteen items are enough, fifteen are not.
     found = Components(0.75, 0.2, 0.1, 0.3, 0.01)
@@ -250,9 +250,7 @@ def test_a_half_width_of_the_whole_scale_is_no_number_and_one_raters_is_not_set_
     verdicts = {"R1": "1100", "R2": "1010", "R3": "0011"}
     few = build([Row(str(at), who, int(mark)) for who, marks in verdicts.items() for at, mark in enumerate(marks)])
     kappas = [step for step in precision.next_steps(few) if step.what == "kappa"]
-    assert (
-        kappas[0].half_width is None and kappas[0].said == "now: no sharper than the whole scale, which tells nothing"
-    )
+    assert kappas[0].half_width is None and kappas[0].said == "now: as wide as the whole scale, so it shows nothing"
     one = build([Row(f"i{at}", "R1", int(at % 4 > 0)) for at in range(40)])
     rates = [step for step in precision.next_steps(one) if step.what == "rate"]
     assert rates[0].said.startswith("now ±0.1") and rates[0].said.endswith(" for this rater alone")

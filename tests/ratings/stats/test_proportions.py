@@ -124,7 +124,7 @@ def test_a_source_more_even_than_chance_lends_no_precision_to_one_with_one_verdi
     c = rates(table("101011111111", "010100001111", sources="aaaabbbbcccc"))[4]
     assert (c.args, c.value, c.high) == ({"source": "c"}, 1, 1)
     assert c.low == pytest.approx(0.0108916, abs=1e-6)
-    assert c.reason == "all verdicts are alike; the interval takes the design effect of the other groups, 4.5"
+    assert c.reason == "all verdicts are alike; the interval uses the design effect of the other groups, 4.5"
 
 
 def test_one_verdict_everywhere_and_a_single_item_say_what_is_missing() -> None:

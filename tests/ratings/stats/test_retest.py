@@ -48,13 +48,13 @@ def test_the_interval_of_kappa_needs_repeats_of_the_rarer_verdict() -> None:
     assert enough.low is not None
     assert enough.high is not None
     assert enough.low < enough.value < enough.high
-    assert "whatever their source" in METHODS[enough.method]
+    assert "resampled across sources" in METHODS[enough.method]
 
 
 def test_repeats_that_are_all_alike_say_that_they_are_taken_as_independent() -> None:
     agreement = one(retest(repeats(a="11 00 11", b="11 00"), resamples=0), "retest_agreement")
     assert agreement.value == 1 and agreement.low is not None
-    assert agreement.reason == "all repeats are alike; the interval takes them as independent"
+    assert agreement.reason == "all repeats are alike; the interval treats them as independent"
     assert not one(retest(repeats(a="11 01 11", b="11 00"), resamples=0), "retest_agreement").reason
 
 

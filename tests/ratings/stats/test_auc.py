@@ -25,11 +25,11 @@ def test_auc_counts_pairs_with_ties_as_half() -> None:
     assert (found.n["correct"], found.n["incorrect"]) == (3, 2)
 
 
-def test_auc_below_one_half_is_not_turned_round() -> None:
+def test_auc_below_one_half_is_not_reversed() -> None:
     assert sure([(1, True), (5, False)]).value == 0
 
 
-def test_equal_confidence_throughout_is_one_half() -> None:
+def test_auc_is_one_half_for_equal_confidence() -> None:
     assert sure([(3, True), (3, True), (3, False)]).value == 0.5
 
 
@@ -68,7 +68,7 @@ def simulated(seed: int, items: int = 40, raters: int = 4, missing: float = 0.2)
     return build(rows)
 
 
-def test_pooling_over_raters_hides_raters_who_tell_right_from_wrong_without_exception() -> None:
+def test_pooled_auc_is_below_1_although_every_rater_separates_right_from_wrong() -> None:
     # Each rater is surer when right (2 > 1 and 5 > 4), but the scales differ: pooled, correct {2, 2, 5}, incorrect
     # {1, 4, 4}.
     # 2 beats 1 (twice), 5 beats all three: 5 of 9 pairs.
@@ -89,7 +89,7 @@ def test_signed_and_unsigned_areas_of_one_table_by_hand() -> None:
     assert one(found, "auc_unsigned_truth", source="subtle", mean_over="raters").value == 0.5
 
 
-def test_each_error_source_stands_against_all_right_items_and_beside_the_sources_together() -> None:
+def test_auc_of_each_error_source_is_against_all_unperturbed_items() -> None:
     table = simulated(1)
     found = auc.panel(table, 0, 0)
     for source in (None, "obvious", "subtle"):
@@ -99,7 +99,7 @@ def test_each_error_source_stands_against_all_right_items_and_beside_the_sources
     assert one(found, "auc_signed", source="obvious").value > one(found, "auc_signed", source="subtle").value
 
 
-def test_ratings_of_several_raters_pooled_have_no_interval_and_the_reason_says_where_there_is_one() -> None:
+def test_pooled_auc_of_several_raters_has_no_interval_and_a_reason() -> None:
     found = auc.panel(simulated(1), 0, 0)
     for stat in ("auc_signed", "auc_unsigned_truth"):
         for args in ({}, {"source": "subtle"}):
@@ -112,7 +112,7 @@ def test_ratings_of_several_raters_pooled_have_no_interval_and_the_reason_says_w
     assert alone.method == "delong" and alone.low < alone.value < alone.high and not alone.reason
 
 
-def test_every_resample_is_the_area_with_items_and_raters_weighted() -> None:
+def test_bootstrap_auc_weights_ratings_by_item_and_rater_draws() -> None:
     # The same draws made by hand: a rating weighs its item's draws times its rater's; scikit-learn weighs likewise.
     table = simulated(2)
     own = table.where(np.isfinite(table.confidence))
@@ -126,7 +126,7 @@ def test_every_resample_is_the_area_with_items_and_raters_weighted() -> None:
         assert found[at] == pytest.approx(expected)
 
 
-def test_the_mean_over_raters_is_resampled_rater_by_rater() -> None:
+def test_bootstrap_of_the_mean_auc_resamples_raters() -> None:
     table = simulated(3)
     found = auc._replicates(table, 30, generator(7, "x"), mean_over_raters=True)
     rng = generator(7, "x")
@@ -142,7 +142,7 @@ def test_the_mean_over_raters_is_resampled_rater_by_rater() -> None:
         assert found[at] == pytest.approx(np.average(areas, weights=weights))
 
 
-def test_the_bootstrap_interval_surrounds_the_value_and_the_same_seed_gives_the_same_bytes() -> None:
+def test_bootstrap_interval_of_auc_contains_the_value_and_is_reproducible() -> None:
     table = simulated(2)
     first, again = (auc.confidence_correct(table, 0, 300) for _ in range(2))
     assert first.to_json() == again.to_json() and first.method == "two_way_bootstrap"
@@ -150,13 +150,13 @@ def test_the_bootstrap_interval_surrounds_the_value_and_the_same_seed_gives_the_
     assert auc.confidence_correct(table, 1, 300).low != first.low
 
 
-def test_the_order_of_the_rows_changes_nothing() -> None:
+def test_areas_are_independent_of_row_order() -> None:
     rows = simulated(2).rows()
     forwards, backwards = (auc.panel(build(given), 0, 100) for given in (rows, rows[::-1]))
     assert [row.to_json() for row in forwards] == [row.to_json() for row in backwards]
 
 
-def test_without_resampling_the_values_stand_and_the_reason_says_why_no_interval_does() -> None:
+def test_areas_without_resampling_have_values_and_a_reason() -> None:
     table = simulated(2)
     found = auc.panel(table, 0, 0)
     for row in (one(found, "auc_confidence_correct"), one(found, "type2_auc", mean_over="raters")):
@@ -165,7 +165,7 @@ def test_without_resampling_the_values_stand_and_the_reason_says_why_no_interval
 
 
 @pytest.mark.parametrize("raters", [1, 2])
-def test_with_fewer_than_three_raters_only_items_are_drawn_again(raters: int) -> None:
+def test_bootstrap_resamples_only_items_below_three_raters(raters: int) -> None:
     found = auc.confidence_correct(simulated(5, items=60, raters=raters), 0, 200)
     assert found.method == "item_bootstrap" and "fewer than three raters" in found.reason and found.low < found.high
 
@@ -180,7 +180,7 @@ def test_with_fewer_than_three_raters_only_items_are_drawn_again(raters: int) ->
         ([Row("a", "R", 1, 3, 0)], "no rating is correct"),
     ],
 )
-def test_an_area_that_is_undefined_says_what_is_missing(rows: list[Row], reason: str) -> None:
+def test_undefined_auc_gives_the_missing_class_as_reason(rows: list[Row], reason: str) -> None:
     found = auc.panel(build(rows), 0, 100)
     assert one(found, "auc_confidence_correct").reason == reason
     assert one(found, "type2_auc", mean_over="raters").reason == reason
@@ -188,12 +188,12 @@ def test_an_area_that_is_undefined_says_what_is_missing(rows: list[Row], reason:
 
 
 @pytest.mark.parametrize(("marks", "value"), [("+3+3-3+3", 0.5), ("+5+4-1-2", 1.0), ("+1+2-5-4", 0.0)])
-def test_ties_throughout_and_perfect_or_reversed_confidence_have_no_interval(marks: str, value: float) -> None:
+def test_auc_of_ties_or_complete_separation_has_no_interval(marks: str, value: float) -> None:
     found = auc.confidence_correct(ratings({"A": marks, "B": marks, "C": marks}, "1111"), 0, 100)
     assert (found.value, found.low, found.method) == (value, None, "") and found.reason
 
 
-def test_raters_who_were_never_wrong_are_left_out_of_the_mean_and_counted() -> None:
+def test_type2_mean_excludes_and_counts_raters_who_were_never_wrong() -> None:
     found = auc.type2(ratings({"A": "+5+3-4-2", "B": "+5+3+4+2"}, "1111"), 0, 0)
     assert one(found, "type2_auc", rater="B").reason == "no rating is incorrect"
     mean = one(found, "type2_auc", mean_over="raters")
@@ -201,7 +201,7 @@ def test_raters_who_were_never_wrong_are_left_out_of_the_mean_and_counted() -> N
     assert mean.value == 0.75 and (mean.n["raters_used"], mean.n["raters_dropped"]) == (1, 1)
 
 
-def test_ratings_without_confidence_or_truth_are_left_out_of_every_area() -> None:
+def test_areas_exclude_ratings_without_confidence_or_reference() -> None:
     rows = simulated(2).rows()
     more = [Row("x", "R0", 1, None, 1, "genuine"), Row("y", "R1", 0, 4, None, "unknown")]
     assert [row.value for row in auc.panel(build(rows), 0, 0)] == [
@@ -209,5 +209,5 @@ def test_ratings_without_confidence_or_truth_are_left_out_of_every_area() -> Non
     ]
 
 
-def test_tables_of_other_categories_have_no_areas() -> None:
+def test_areas_need_a_binary_table() -> None:
     assert auc.panel(build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red")), 0, 100) == []

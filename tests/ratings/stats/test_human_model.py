@@ -38,7 +38,7 @@ def by_name(rows):
 TWO = {"a": "111000", "b": "110001"}
 
 
-def test_table_one_by_hand() -> None:
+def test_model_comparison_by_hand() -> None:
     rows = by_name(human_model.standings(table(**TWO), {"m": verdicts("111001")}, min_overlap=1, resamples=0))
     # a and b agree on 4 of 6, each says 1 half the time: pe 1/2, kappa (2/3 - 1/2)/(1/2) = 1/3.
     people = rows["raters with each other"]
@@ -53,14 +53,14 @@ def test_table_one_by_hand() -> None:
     assert rows["m"].kappa.reason == "a pair shares only 6 items; below 10 no interval of kappa is reliable"
 
 
-def test_the_people_row_is_the_mean_over_pairs_of_the_same_items() -> None:
+def test_people_row_is_the_pair_mean_over_the_same_items() -> None:
     own = many(**TWO, c="111111")
     people = human_model.standings(own, {}, resamples=20)[0]
     same = [row for row in average(own, resamples=20) if row.args == {"min_overlap": 20}]
     assert people.kappa == next(row for row in same if row.stat == "avg_pairwise_kappa")
 
 
-def test_leave_one_out_weighs_raters_not_pairs() -> None:
+def test_leave_one_out_weights_raters_and_not_pairs() -> None:
     # a-b share 4 items, agree on 4; a-c share 2, agree on 0; b-c share none.
     rows = by_name(human_model.standings(table(a="101010", b="1010..", c="....01"), {}, min_overlap=1, resamples=0))
     # Pairs: (1 + 0)/2. Raters: a (1 + 0)/2, b 1, c 0: mean 1/2. Without b-c both agree; kappa: a-b 1, a-c -1.
@@ -69,13 +69,13 @@ def test_leave_one_out_weighs_raters_not_pairs() -> None:
     assert rows["each rater with the others"].difference.value is None
 
 
-def test_a_constant_model_against_raters_who_are_not_has_kappa_zero() -> None:
+def test_model_kappa_is_0_for_a_constant_model() -> None:
     row = by_name(human_model.standings(table(**TWO), {"m": verdicts("111111")}, min_overlap=1, resamples=0))["m"]
     assert row.kappa.value == 0
     assert row.difference.value == pytest.approx(-1 / 3)
 
 
-def test_model_and_raters_who_all_say_one_thing_have_no_kappa() -> None:
+def test_model_kappa_is_undefined_if_model_and_raters_are_constant() -> None:
     row = by_name(human_model.standings(table(a="111", b="111"), {"m": verdicts("111")}, min_overlap=1, resamples=0))[
         "m"
     ]
@@ -84,7 +84,7 @@ def test_model_and_raters_who_all_say_one_thing_have_no_kappa() -> None:
     assert row.kappa.n["pairs_undefined"] == 2
 
 
-def test_rows_are_of_items_that_two_people_rated_and_all_models_judged() -> None:
+def test_model_comparison_uses_items_with_two_raters_and_all_models() -> None:
     own = table(a="111000", b="11000.")
     models = {"m": verdicts("11100."), "k": verdicts(".11001")}
     # Item 1 was not judged by k; item 6 has one rater.
@@ -106,7 +106,7 @@ def test_a_model_with_few_shared_items_has_a_marked_point_estimate() -> None:
     assert none["m"].kappa.reason == "no item was judged by the model and rated by a person"
 
 
-def test_intervals_come_from_items_drawn_within_source_and_from_the_seed() -> None:
+def test_model_intervals_resample_items_within_source_and_follow_the_seed() -> None:
     own = many(**TWO, c="101010")
     model = {"m": {f"{n}-{at}": int(sign) for n in range(10) for at, sign in enumerate("111001")}}
     first = human_model.standings(own, model, resamples=200, seed=4)
@@ -119,14 +119,14 @@ def test_intervals_come_from_items_drawn_within_source_and_from_the_seed() -> No
     assert by_name(human_model.standings(own, model, resamples=200, seed=5))["m"].kappa != row.kappa
 
 
-def test_a_rater_called_like_a_model_stays_a_person() -> None:
+def test_a_rater_named_like_a_model_remains_a_person() -> None:
     rows = by_name(
         human_model.standings(table(m="111000", b="110001"), {"m": verdicts("111001")}, min_overlap=1, resamples=0)
     )
     assert rows["m"].kappa.value == pytest.approx(2 / 3)
 
 
-def test_the_majority_is_strict_and_ties_are_counted() -> None:
+def test_majority_is_strict_and_ties_are_counted() -> None:
     found = human_model.majority({"a": verdicts("1100"), "b": verdicts("1010"), "c": verdicts("1...")})
     # Items 2 and 3 have one vote each way, without c's.
     assert found.verdicts == {"1": 1, "2": 0, "3": 0, "4": 0} and found.ties == 2
@@ -137,7 +137,7 @@ def test_consensus_is_among_items_that_all_judged() -> None:
     assert human_model.consensus({}) == {}
 
 
-def test_ensembles_stand_in_the_table() -> None:
+def test_model_comparison_includes_ensembles() -> None:
     models = {"a": verdicts("111000"), "b": verdicts("110000")}
     rows = by_name(human_model.standings(table(**TWO), models, min_overlap=1, resamples=0, kinds={"a": "classifier"}))
     assert [(row.who, row.kind) for row in rows.values()][2:] == [
@@ -164,10 +164,10 @@ def test_fractions_count_only_what_was_judged() -> None:
     assert found[1].share is None
 
 
-def test_raters_can_be_rows_of_the_matrices() -> None:
+def test_rater_verdicts_can_be_rows_of_the_matrices() -> None:
     assert human_model.of_raters(table(a="10", b=".1")) == {"a": {"1": 1, "2": 0}, "b": {"2": 1}}
 
 
-def test_categories_are_not_compared_with_models() -> None:
+def test_model_comparison_needs_a_binary_table() -> None:
     with pytest.raises(ValueError, match="1 and 0"):
         human_model.standings(build([Row("1", "a", "x")], ("x", "y")), {})

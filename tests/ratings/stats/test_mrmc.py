@@ -76,7 +76,7 @@ def test_one_condition_of_van_dyke_to_all_digits_of_the_iowa_program(
     assert around(found.mean, found.fixed_se**2) == pytest.approx(IOWA_FIXED[treatment], abs=5.1e-9)
 
 
-def test_each_reader_of_van_dyke_has_the_area_and_variance_the_iowa_program_prints() -> None:
+def test_areas_and_variances_of_van_dyke_readers_equal_the_iowa_program() -> None:
     found = columns(VAN_DYKE["1"], 69)
     areas = [0.91964573, 0.85877617, 0.90386473, 0.97310789, 0.82979066]
     variances = [0.00090755, 0.00132316, 0.00079859, 0.00030064, 0.00174057]
@@ -84,7 +84,7 @@ def test_each_reader_of_van_dyke_has_the_area_and_variance_the_iowa_program_prin
     assert np.diag(jackknifed(VAN_DYKE["1"], 69)) == pytest.approx(variances, abs=5.1e-9)
 
 
-def test_the_estimate_takes_delongs_covariances() -> None:
+def test_mean_area_uses_delongs_covariances() -> None:
     # Computed with R's MRMCaov (covariance DeLong), not published: SE 0.0330764206, df 12.596.
     main, these = mrmc.mean_auc(reader_study(VAN_DYKE["1"], 69), "all")
     assert (main.low, main.high) == pytest.approx((0.8253460774, 0.9687279966), abs=1e-7)
@@ -109,7 +109,7 @@ def by_definition(first: Column, second: Column) -> float:
     return float(total)
 
 
-def test_covariances_with_missing_readings_are_those_of_the_shared_cases() -> None:
+def test_covariances_with_missing_readings_use_the_shared_cases() -> None:
     rng = np.random.default_rng(3)
     missing = {
         reader: "".join("." if gone else digit for digit, gone in zip(digits, rng.random(114) < 0.4, strict=True))
@@ -121,7 +121,7 @@ def test_covariances_with_missing_readings_are_those_of_the_shared_cases() -> No
     assert not np.allclose(matrix, mrmc.covariances(columns(VAN_DYKE["1"], 69)), rtol=0.01)
 
 
-def test_raters_without_a_common_case_are_independent() -> None:
+def test_covariance_of_raters_without_a_common_case_is_0() -> None:
     # Readers 1 and 2 read the even and the odd cases.
     halves = {
         str(half): "".join(digit if place % 2 == half else "." for place, digit in enumerate(VAN_DYKE["1"]["1"]))
@@ -131,7 +131,7 @@ def test_raters_without_a_common_case_are_independent() -> None:
     assert matrix[0, 1] == 0 and matrix[0, 0] > 0
 
 
-def test_one_rater_has_delongs_interval_and_the_reason_says_for_whom() -> None:
+def test_mean_area_of_one_rater_has_delongs_interval_and_a_reason() -> None:
     main, these = mrmc.mean_auc(reader_study({"5": VAN_DYKE["1"]["5"]}, 69), "all")
     assert main.method == "delong" and "one rater" in main.reason
     assert (main.low, main.high) == (these.low, these.high)
@@ -139,13 +139,13 @@ def test_one_rater_has_delongs_interval_and_the_reason_says_for_whom() -> None:
     assert near_one.method == "newcombe_score" and near_one.low < near_one.value < near_one.high < 1
 
 
-def test_two_raters_have_no_interval_for_new_ones_and_the_reason_says_so() -> None:
+def test_mean_area_of_two_raters_has_no_interval_for_new_raters() -> None:
     both = {reader: VAN_DYKE["1"][reader] for reader in "15"}
     main, these = mrmc.mean_auc(reader_study(both, 69), "all")
     assert "only two raters" in main.reason and main.low is None and these.low < these.value < these.high
 
 
-def test_a_mean_area_near_1_has_the_interval_of_its_logit() -> None:
+def test_mean_area_near_1_has_the_interval_of_its_logit() -> None:
     # Van Dyke's second treatment. On the logit scale the half-width is
     # t * SE / (A(1-A)), and t has no more than 5 - 1 degrees of freedom: 2.7764.
     table = reader_study(VAN_DYKE["2"], 69)
@@ -161,7 +161,7 @@ def test_a_mean_area_near_1_has_the_interval_of_its_logit() -> None:
     ) and main.low < these.low < these.high < 1
 
 
-def test_raters_without_both_kinds_of_items_are_dropped_and_counted() -> None:
+def test_mean_area_drops_and_counts_raters_without_both_classes() -> None:
     # A: errors -5 -3 +2, right +4 +5 +1: of nine pairs only (+2, +1) is lost: 8/9. B has no right item. C: 9/9.
     table = readings(A="-5-3+2+4+5+1", B="-5-3+2      ", C="-5-3-2+4+5+1")
     main, _ = mrmc.mean_auc(table, "error")
@@ -170,12 +170,12 @@ def test_raters_without_both_kinds_of_items_are_dropped_and_counted() -> None:
 
 
 @pytest.mark.parametrize(("marks", "value"), [("-5-4-3+3+4+5", 1.0), ("+3+3+3+3+3+3", 0.5), ("+5+4+3-3-4-5", 0.0)])
-def test_raters_who_are_all_perfect_all_wrong_or_all_tied_leave_no_interval(marks: str, value: float) -> None:
+def test_mean_area_of_perfect_or_tied_raters_has_no_interval(marks: str, value: float) -> None:
     for one in mrmc.mean_auc(readings(A=marks, B=marks, C=marks), "error"):
         assert (one.value, one.low, one.high) == (value, None, None) and one.reason
 
 
-def test_a_rater_with_one_error_leaves_the_variance_of_these_raters_unknown() -> None:
+def test_mean_area_with_a_single_error_has_no_interval_for_these_raters() -> None:
     # A single error says nothing about A's variance; between the raters there is one all the same.
     table = readings(A="-5    +4+5+1", B="-5-3+2+4+5+1", C="+3-3+2-4+5+1")
     main, these = mrmc.mean_auc(table, "error")
@@ -192,11 +192,11 @@ def test_a_rater_with_one_error_leaves_the_variance_of_these_raters_unknown() ->
         ([Row("a", "R", 1, 3, 1), Row("b", "S", 1, 3, 0)], "no rater has rated both unperturbed and planted items"),
     ],
 )
-def test_without_an_area_the_reason_says_what_is_missing(rows: Sequence[Row], reason: str) -> None:
+def test_mean_area_without_a_class_gives_the_reason(rows: Sequence[Row], reason: str) -> None:
     for one in mrmc.mean_auc(build(rows)):
         assert (one.value, one.reason) == (None, reason)
 
 
-def test_tables_of_other_categories_have_no_areas() -> None:
+def test_mean_area_needs_a_binary_table() -> None:
     table = build([Row("a", "R", "blue", 3, 1)], categories=("blue", "red"))
     assert mrmc.mean_auc(table) == []

@@ -100,8 +100,8 @@ class Pool(NamedTuple):
     @property
     def known(self) -> Bools:
         """Which ratings are of items with a reference."""
-        known: Bools = self.table.reference >= 0
-        return known
+        is_known: Bools = self.table.reference >= 0
+        return is_known
 
 
 def gather_pool(own: Ratings) -> Pool:
@@ -183,7 +183,7 @@ def _explain_none(pool: Pool, columns: Sequence[mrmc.Column]) -> str:
 
 def _count_scored(pools: tuple[Pool, Pool], only_common: bool) -> Counts:
     """Return the sample sizes of areas: ratings with a reference and a confidence; `only_common`: of raters of both conditions."""
-    first, second = ({pool.table.raters[at] for at in np.unique(pool.table.rater)} for pool in pools)
+    first, second = ({pool.table.raters[index] for index in np.unique(pool.table.rater)} for pool in pools)
     common = first & second
     sides = []
     for pool in pools:
@@ -238,29 +238,29 @@ def _of_u_statistic(blank: Contrast, pools: tuple[Pool, Pool], averages: TwoCond
         return blank._replace(reason=averages)
     if any(is_repeated(pool.table, pool.case) for pool in pools):
         return blank._replace(reason="a rater has read several versions of one case in one condition")
-    raters = sorted({pool.table.raters[at] for pool in pools for at in np.unique(pool.table.rater)})
+    raters = sorted({pool.table.raters[index] for pool in pools for index in np.unique(pool.table.rater)})
     cases = max(int(pool.case.max(initial=0)) for pool in pools) + 1
     grids = [mrmc_two.arrange_readings(pool.table, pool.table.signed, pool.case, raters, cases) for pool in pools]
-    found = mrmc_two.compare_areas(grids[0], grids[1], paired=averages.parts is not None)
-    if isinstance(found, str):
-        return blank._replace(reason=found)
-    row = blank._replace(first_value=found.first, second_value=found.second)
-    if averages.test.low is None or not found.se > 0:
-        return row._replace(reason=found.reason or averages.reason)
+    statistic = mrmc_two.compare_areas(grids[0], grids[1], paired=averages.parts is not None)
+    if isinstance(statistic, str):
+        return blank._replace(reason=statistic)
+    row = blank._replace(first_value=statistic.first, second_value=statistic.second)
+    if averages.test.low is None or not statistic.se > 0:
+        return row._replace(reason=statistic.reason or averages.reason)
     df, rater_df = averages.test.df, max(1, averages.readers - 1)
     # The variance with replacement is large enough near 1 as well, and that of each single area is far too large.
-    if mrmc_two.INCOMPLETE in found.reason:
-        p, low, high = mrmc_two.infer(found.first - found.second, found.se, df)
+    if mrmc_two.INCOMPLETE in statistic.reason:
+        p, low, high = mrmc_two.infer(statistic.first - statistic.second, statistic.se, df)
         assert low is not None and high is not None  # the standard error is above 0
-        return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=found.reason)
+        return row._replace(low=max(-1.0, low), high=min(1.0, high), p=p, method="u_statistic", reason=statistic.reason)
     means = [
         mrmc_two.Mean(value, se, min(df, rater_df) if is_extreme(value) else df, mrmc_two.count_readings(grid))
-        for value, se, grid in zip((found.first, found.second), found.own_se, grids, strict=True)
+        for value, se, grid in zip((statistic.first, statistic.second), statistic.own_se, grids, strict=True)
     ]
     # Unbiased, but alone it covered 91 % with eight raters. The mean areas are the same here, so their error is a lower limit.
-    se = max(found.se, averages.test.se)
+    se = max(statistic.se, averages.test.se)
     p, low, high = mrmc_two.infer_areas((means[0], means[1]), se, df, mrmc.AREAS)
-    return row._replace(low=low, high=high, p=p, method="u_statistic", reason=found.reason)
+    return row._replace(low=low, high=high, p=p, method="u_statistic", reason=statistic.reason)
 
 
 def _of_d_prime(blank: Contrast, pools: tuple[Pool, Pool]) -> Contrast:
@@ -284,8 +284,8 @@ def _of_d_prime(blank: Contrast, pools: tuple[Pool, Pool]) -> Contrast:
 
 def is_repeated(table: Ratings, case: Ints) -> bool:
     """Return whether a rater has rated a case with a reference more than once. `case`: shape (ratings,)."""
-    known = table.reference >= 0
-    keys = case[known] * (int(table.rater.max(initial=0)) + 1) + table.rater[known]
+    has_reference = table.reference >= 0
+    keys = case[has_reference] * (int(table.rater.max(initial=0)) + 1) + table.rater[has_reference]
     return len(np.unique(keys)) < len(keys)
 
 

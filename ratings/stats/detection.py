@@ -88,7 +88,7 @@ def detection(table: Ratings) -> list[Estimate]:
         ratings = table.where(table.reference >= 0) if source is None else table.against_unperturbed(source)
         args = {} if source is None else {"source": source}
         rows += _of_all(ratings, args, deff)
-        for name in [table.raters[at] for at in np.unique(table.rater)]:
+        for name in [table.raters[index] for index in np.unique(table.rater)]:
             rows += _of_rater(ratings.of_rater(name), {"rater": name, **args})
     return rows
 

@@ -158,10 +158,10 @@ def of_raters(table: Ratings) -> dict[str, dict[str, int]]:
 
 def _cell(row: str, col: str, models: Mapping[str, Verdicts], given: bool = False) -> Cell:
     row_verdicts, column_verdicts = models[row], models[col]
-    both = [item for item in row_verdicts if item in column_verdicts]
-    base = [item for item in both if row_verdicts[item] == 1] if given else both
+    common_items = [item for item in row_verdicts if item in column_verdicts]
+    base = [item for item in common_items if row_verdicts[item] == 1] if given else common_items
     matches = sum(column_verdicts[item] == 1 if given else column_verdicts[item] == row_verdicts[item] for item in base)
-    return Cell(row, col, matches / len(base) if base else None, len(both), len(base))
+    return Cell(row, col, matches / len(base) if base else None, len(common_items), len(base))
 
 
 def _ensembles(models: Mapping[str, Verdicts]) -> dict[str, Verdicts]:

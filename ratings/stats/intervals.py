@@ -173,7 +173,7 @@ class Scope(NamedTuple):
 
 def scopes(table: Ratings) -> list[Scope]:
     """Return all ratings, then those of each source; only the first if there is one source."""
-    sources = [table.sources[at] for at in np.unique(table.source)]
+    sources = [table.sources[index] for index in np.unique(table.source)]
     is_single = len(sources) < 2
     return [
         Scope({}, table),

@@ -81,8 +81,7 @@ def _split(weights: Ints, cells: int) -> Iterator[Ints]:
 def _counting(one: Scoped) -> Counts:
     ratings_per_item = np.bincount(one.own.item)
     # The sparse matrix grows with the square of the ratings per item: one product for all resamples while it
-    # fits,
-    # a dense product per resample beyond.
+    # fits, a dense product per resample beyond.
     if np.sum(ratings_per_item * (ratings_per_item - 1)) // 2 <= EXPANDED:
         matrix = _expanded(one)
         return lambda weights: matrix @ weights.T.astype(np.float64)

@@ -13,7 +13,7 @@ from ratings.stats.table import Bools, Floats, Ints, Ratings
 class Pairs:
     """The pairs of raters who have an item in common. first, second: rater indices, shape (pairs,).
 
-    raters: the raters considered, including those of the table without an item in common with anybody.
+    raters: the raters considered, including those of the table without an item in common with another rater.
 
     The cells of all pairs' contingency tables that are not 0, shape (cells,): pair, first_category (of the first rater),
     second_category, count.
@@ -209,12 +209,12 @@ def _columns(table: Ratings, present: Ints) -> tuple[csr_array, int]:
 def left_out(used: Pairs, values: Floats) -> Floats:
     """Return the mean over the pairs without each of their raters, shape (raters,); NaN where no pair remains."""
     defined = np.isfinite(values)
-    known, rater_index = (
+    defined_values, rater_index = (
         values[defined],
         [np.searchsorted(used.raters, side[defined]) for side in (used.first, used.second)],
     )
     size = len(used.raters)
-    with_rater = sum(np.bincount(positions, weights=known, minlength=size) for positions in rater_index)
-    remaining = len(known) - sum(np.bincount(positions, minlength=size) for positions in rater_index)
-    means: Floats = np.where(remaining > 0, (known.sum() - with_rater) / np.maximum(remaining, 1), np.nan)
+    with_rater = sum(np.bincount(positions, weights=defined_values, minlength=size) for positions in rater_index)
+    remaining = len(defined_values) - sum(np.bincount(positions, minlength=size) for positions in rater_index)
+    means: Floats = np.where(remaining > 0, (defined_values.sum() - with_rater) / np.maximum(remaining, 1), np.nan)
     return means

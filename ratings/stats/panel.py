@@ -83,7 +83,6 @@ def _no_pairs(table: Ratings) -> list[Estimate]:
 
 def json_lines(rows: Iterable[Estimate]) -> Iterator[str]:
     """Yield one JSON list, one result per line; undefined values are null."""
-    # A line per result, so that files of two runs can be compared with diff.
     prefix = "["
     for row in rows:
         yield prefix + json.dumps(row.to_json(), ensure_ascii=False, allow_nan=False) + "\n"

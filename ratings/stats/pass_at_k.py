@@ -17,7 +17,7 @@ _AT_ONCE = 2_000_000  # sampled numbers in memory at once: 16 MB
 
 
 class Attempts(NamedTuple):
-    """One experiment (task): `n` replicates by an agent, of which `successes` reached the goal."""
+    """One experiment (task): `n` replicates by an agent; `successes` of them reached the goal."""
 
     task: str
     n: int

@@ -243,7 +243,7 @@ def next_steps(table: Ratings) -> list[Step]:
     """
     if not table.binary or not len(table):
         return []
-    sources = [table.sources[at] for at in np.unique(table.source)]
+    sources = [table.sources[index] for index in np.unique(table.source)]
     steps: list[Step] = []
     for name in sources:
         ratings = table.of_source(name)

@@ -77,7 +77,7 @@ def _drawn(n: int, resamples: int, rng: np.random.Generator) -> Ints:
 
 
 def widening(items: int, strata: int = 1) -> float:
-    """Return the factor by which percentiles are too narrow if so many items are resampled within strata: at least 1.
+    """Return the factor by which percentiles are too narrow if this number of items is resampled within strata: at least 1.
 
     sqrt(N / (N - S)) for the variance that sampling with replacement loses, times Student's t over the normal quantile
     (the expanded percentile interval, Hesterberg 2015, The American Statistician 69:371). inf without a degree of freedom.

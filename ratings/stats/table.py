@@ -289,6 +289,6 @@ def _factors(found: Sequence[Mapping[str, str]]) -> dict[str, tuple[Ints, tuple[
     factors = {}
     for factor in sorted({name for values in found for name in values}):
         names = tuple(sorted({values.get(factor, "") for values in found}, key=natural))
-        code = {name: at for at, name in enumerate(names)}
+        code = {name: index for index, name in enumerate(names)}
         factors[factor] = (np.array([code[values.get(factor, "")] for values in found], dtype=np.int64), names)
     return factors

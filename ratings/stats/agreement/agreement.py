@@ -296,5 +296,5 @@ def _pooled(own: Sequence[Scope]) -> str:
         return ""
     return (
         f"The share of the commonest verdict lies between {min(shares):.0%} and {max(shares):.0%} by source: kappa over all "
-        "sources together mostly shows that raters tell the sources apart. Read it within each source."
+        "sources together mostly shows that raters distinguish the sources. Read it within each source."
     )

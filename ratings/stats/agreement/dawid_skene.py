@@ -156,8 +156,7 @@ def fit(
     scout_runs = [_climb(data, truth, SCOUTING) for truth in starts]
     log_likelihoods = [final.log_likelihood for final, _ in scout_runs]
     # The start from the votes is preferred: random starts find optima at the border of the parameter space that
-    # are hardly
-    # more likely and whose classes mean less.
+    # are hardly more likely and whose classes mean less.
     best = 0 if max(log_likelihoods) < log_likelihoods[0] + NEAR else int(np.argmax(log_likelihoods))
     final, rounds = _climb(data, scout_runs[best][0].truth, MOST_ROUNDS)
     higher = max(log_likelihoods) - final.log_likelihood

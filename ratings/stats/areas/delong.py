@@ -81,12 +81,12 @@ def area(scores: Floats, positive: Bools) -> Area:
     m, n = int(positive.sum()), int((~positive).sum())
     if not m or not n:
         return Area(None, None, m, n, "one of the two classes is empty")
-    placed = placements(scores[positive], scores[~positive])
-    if reason := no_interval(placed.area, placed.variance):
-        return Area(placed.area, None, m, n, reason)
-    if is_extreme(placed.area):
-        return Area(placed.area, score_interval(placed.area, m, n), m, n, method="newcombe_score")
-    return Area(placed.area, around(placed.area, placed.variance, within=(0, 1)), m, n)
+    placed_scores = placements(scores[positive], scores[~positive])
+    if reason := no_interval(placed_scores.area, placed_scores.variance):
+        return Area(placed_scores.area, None, m, n, reason)
+    if is_extreme(placed_scores.area):
+        return Area(placed_scores.area, score_interval(placed_scores.area, m, n), m, n, method="newcombe_score")
+    return Area(placed_scores.area, around(placed_scores.area, placed_scores.variance, within=(0, 1)), m, n)
 
 
 def score_interval(

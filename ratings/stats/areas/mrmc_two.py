@@ -260,8 +260,7 @@ def infer_areas(
     product = first.se * second.se
     correlation = min(0.0, (first.se**2 + second.se**2 - se**2) / (2 * product)) if product > 0 else 0.0
     # Only a negative correlation is used, which widens the interval: with a positive one the limits can shrink as
-    # the level
-    # grows, and p would no longer follow from them.
+    # the level grows, and p would no longer follow from them.
     correlation = max(-1.0, correlation)
 
     def reach(quantile: float, upwards: bool) -> float:
@@ -340,7 +339,9 @@ def compare_areas(first: Readings, second: Readings, paired: bool = True) -> USt
     The variance is unbiased if every rater has read every case, else the one with replacement, which is too large on average.
     `paired` is False where no rater has read both conditions.
     """
-    is_read = [~np.isnan(first[at]).all(axis=0) | ~np.isnan(second[at]).all(axis=0) for at in (0, 1)]
+    is_read = [
+        ~np.isnan(first[class_index]).all(axis=0) | ~np.isnan(second[class_index]).all(axis=0) for class_index in (0, 1)
+    ]
     if int(is_read[0].sum()) * int(is_read[1].sum()) > MOST_CELLS:
         return TOO_LARGE
     a, b = conditions = [
@@ -383,11 +384,11 @@ class _Moments:
         self.row = [np.zeros((readers, shape[0])) for _ in range(2)]
         self.column = [np.zeros((readers, shape[1])) for _ in range(2)]
         for reader in range(readers):
-            for at, one in enumerate(self.kernels(reader)):
-                self.cell[at] += one
-                self.row[at][reader] = one.sum(axis=1)
-                self.column[at][reader] = one.sum(axis=0)
-        self.total = [one.sum(axis=1) for one in self.row]
+            for index, values in enumerate(self.kernels(reader)):
+                self.cell[index] += values
+                self.row[index][reader] = values.sum(axis=1)
+                self.column[index][reader] = values.sum(axis=0)
+        self.total = [values.sum(axis=1) for values in self.row]
         self.pairs = float(self.total[1].sum())
         self.area = float(self.total[0].sum()) / self.pairs if self.pairs else math.nan
 
@@ -412,7 +413,7 @@ class _Moments:
         eight moments, each weighted by its share of all pairs of kernels. The moment that shares nothing estimates the
         product of the two means and is subtracted.
         """
-        (any_rater, same_rater), (any_count, same_count) = (self._by_what_is_shared(other, at) for at in (0, 1))
+        (any_rater, same_rater), (any_count, same_count) = (self._by_what_is_shared(other, index) for index in (0, 1))
         counts = np.concatenate([_exactly(any_count - same_count), _exactly(same_count)])
         weights = counts / (self.pairs * other.pairs)
         if unbiased:
@@ -453,5 +454,7 @@ class _Moments:
 
 def _exactly(at_least: Floats) -> Floats:
     """Return sums over pairs that share exactly nothing, the negative, the positive, both, from those that share at least that."""
-    nothing, negative, positive, both = at_least
-    return np.array([nothing - negative - positive + both, negative - both, positive - both, both])
+    nothing, negative, positive, both_cases = at_least
+    return np.array(
+        [nothing - negative - positive + both_cases, negative - both_cases, positive - both_cases, both_cases]
+    )

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 GROUPS = ("rates", "agreement", "coefficients", "areas", "detection", "models")
 
 
-def of(design: Design, group: str, targets: tuple[str, ...]) -> list[Interval]:
+def list_intervals_of(design: Design, group: str, targets: tuple[str, ...]) -> list[Interval]:
     study = reader_worlds.play(design, np.random.default_rng(3))
     found = coverage_quantities.GROUPS[group](study, 0)
     return [one for one in found if one.target in targets and one.value is not None]
@@ -24,7 +24,7 @@ def of(design: Design, group: str, targets: tuple[str, ...]) -> list[Interval]:
 @pytest.mark.parametrize("shares", [(), (0.8, 0.5, 0.3, 0.4)])
 def test_true_values_for_these_raters_equal_estimates_from_very_many_items(group, shares) -> None:
     # 12,000 items: the standard error of a kappa within a source is near 0.015
-    many = of(Design(4, (3_600, 3_600, 1_800, 3_000), shares), group, (THESE, THIS))
+    many = list_intervals_of(Design(4, (3_600, 3_600, 1_800, 3_000), shares), group, (THESE, THIS))
     assert len(many) > 0
     for one in many:
         wide = 0.12 if one.quantity.startswith(("dprime", "criterion")) else 0.04
@@ -34,7 +34,7 @@ def test_true_values_for_these_raters_equal_estimates_from_very_many_items(group
 @pytest.mark.parametrize("group", GROUPS[:5])
 def test_true_values_for_new_raters_equal_estimates_from_very_many_raters(group) -> None:
     # 90 raters of standard deviation 0.35 in z move a mean by 0.04 in z
-    many = of(Design(90, (300, 300, 150, 250)), group, (NEW,))
+    many = list_intervals_of(Design(90, (300, 300, 150, 250)), group, (NEW,))
     assert len(many) > 1
     for one in many:
         wide = 0.25 if one.quantity.startswith(("dprime", "criterion")) else 0.05
@@ -44,7 +44,7 @@ def test_true_values_for_new_raters_equal_estimates_from_very_many_raters(group)
 
 def test_true_values_of_retest_equal_estimates_from_very_many_repeats(monkeypatch) -> None:
     monkeypatch.setattr(reader_worlds, "REPEATS", 4_000)
-    many = of(Design(4, (1_200, 1_200, 600, 1_000)), "retest", (THESE, THIS))
+    many = list_intervals_of(Design(4, (1_200, 1_200, 600, 1_000)), "retest", (THESE, THIS))
     assert {one.quantity for one in many} == {"retest_agreement of one rater", "retest_kappa"}
     for one in many:
         assert one.value == pytest.approx(one.truth, abs=0.03), one.quantity

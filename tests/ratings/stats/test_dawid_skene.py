@@ -13,7 +13,7 @@ ANAESTHETISTS = """
 OBSERVERS = "1112345"
 
 
-def anaesthetists(backwards: bool = False, **how: int) -> dawid_skene.Fit:
+def fit_anaesthetists(backwards: bool = False, **how: int) -> dawid_skene.Fit:
     patients = ANAESTHETISTS.split()
     answers = [
         (n, int(o) - 1, int(x) - 1) for n, given in enumerate(patients) for o, x in zip(OBSERVERS, given, strict=True)
@@ -24,7 +24,7 @@ def anaesthetists(backwards: bool = False, **how: int) -> dawid_skene.Fit:
 
 
 def test_prevalences_of_the_anaesthetists_equal_the_published_ones() -> None:
-    found = anaesthetists()
+    found = fit_anaesthetists()
     # Dawid and Skene 1979 print .40, .42, .11, .07 for the four classes.
     assert found.prevalence == pytest.approx([0.40, 0.42, 0.11, 0.07], abs=0.005)
     assert found.answers == 45 * 7 and found.converged
@@ -33,10 +33,10 @@ def test_prevalences_of_the_anaesthetists_equal_the_published_ones() -> None:
 
 
 def test_a_hardly_more_likely_restart_is_mentioned_but_not_used() -> None:
-    found = anaesthetists(seed=0)
+    found = fit_anaesthetists(seed=0)
     assert 0 < found.higher < dawid_skene.NEAR
     assert "another start ended at a different optimum" in found.said and dawid_skene.LABEL in found.said
-    assert anaesthetists(restarts=0).higher == 0
+    assert fit_anaesthetists(restarts=0).higher == 0
 
 
 def test_a_clearly_more_likely_restart_is_used_and_mentioned() -> None:
@@ -52,7 +52,7 @@ def test_a_clearly_more_likely_restart_is_used_and_mentioned() -> None:
 
 
 def test_error_probabilities_of_a_class_add_up_to_1() -> None:
-    found = anaesthetists()
+    found = fit_anaesthetists()
     assert found.errors.shape == (5, 4, 4)
     assert np.nansum(found.errors, axis=2) == pytest.approx(np.ones((5, 4)))
     assert found.truth.sum(axis=1) == pytest.approx(np.ones(45))
@@ -106,5 +106,5 @@ def test_latent_truth_is_undefined_for_two_raters_or_a_known_reference() -> None
 
 
 def test_fit_is_independent_of_the_order_of_answers() -> None:
-    one, two = anaesthetists(), anaesthetists(backwards=True)
+    one, two = fit_anaesthetists(), fit_anaesthetists(backwards=True)
     assert one.prevalence.tolist() == two.prevalence.tolist() and one.items == two.items

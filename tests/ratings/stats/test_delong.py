@@ -5,7 +5,7 @@ from sklearn.metrics import roc_auc_score
 from ratings.stats.areas import delong
 
 
-def by_pairs(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:
+def compute_area_by_pairs(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:
     """Area and variance from the definition, all pairs compared."""
     psi = (positive[:, None] > negative) + 0.5 * (positive[:, None] == negative)
     spread = np.var(psi.mean(axis=1), ddof=1) / len(positive) + np.var(psi.mean(axis=0), ddof=1) / len(negative)
@@ -35,7 +35,7 @@ def test_area_variance_equals_that_of_all_compared_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     positive, negative = rng.integers(1, 6, 17).astype(float), rng.integers(0, 5, 23).astype(float)
     found = delong.placements(positive, negative)
-    assert (found.area, found.variance) == pytest.approx(by_pairs(positive, negative))
+    assert (found.area, found.variance) == pytest.approx(compute_area_by_pairs(positive, negative))
 
 
 def test_area_of_the_ovarian_cancer_patients_of_delong_1988() -> None:

@@ -18,20 +18,22 @@ from ratings.stats.differences import (
 )
 
 
-def side(answers, items, raters) -> Side:
+def build_side(answers, items, raters) -> Side:
     return Side(np.array(answers, dtype=float), np.array(items), np.array(raters))
 
 
-def independent(answers, first_item) -> Side:
+def build_independent_side(answers, first_item) -> Side:
     """One rating an item, each by another rater."""
     places = np.arange(len(answers)) + first_item
-    return side(answers, places, places)
+    return build_side(answers, places, places)
 
 
 def test_difference_of_independent_ratings_has_the_interval_of_agresti_and_caffo() -> None:
     # 56/70 less 48/80 with one more yes and no each: 57/72 - 49/82 = 0.1941, its variance 57*15/72^3 + 49*33/82^3 = 0.005223,
     # so 0.0525 to 0.3358. Ours has Student's t and variances with g/(g-1), which differ little with 150 raters.
-    first, second = (independent([1] * k + [0] * (n - k), start) for k, n, start in ((56, 70, 0), (48, 80, 1000)))
+    first, second = (
+        build_independent_side([1] * k + [0] * (n - k), start) for k, n, start in ((56, 70, 0), (48, 80, 1000))
+    )
     found = compare_shares(first, second)
     assert found.first == 0.8 and found.second == pytest.approx(0.6)
     assert (found.low, found.high) == (pytest.approx(0.0525, abs=5e-3), pytest.approx(0.3358, abs=5e-3))
@@ -83,7 +85,7 @@ def test_p_of_few_items_against_many_is_not_extreme() -> None:
 
 
 def test_difference_of_constant_sides_uses_the_design_effect() -> None:
-    first, second = independent([1] * 40, 0), independent([0] * 40, 100)
+    first, second = build_independent_side([1] * 40, 0), build_independent_side([0] * 40, 100)
     found = compare_shares(first, second)
     # 41/42 - 1/42 with variance 2 * 41 / 42^3; 80 raters and items: 79 degrees of freedom.
     half = t.ppf(0.975, 79) * math.sqrt(2 * 41 / 42**3)
@@ -113,7 +115,7 @@ def test_difference_of_unchanged_pairs_is_0_with_a_narrow_interval(yes) -> None:
 def test_difference_has_no_interval_below_three_items_or_raters_on_a_side() -> None:
     items, raters = np.repeat(np.arange(9), 3), np.tile(np.arange(3), 9)
     many = Side((items < 6).astype(float), items, raters)
-    two = side([1, 0, 1, 1], [20, 20, 21, 21], [0, 1, 0, 1])
+    two = build_side([1, 0, 1, 1], [20, 20, 21, 21], [0, 1, 0, 1])
     assert (compare_shares(many, two).low, compare_shares(many, two).reason) == (None, FEW_ITEMS_ON_A_SIDE)
     others = Side(many.answers[:18], items[:18], np.tile([7, 8], 9))
     assert (compare_shares(many, others).p, compare_shares(many, others).reason) == (None, FEW_RATERS)
@@ -126,11 +128,11 @@ def test_difference_has_no_interval_below_three_items_or_raters_on_a_side() -> N
 
 
 def test_difference_without_ratings_names_the_empty_side() -> None:
-    one = side([1, 0, 1], [0, 0, 0], [0, 1, 2])
-    many = side([1, 0, 1], [1, 2, 3], [0, 1, 2])
+    one = build_side([1, 0, 1], [0, 0, 0], [0, 1, 2])
+    many = build_side([1, 0, 1], [1, 2, 3], [0, 1, 2])
     found = compare_shares(one, many)
     assert (found.low, found.p, found.reason) == (None, None, ONE_ITEM)
-    empty = compare_shares(many, side([], np.zeros(0, int), np.zeros(0, int)))
+    empty = compare_shares(many, build_side([], np.zeros(0, int), np.zeros(0, int)))
     assert (empty.first, empty.second, empty.reason) == (pytest.approx(2 / 3), None, "no rating of the second")
 
 

@@ -22,14 +22,14 @@ TABLE = build(
 )
 
 
-def written(table: Ratings, source: str) -> str:
+def format_imrmc(table: Ratings, source: str) -> str:
     return "".join(imrmc.write(table, source))
 
 
 def test_imrmc_file_has_sizes_truths_and_readings_of_one_error_source() -> None:
     # The score is more of the signal: +5 plausible is -5, -4 implausible is 4. i5 has no confidence, i4 is of another
     # source.
-    head, data = written(TABLE, "subtle").split("BEGIN DATA:\n")
+    head, data = format_imrmc(TABLE, "subtle").split("BEGIN DATA:\n")
     assert "NR: 2\nN0: 1\nN1: 2\nNM: 1\n" in head and "no confidence: 1\n" in head and "not run in iMRMC" in head
     assert data == (
         "-1,i1,truth,0\n-1,i2,truth,1\n-1,i3,truth,1\n"
@@ -39,17 +39,17 @@ def test_imrmc_file_has_sizes_truths_and_readings_of_one_error_source() -> None:
 
 def test_imrmc_file_reads_back_the_same_ratings() -> None:
     whole = TABLE.against_unperturbed("subtle")
-    back = imrmc.read(written(TABLE, "subtle"))
+    back = imrmc.read(format_imrmc(TABLE, "subtle"))
     rows = back.table("rating").rows()
     expected = [row for row in whole.rows() if row.confidence is not None]
     assert [row[:5] for row in rows] == [row[:5] for row in expected]
     again = "".join(imrmc.write(back.table("rating"), "signal"))
-    assert again.split("BEGIN DATA:")[1] == written(TABLE, "subtle").split("BEGIN DATA:")[1]
+    assert again.split("BEGIN DATA:")[1] == format_imrmc(TABLE, "subtle").split("BEGIN DATA:")[1]
 
 
 def test_imrmc_file_reads_back_to_the_same_mean_area() -> None:
     study = reader_study(VAN_DYKE["1"], 69)
-    back = imrmc.read(written(study, "all")).table("rating")
+    back = imrmc.read(format_imrmc(study, "all")).table("rating")
     before, after = (mrmc.mean_auc(table)[0] for table in (study, back))
     assert (after.value, after.low, after.high) == pytest.approx((before.value, before.low, before.high))
 
@@ -74,7 +74,7 @@ def test_imrmc_file_preserves_names_that_look_like_the_format() -> None:
     rows = [Row(f"{name}{at}", name, 1, 3, at, "genuine" if at else "error") for name in HOSTILE for at in (0, 1)]
     rows += [Row(name, "R", 1, 3, 0, "error") for name in HOSTILE]
     table = build(rows)
-    text = written(table, "error")
+    text = format_imrmc(table, "error")
     assert all(len(line.split(",")) == 4 for line in text.split("BEGIN DATA:\n")[1].splitlines())
     back = imrmc.read(text).table("rating")
     assert set(back.raters) == {*HOSTILE, "R"} and back.items == table.items

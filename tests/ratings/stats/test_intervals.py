@@ -14,32 +14,32 @@ REPLICATES = 0.5 + 0.03 * np.array([-1.0, 1.0] * 500)  # variance .0009 * 1000/9
 LEFT_OUT = np.array([0.44, 0.56, 0.44, 0.56])  # jackknife: 3/4 * 4 * .0036 = .0108
 
 
-def both(**more: object) -> tuple[Estimate, Estimate]:
+def compute_both_intervals(**more: object) -> tuple[Estimate, Estimate]:
     these, new = with_intervals(AT, Uncertainty(REPLICATES, LEFT_OUT, **more))  # type: ignore[arg-type]
     return these, new
 
 
 def test_new_rater_interval_adds_the_variances_of_items_and_raters() -> None:
     # 1.96 sqrt(.000900901 + .0108) = .21202
-    _, new = both()
+    _, new = compute_both_intervals()
     assert (new.method, new.half_width) == ("item_bootstrap_rater_jackknife", pytest.approx(0.21202, abs=1e-5))
 
 
 def test_new_rater_interval_of_a_mean_has_satterthwaites_degrees_of_freedom() -> None:
     # 3 * (.0117009 / .0108)^2 = 3.5214 degrees of freedom
-    _, new = both(linear=True)
+    _, new = compute_both_intervals(linear=True)
     assert new.method == "item_bootstrap_rater_jackknife_t"
     assert new.half_width == pytest.approx(t.ppf(0.975, 3.5214) * sqrt(0.0117009), abs=1e-5)
 
 
 def test_new_rater_interval_with_student_has_the_degrees_of_freedom_of_the_raters() -> None:
-    _, new = both(linear=True, student=True)
+    _, new = compute_both_intervals(linear=True, student=True)
     assert new.half_width == pytest.approx(3.182446 * sqrt(0.0117009), abs=1e-5)
 
 
 def test_fisher_interval_is_skewed_towards_0() -> None:
     # standard error of z: .0300150 / (1 - .25) = .0400200
-    these, _ = both(fisher=True)
+    these, _ = compute_both_intervals(fisher=True)
     assert these.method == "item_bootstrap_fisher"
     ends = [tanh(atanh(0.5) + sign * 1.959964 * 0.04002) for sign in (-1, 1)]
     assert (these.low, these.high) == pytest.approx(ends, abs=1e-5)
@@ -63,7 +63,7 @@ def test_new_rater_interval_includes_the_one_for_these_raters() -> None:
     assert (these.low, these.high) == pytest.approx((-0.1, 0.55))
     assert (new.low, new.high) == pytest.approx((-0.1, 0.80271), abs=1e-4)
     assert new.reason == "widened to include the interval for these raters"
-    _, even = both()
+    _, even = compute_both_intervals()
     assert even.reason == ""
 
 

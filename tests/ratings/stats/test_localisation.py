@@ -4,7 +4,7 @@ from ratings.stats import Estimate
 from ratings.stats.localisation import Marked, localisation
 
 
-def one(rows: list[Estimate], **args: str) -> Estimate:
+def find_row(rows: list[Estimate], **args: str) -> Estimate:
     return next(row for row in rows if dict(row.args) == args)
 
 
@@ -20,31 +20,39 @@ CALLED = [
 
 def test_localisation_is_counted_over_all_and_for_each_source_and_rater() -> None:
     found = localisation(CALLED)
-    assert one(found).value == 3 / 5 and one(found).n == {"items": 4, "raters": 2, "ratings": 5, "k": 3, "untold": 1}
-    assert one(found, source="subtle").value == pytest.approx(1 / 3) and one(found, source="obvious").value == 1
-    assert one(found, rater="R1").value == pytest.approx(2 / 3)
-    assert one(found, rater="R2", source="subtle").value == 0
+    assert find_row(found).value == 3 / 5 and find_row(found).n == {
+        "items": 4,
+        "raters": 2,
+        "ratings": 5,
+        "k": 3,
+        "untold": 1,
+    }
+    assert (
+        find_row(found, source="subtle").value == pytest.approx(1 / 3) and find_row(found, source="obvious").value == 1
+    )
+    assert find_row(found, rater="R1").value == pytest.approx(2 / 3)
+    assert find_row(found, rater="R2", source="subtle").value == 0
     assert {row.stat for row in found} == {"localisation"}
 
 
 def test_localisation_interval_of_one_rater_has_only_items_as_clusters() -> None:
     found = localisation(CALLED)
-    assert one(found).method == "wilson_cluster" and one(found).low < 3 / 5 < one(found).high
-    assert one(found, rater="R1").method == "wilson_items"
+    assert find_row(found).method == "wilson_cluster" and find_row(found).low < 3 / 5 < find_row(found).high
+    assert find_row(found, rater="R1").method == "wilson_items"
 
 
 def test_localisation_without_a_miss_treats_ratings_as_independent() -> None:
-    found = one(localisation(CALLED), source="obvious")
+    found = find_row(localisation(CALLED), source="obvious")
     assert found.high == 1 and "as independent" in found.reason
 
 
 def test_localisation_of_one_item_has_no_interval() -> None:
-    found = one(localisation(CALLED[:1]))
+    found = find_row(localisation(CALLED[:1]))
     assert (found.value, found.low) == (1, None) and "single item" in found.reason
 
 
 def test_localisation_is_undefined_without_marks_or_known_locations() -> None:
-    found = one(localisation(CALLED[-1:]))
+    found = find_row(localisation(CALLED[-1:]))
     assert found.value is None and found.n["untold"] == 1
     assert found.reason == "no called error has marks that can be compared"
 

@@ -10,7 +10,7 @@ from tests.support.rating_tables import one
 FOUR = ((0.9, 1, "model a"), (0.9, 1, "model b"), (0.1, 0, "obvious"), (0.7, 0, "subtle"))
 
 
-def study():
+def build_study():
     """Four sources of twelve items, three raters; verdicts and confidences by a rule, no chance."""
     rows = []
     for share, truth, source in FOUR:
@@ -24,7 +24,7 @@ def study():
 
 @pytest.fixture(scope="module")
 def rows():
-    return panel.panel(study(), resamples=60)
+    return panel.panel(build_study(), resamples=60)
 
 
 def test_summary_has_every_statistic_under_its_name(rows) -> None:
@@ -71,7 +71,9 @@ def test_summary_rates_by_hand(rows) -> None:
 
 def test_pair_means_for_overlap_1_are_equal_where_all_pairs_have_enough(rows) -> None:
     many = [row for row in rows if row.stat.startswith("avg_pairwise") and row.args["min_overlap"] == 20]
-    few = [row for row in panel.panel(study(), resamples=60, min_overlap=1) if row.stat.startswith("avg_pairwise")]
+    few = [
+        row for row in panel.panel(build_study(), resamples=60, min_overlap=1) if row.stat.startswith("avg_pairwise")
+    ]
     pooled = [row for row in many if "source" not in row.args]
     same = [row._replace(args={**row.args, "min_overlap": 1}) for row in pooled]
     assert same == [row for row in few if "source" not in row.args]
@@ -83,16 +85,16 @@ def test_pair_means_for_overlap_1_are_equal_where_all_pairs_have_enough(rows) ->
 
 def test_pair_means_copied_for_overlap_1_equal_computed_ones() -> None:
     # All pairs share 48 items and there is one source, so the panel does not draw again for 1.
-    whole = build([row._replace(source="all", reference=None) for row in study().rows()])
+    whole = build([row._replace(source="all", reference=None) for row in build_study().rows()])
     taken = [row for row in panel.panel(whole, resamples=40) if row.args.get("min_overlap") == 1]
     computed = [row for row in panel.panel(whole, resamples=40, min_overlap=1) if row.args.get("min_overlap") == 1]
     assert taken == computed and taken
 
 
 def test_summary_is_reproducible_and_independent_of_row_order(rows) -> None:
-    again = panel.panel(build(study().rows()[::-1]), resamples=60)
+    again = panel.panel(build(build_study().rows()[::-1]), resamples=60)
     assert "".join(panel.json_lines(rows)) == "".join(panel.json_lines(again))
-    other = panel.panel(study(), resamples=60, seed=1)
+    other = panel.panel(build_study(), resamples=60, seed=1)
     assert [row.value for row in other] == [row.value for row in rows]
     assert other != rows
 
@@ -171,7 +173,7 @@ def test_terminal_shows_one_line_for_many_results_undefined_for_one_reason() -> 
 
 
 def test_summary_includes_repeats_and_a_latent_truth() -> None:
-    blind = build([row._replace(reference=None) for row in study().rows()])
+    blind = build([row._replace(reference=None) for row in build_study().rows()])
     rows = panel.panel(blind, [Repeat("model a-0", "R0", 1, 1), Repeat("model a-1", "R0", 1, 0)], resamples=0)
     assert one(rows, "retest_agreement").value == 1 / 2
     assert one(rows, "dawid_skene_prevalence", category=1).method == "estimate"
@@ -211,7 +213,7 @@ def test_a_statistic_without_a_label_is_shown_under_its_key() -> None:
 
 
 def test_terminal_shows_numbers_methods_and_reasons(rows) -> None:
-    text = "\n".join(panel.text_lines(rows, panel.about(study(), {"surplus": 3}, ["a note"])))
+    text = "\n".join(panel.text_lines(rows, panel.about(build_study(), {"surplus": 3}, ["a note"])))
     assert text.startswith("144 ratings of 48 items by 3 raters.")
     assert "Left out: 3 ratings: surplus." in text and "Note: a note." in text
     assert "Cohen's kappa, mean over pairs of raters (with 20 items or more in common)" in text

@@ -92,7 +92,7 @@ def test_pass_at_k_without_replicates_gives_the_reason() -> None:
     assert (difference.value, difference.reason) == (None, "no experiment has a replicate by both agents")
 
 
-def by_agent(first: str, second: str) -> dict[str, list[Attempts]]:
+def build_replicates(first: str, second: str) -> dict[str, list[Attempts]]:
     """One attempt an experiment; a letter each: + reached, - not."""
     return {
         name: [Attempts(f"t{at}", 1, int(sign == "+")) for at, sign in enumerate(signs)]
@@ -115,7 +115,7 @@ def test_paired_bootstrap_is_close_to_the_enumeration_of_all_resamples() -> None
     assert total == 7**7
     normal = NormalDist()
     expected = 2 * normal.cdf(normal.inv_cdf(below / total) / (1.08012 * 2.44691 / 1.95996))
-    difference, p, mcnemar = compare("a", "b", by_agent("+++++--", "---++-+"), 1, seed=1, resamples=20_000)
+    difference, p, mcnemar = compare("a", "b", build_replicates("+++++--", "---++-+"), 1, seed=1, resamples=20_000)
     assert difference.value == pytest.approx(2 / 7)
     assert p.value == pytest.approx(expected, abs=0.01)
     assert difference.n == {"tasks": 7, "tasks_not_common": 0}
@@ -123,7 +123,7 @@ def test_paired_bootstrap_is_close_to_the_enumeration_of_all_resamples() -> None
     assert mcnemar.value == pytest.approx(0.625)
 
 
-def drawn_tables(tasks: int, attempts: int, tables: int, shift: float) -> Iterator[dict[str, list[Attempts]]]:
+def simulate_agents(tasks: int, attempts: int, tables: int, shift: float) -> Iterator[dict[str, list[Attempts]]]:
     """Two agents, the second so much worse at every task; tasks are anything between hopeless and sure."""
     rng = np.random.default_rng(1)
     for _ in range(tables):
@@ -139,7 +139,7 @@ def drawn_tables(tasks: int, attempts: int, tables: int, shift: float) -> Iterat
 
 def test_agent_comparison_has_5_percent_false_positives_on_six_tasks() -> None:
     # 5 % of 300 is 15; of draws that are not widened 10 % and more.
-    values = [compare("a", "b", own, 1, seed=0, resamples=1000)[1].value for own in drawn_tables(6, 3, 300, 0.0)]
+    values = [compare("a", "b", own, 1, seed=0, resamples=1000)[1].value for own in simulate_agents(6, 3, 300, 0.0)]
     told = [value for value in values if value is not None]
     assert len(told) > 280 and sum(value < 0.05 for value in told) <= 0.075 * len(told)
 
@@ -148,7 +148,7 @@ def test_agent_comparison_has_5_percent_false_positives_on_six_tasks() -> None:
 def test_agent_comparison_p_is_below_5_percent_exactly_where_the_interval_excludes_0(tasks: int) -> None:
     sides = set()
     for shift in (0.0, 0.3):
-        for own in drawn_tables(tasks, 3, 60, shift):
+        for own in simulate_agents(tasks, 3, 60, shift):
             difference, p, *_ = compare("a", "b", own, 1, seed=0, resamples=2000)
             if difference.low is not None and difference.high is not None and p.value is not None:
                 leaves_out = not difference.low <= 0 <= difference.high
@@ -167,12 +167,12 @@ def test_agent_comparison_uses_the_tasks_of_both() -> None:
 
 
 def test_agent_comparison_of_equal_agents_has_p_1() -> None:
-    difference, p, mcnemar = compare("a", "b", by_agent("++--+-", "++--+-"), 1, seed=0)
+    difference, p, mcnemar = compare("a", "b", build_replicates("++--+-", "++--+-"), 1, seed=0)
     assert (difference.value, difference.low, p.value, mcnemar.value) == (0, None, 1, 1)
 
 
 def test_agent_comparison_of_constant_differences_has_no_interval_but_mcnemars_test() -> None:
-    difference, p, mcnemar = compare("a", "b", by_agent("++++++", "------"), 1, seed=0)
+    difference, p, mcnemar = compare("a", "b", build_replicates("++++++", "------"), 1, seed=0)
     assert (difference.value, difference.low, p.value) == (1, None, None)
     assert "resampling shows no uncertainty" in difference.reason
     # McNemar: 6 of 6 one way, two-sided 2 / 2^6

@@ -16,11 +16,11 @@ from ratings.stats.proportions import rates
 from ratings.stats.table import Row, build
 
 
-def balanced(items: int, per_item: int, raters: int) -> tuple[np.ndarray, np.ndarray]:
+def count_balanced(items: int, per_item: int, raters: int) -> tuple[np.ndarray, np.ndarray]:
     return np.full(items, per_item), np.full(raters, items * per_item // raters)
 
 
-def study(items: int = 40, raters: int = 6, seed: int = 1) -> Ratings:
+def simulate_study(items: int = 40, raters: int = 6, seed: int = 1) -> Ratings:
     rng = np.random.default_rng(seed)
     rows = []
     for source, share, truth in (("right", 0.85, 1), ("wrong", 0.4, 0)):
@@ -32,7 +32,7 @@ def study(items: int = 40, raters: int = 6, seed: int = 1) -> Ratings:
     return build(rows)
 
 
-def latent(share: float, rho: float) -> float:
+def find_latent_correlation(share: float, rho: float) -> float:
     """The correlation of two normal deviates whose signs, cut at this share, correlate by rho."""
     if rho <= 0:
         return 0.0
@@ -45,10 +45,10 @@ def latent(share: float, rho: float) -> float:
     return brentq(excess, 0.0, 0.99999, xtol=1e-4)
 
 
-def played(found: Components, design: Design, rng: np.random.Generator) -> Ratings:
+def simulate_ratings(found: Components, design: Design, rng: np.random.Generator) -> Ratings:
     """A study in which verdicts are a threshold on the sum of an item's, a rater's and a rating's normal deviate, whose
     variances give the components. Raters take the items in turn."""
-    item, rater = (latent(found.share, rho) for rho in (found.rho_item, found.rho_rater))
+    item, rater = (find_latent_correlation(found.share, rho) for rho in (found.rho_item, found.rho_rater))
     deviate = math.sqrt(item) * rng.standard_normal((design.items, 1))
     deviate = deviate + math.sqrt(rater) * rng.standard_normal((1, design.raters))
     deviate = deviate + math.sqrt(1 - item - rater) * rng.standard_normal((design.items, design.raters))
@@ -58,10 +58,10 @@ def played(found: Components, design: Design, rng: np.random.Generator) -> Ratin
     return build([Row(str(i), str(j), int(yes[i, j])) for i, j in turns])
 
 
-def simulated(what: str, found: Components, design: Design, studies: int) -> float:
+def simulate_half_width(what: str, found: Components, design: Design, studies: int) -> float:
     """1.96 standard deviations of a rate, or of the mean pairwise kappa, over simulated studies of this shape."""
     rng = np.random.default_rng([0, design.raters, design.items])
-    own = [played(found, design, rng) for _ in range(studies)]
+    own = [simulate_ratings(found, design, rng) for _ in range(studies)]
     values = [one.verdict.mean() if what == "rate" else np.nanmean(pairs_of(one).kappa) for one in own]
     return 1.96 * float(np.std(values, ddof=1))
 
@@ -69,12 +69,12 @@ def simulated(what: str, found: Components, design: Design, studies: int) -> flo
 def test_variance_of_a_rate_by_hand() -> None:
     # Two items, two raters, all rate all: N = 4, sums m(m-1) = 2 + 2, n(n-1) = 2 + 2.
     # p(1-p)/16 [4 + 0.5 * 4 + 0.25 * 4] = 0.25/16 * 7
-    assert precision.rate_variance(0.5, 0.5, 0.25, *balanced(2, 2, 2)) == pytest.approx(0.25 * 7 / 16)
+    assert precision.rate_variance(0.5, 0.5, 0.25, *count_balanced(2, 2, 2)) == pytest.approx(0.25 * 7 / 16)
 
 
 def test_rate_half_width_above_100_items_shrinks_only_with_raters() -> None:
     def half(items: int, per_item: int, raters: int, rho_rater: float) -> float:
-        return 1.96 * precision.rate_variance(0.9, 0.12, rho_rater, *balanced(items, per_item, raters)) ** 0.5
+        return 1.96 * precision.rate_variance(0.9, 0.12, rho_rater, *count_balanced(items, per_item, raters)) ** 0.5
 
     # p(1-p)[rho_I/I + rho_R/R + (1 - rho_I - rho_R)/N], rho_I .12, I = 60, 3 ratings an item, 6 raters, rho_R .02:
     # .09 [.002 + .003333 + .86/180] = .00091; 1.96 sqrt = .0591
@@ -118,7 +118,7 @@ def test_components_of_ratings_that_depend_only_on_item_or_rater() -> None:
 
 def test_components_recover_those_of_simulated_ratings() -> None:
     wanted = Components(0.8, 0.3, 0.05, None, 0)
-    own = played(wanted, Design(30, 400, 30), np.random.default_rng(5))
+    own = simulate_ratings(wanted, Design(30, 400, 30), np.random.default_rng(5))
     found = precision.components(own)
     assert (found.share, found.rho_item, found.rho_rater) == pytest.approx(wanted[:3], abs=0.05)
 
@@ -126,21 +126,23 @@ def test_components_recover_those_of_simulated_ratings() -> None:
 @pytest.mark.parametrize("design", [Design(6, 50, 3), Design(3, 50, 1)])
 def test_rate_half_width_agrees_with_simulated_studies(design) -> None:
     found = Components(0.9, 0.12, 0.02, None, 0)
-    shape = balanced(design.items, int(design.per_item), design.raters)
+    shape = count_balanced(design.items, int(design.per_item), design.raters)
     formula = 1.96 * precision.rate_variance(0.9, 0.12, 0.02, *shape) ** 0.5
     # The standard deviation of 600 draws is known to 1 in sqrt(2 * 600) = 3 %.
-    assert simulated("rate", found, design, 600) == pytest.approx(formula, rel=0.08)
+    assert simulate_half_width("rate", found, design, 600) == pytest.approx(formula, rel=0.08)
 
 
 @pytest.mark.parametrize("raters", [3, 5])
 def test_kappa_half_width_agrees_with_simulated_studies(raters) -> None:
     found = Components(0.6, 0.526, 0, 0.526, 0)
     design = Design(raters, 100, raters)
-    assert simulated("kappa", found, design, 300) == pytest.approx(precision.kappa_half_width(found, design), rel=0.12)
+    assert simulate_half_width("kappa", found, design, 300) == pytest.approx(
+        precision.kappa_half_width(found, design), rel=0.12
+    )
 
 
 def test_present_rate_half_width_is_near_that_of_the_result() -> None:
-    own = study()
+    own = simulate_study()
     now = {step.source: step for step in precision.next_steps(own) if step.what == "rate" and step.now}
     for row in rates(own, by="source"):
         if "interval" not in row.args:
@@ -148,7 +150,7 @@ def test_present_rate_half_width_is_near_that_of_the_result() -> None:
 
 
 def test_next_steps_describe_more_raters_and_items() -> None:
-    steps = precision.next_steps(study())
+    steps = precision.next_steps(simulate_study())
     own = [step for step in steps if (step.what, step.source) == ("rate", "wrong")]
     assert [(step.raters, step.items, step.now) for step in own] == [
         (6, 40, True), (8, 40, False), (10, 40, False), (6, 60, False), (6, 80, False),
@@ -161,7 +163,7 @@ def test_next_steps_describe_more_raters_and_items() -> None:
 
 
 def test_auc_half_width_follows_from_the_ratings_so_far() -> None:
-    own = study()
+    own = simulate_study()
     found = precision.auc_components(own, "wrong")
     now = precision.design_of(own)
     # OR: SE^2 = [MSR + J Cov2]/J, and MSR is between + error - cov2 at the present number of items.
@@ -184,7 +186,7 @@ def test_auc_half_width_near_1_is_half_of_the_logit_interval() -> None:
 
 
 def test_planning_for_two_raters_has_no_kappa_or_area_for_the_reason_of_the_results() -> None:
-    own = study(raters=2)
+    own = simulate_study(raters=2)
     said = {step.what: step for step in precision.next_steps(own) if step.what != "rate"}
     assert {what: (step.half_width, step.now) for what, step in said.items()} == {
         "kappa": (None, True), "auc": (None, True),
@@ -216,7 +218,7 @@ def test_planning_has_no_kappa_if_it_is_undefined_without_one_rater() -> None:
 
 
 def test_planned_auc_steps_use_planning_values_while_the_study_is_sealed() -> None:
-    blind = build([row._replace(reference=None, source="all") for row in study().rows()])
+    blind = build([row._replace(reference=None, source="all") for row in simulate_study().rows()])
     assert {step.what for step in precision.next_steps(blind)} == {"rate", "kappa"}
     planned = precision.planned_auc_steps(precision.design_of(blind))
     assert planned[0].now and planned[0].half_width > planned[1].half_width

@@ -129,7 +129,7 @@ def test_whether_a_mark_hit_is_read_from_a_column_of_any_file(tmp_path) -> None:
     assert row["value"] == pytest.approx(2 / 3) and row["reference"] == "declared"
     assert (row["n"]["ratings"], row["n"]["k"], row["n"]["untold"]) == (3, 2, 1)
     text, _ = run(path, "--resamples", 0)
-    assert "RIGHT FOR THE RIGHT REASON" in text and "FURTHER" not in text
+    assert "LOCALISATION OF ERRORS" in text and "\nOTHER\n" not in text
     path.write_text(path.read_text().replace("0,no", "0,perhaps"))
     assert refused(path)[2].splitlines() == [
         "line 3, column localised: is 'perhaps'; it must be 1 or 0, true or false, or empty"

@@ -199,7 +199,7 @@ def test_d_prime_comes_back(recovered) -> None:
     for source, called, true in (("obvious error", OBVIOUS, 2.196), ("subtle error", SUBTLE, 0.965)):
         assert true == pytest.approx((ndtri(called) + ndtri(SPECIFICITY)) * SPREAD, abs=1e-3)
         row = recovered.one("dprime", source=NAMES[source], mean_over="raters")
-        assert holds(row, true) or "no interval holds" in row.reason
+        assert holds(row, true) or "no interval is reliable" in row.reason
     assert recovered.one("dprime", source=NAMES["subtle error"], mean_over="raters").low is not None
 
 
@@ -208,7 +208,7 @@ def test_the_share_of_located_errors_comes_back_on_page_and_terminal(recovered) 
     assert holds(row, LOCATED) and not holds(row, 0.5)
     assert row.n["ratings"] > 50 and row.n["untold"] == 0
     assert row.to_json() in recovered.terminal
-    assert "Localisation: called errors whose mark hits the planted row" in recovered.page
+    assert "Localisation: called errors with a mark on the planted row" in recovered.page
 
 
 def test_the_areas_come_back_for_new_raters(recovered) -> None:

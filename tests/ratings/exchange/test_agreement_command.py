@@ -67,14 +67,14 @@ def test_the_panel_in_words_names_seed_and_resamples(ratings) -> None:
     text, _ = run(ratings, "--resamples", 20, "--seed", 3)
     assert text.startswith("60 ratings of 30 items by 2 raters.")
     assert "95% intervals; 20 resamples, seed 3." in text
-    assert "Cohen's kappa of two" in text and "0.600" in text and "n: 30 items, 2 raters, 60 ratings" in text
+    assert "Cohen's kappa of two raters" in text and "0.600" in text and "n: 30 items, 2 raters, 60 ratings" in text
 
 
 def test_the_minimum_overlap_is_chosen_and_one_is_always_there(ratings) -> None:
     rows = results(ratings, "--min-overlap", 31)
     marked = one(rows, "avg_pairwise_kappa", min_overlap=31)
     assert (marked["value"], marked["low"]) == (pytest.approx(3 / 5), None)
-    assert marked["reason"] == "few items: no pair shares 31 items, the most is 30; no interval holds"
+    assert marked["reason"] == "few items: no pair shares 31 items, the most is 30; no interval is reliable"
     assert one(rows, "avg_pairwise_kappa", min_overlap=1)["value"] == pytest.approx(3 / 5)
 
 
@@ -129,7 +129,7 @@ def test_whether_a_mark_hit_is_read_from_a_column_of_any_file(tmp_path) -> None:
     assert row["value"] == pytest.approx(2 / 3) and row["reference"] == "declared"
     assert (row["n"]["ratings"], row["n"]["k"], row["n"]["untold"]) == (3, 2, 1)
     text, _ = run(path, "--resamples", 0)
-    assert "RIGHT FOR THE RIGHT REASON" in text and "FURTHER" not in text
+    assert "LOCALISATION OF ERRORS" in text and "\nOTHER\n" not in text
     path.write_text(path.read_text().replace("0,no", "0,perhaps"))
     assert refused(path)[2].splitlines() == [
         "line 3, column localised: is 'perhaps'; it must be 1 or 0, true or false, or empty"

@@ -111,7 +111,7 @@ def assert_cells(made: list[dict[str, Any]]) -> None:
     own = {cell["cell"]: cell for cell in made}
     assert own["rate-claude-unperturbed"]["paper"] == 0.9 and own["rate-claude-unperturbed"]["n"] == 12
     assert own["fig5-gemini-1"]["reason"] == "ours: no attempts of gemini-2.5-flash"
-    assert "fewer than 5 attempts" in own["fig5-gpt5-5"]["reason"]
+    assert "fewer than 5 replicates" in own["fig5-gpt5-5"]["reason"]
     assert own["fig5-gpt5-1"]["n"] == 6 and own["fig5-gpt5-1"]["ours"] is not None
     # The mean confidence beside the study's ratings, by hand.
     given = Rating.objects.filter(assignment__item__study__slug="scripted-paper-transitions")

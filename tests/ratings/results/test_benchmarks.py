@@ -91,7 +91,7 @@ def test_pass_at_k_is_the_mean_over_experiments_and_undefined_with_too_few_attem
     assert found["a", 1]["value"] == pytest.approx(7 / 12)
     assert found["a", 2]["value"] == 1
     assert found["a", 3]["value"] is None
-    assert found["a", 3]["reason"] == "1 of 2 experiments have fewer than 3 attempts; the least is 2"
+    assert found["a", 3]["reason"] == "1 of 2 experiments have fewer than 3 replicates; the smallest number is 2"
     # b: (0 + 2/3) / 2 = 1/3; within two (0 + 1 - C(1,2)/C(3,2)) / 2 = 1/2
     assert found["b", 1]["value"] == pytest.approx(1 / 3)
     assert found["b", 2]["value"] == pytest.approx(1 / 2)
@@ -108,7 +108,7 @@ def test_pass_at_k_is_undefined_with_an_experiment_without_attempts() -> None:
     found = {(row["agent"], row["k"]): row for row in list_rows(made, "pass_at_k")}
     one = found["a", 1]
     assert (one["value"], one["tasks"], one["attempts"]) == (None, 2, 1)
-    assert one["reason"] == "1 of 2 experiments have no attempt"
+    assert one["reason"] == "1 of 2 experiments have no replicate"
     assert (found["b", 1]["value"], found["b", 1]["tasks"]) == (0, 2)
     tasks = {(row["experiment"], row["agent"]): (row["n"], row["successes"]) for row in list_rows(made, "tasks")}
     assert sorted(tasks.values()) == [(0, 0), (1, 0), (1, 0), (1, 1)]

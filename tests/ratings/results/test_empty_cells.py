@@ -186,7 +186,7 @@ def test_plan_page_loads_the_forecast_with_suggested_changes(client) -> None:
     page = client.get(f"/studies/{study.slug}/matrix/").content.decode()
     assert f'hx-get="/studies/{study.slug}/empty/"' in page
     part = client.get(f"/studies/{study.slug}/empty/").content.decode()
-    assert "Agreement with oneself" in part and "Repeat some items" in part
+    assert "Test-retest agreement" in part and "Repeat some items" in part
     plan = client.get(f"/studies/{study.slug}/plan.json").json()
     assert (plan["items"], plan["raters"], plan["ratings"]) == (24, 2, 48)
     assert [line["items"] for line in plan["lines"]] == [24, 24]

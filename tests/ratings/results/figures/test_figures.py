@@ -184,7 +184,7 @@ def test_figures_of_numbers_that_nobody_knows_are_not_drawn():
 def test_an_estimate_from_few_shared_items_is_marked_in_the_figure():
     document = documents.study()
     table = document["tables"]["agreement"]
-    reason = "few items: no pair shares 20 items, the most is 12; no interval holds"
+    reason = "few items: no pair shares 20 items, the most is 12; no interval is reliable"
     columns = [column["name"] for column in table["columns"]]
     low, high, why = (columns.index(name) for name in ("low", "high", "reason"))
     for row in table["rows"]:
@@ -240,13 +240,13 @@ def test_the_narrowest_interval_to_be_expected_may_be_none_at_all():
 def test_a_half_width_that_nobody_can_say_has_its_reason() -> None:
     rows = [
         ["rate", "", 6, 40, 0.1, True, "now ±0.10"],
-        ["kappa", "", 2, 40, None, True, "an interval for new raters needs three raters or more"],
+        ["kappa", "", 2, 40, None, True, "an interval for new raters needs at least three raters"],
     ]
     document = {"tables": {"precision": documents.table("precision", rows)}}
     said = registry.FIGURES["precision"].summary(document)
     assert said == (
         "Half-widths: Rate ±0.10 now, 0.10 with 6 raters and 40 items; "
-        "Kappa cannot be said yet (an interval for new raters needs three raters or more)."
+        "Kappa cannot be said yet (an interval for new raters needs at least three raters)."
     )
     drawn = texts(ElementTree.fromstring(render.svg(registry.FIGURES["precision"].spec(document, "wide"))))
     assert "cannot be said yet" in drawn and not any("undefined" in one for one in drawn)

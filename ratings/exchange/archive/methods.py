@@ -94,8 +94,7 @@ def _dealt(study: Study, design: Design, blinded: bool, common: Spread | None) -
     yield f"{requested}; {'every item' if ratings_per_item.least == ratings_per_item.most else 'items'} had {_spread(ratings_per_item)}."
     if common:
         yield f"Any two raters share {_spread(common)} items with a verdict from both."
-    # The salt decides the random codes and orders: known early, it would let anyone with the items recompute
-    # them.
+    # Together with the seed, the salt determines orders and arms: known early, it would let anyone recompute them.
     salt = "a salt that is withheld until unblinding" if blinded else f"the salt {study.salt}"
     # orders and arms are those of ratings collected here; imported ones have none
     if set(design.raters) - ELSEWHERE:
@@ -145,11 +144,11 @@ def _left_out(design: Design) -> Iterator[str]:
 def _blinding(study: Study, design: Design, blinded: bool) -> Iterator[str]:
     audit = certificate(study, blinded)
     if audit is None:
-        yield "There is no blinding certificate: the pages sent to raters were never audited."
+        yield "There is no blinding certificate: what is sent to raters was never audited."
     else:
         outcome = "passed" if audit["passed"] else "failed"
         yield (
-            f"The pages sent to raters were audited for leaks on {_day(datetime.fromisoformat(audit['audited_at']))} and {outcome} "
+            f"Everything sent to raters was audited for leaks on {_day(datetime.fromisoformat(audit['audited_at']))} and {outcome} "
             f"(SHA-256 of the report{' in certificate.json' if blinded else ''} {audit['sha256']})."
         )
     yield (

@@ -161,7 +161,7 @@ def _paths(fields: Fields, has_error: bool) -> list[str]:
     if value in (None, "", []):
         return []
     paths = [value] if isinstance(value, str) else value
-    if not isinstance(paths, list) or len(paths) > 20 or not all(isinstance(one, str) and one for one in paths):
+    if not isinstance(paths, list) or len(paths) > 20 or not all(isinstance(entry, str) and entry for entry in paths):
         fields.wrong("field", f"is {shown(value)}; it must be a path in the outcome, or a list of at most 20 paths")
         return []
     if not has_error:

@@ -140,7 +140,7 @@ def _whole(text: str) -> int:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # by default the last value would win without a word
+    # by default the last value would win silently
     document = dict(pairs)
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]

@@ -68,9 +68,8 @@ class _Renamed:
 
     def __init__(self, codes: Mapping[str, str], spoken: Mapping[str, str]) -> None:
         self._codes, self._replaceable = codes, spoken
-        # Inside a sentence only codes of five characters or more with a digit: a short one could be part of a
-        # word.
-        # The longest first, since a regular expression takes the first alternative that matches.
+        # Inside a sentence only codes of five characters or more with a digit: a short one could be part
+        # of a word. The longest first, since a regular expression takes the first alternative that matches.
         recognisable = sorted(
             (code for code in spoken if len(code) >= 5 and re.search(r"\d", code)), key=len, reverse=True
         )

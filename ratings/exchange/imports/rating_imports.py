@@ -38,7 +38,7 @@ class Checked:
     rows: tuple[Row, ...]
     problems: tuple[Problem, ...]
     items: int
-    known_raters: tuple[str, ...]  # known from an earlier file
+    known_raters: tuple[str, ...]  # imported from an earlier file
     new_raters: tuple[str, ...]
     left_out: int = 0  # rows of an export that are not counted
     nameless: int = 0  # imported rows of a blinded export, which do not name their item
@@ -222,8 +222,7 @@ def _places(rows: Sequence[Row], targets: Mapping[str, Target], seats: Mapping[s
     for row in rows:
         seat, target = seats[row.rater], targets[row.item]
         # Elsewhere nothing ensured that a rater saw only one version of a pair. A second version is stored under
-        # a
-        # new pair, because the database allows each pair once per rater.
+        # a new pair, because the database allows each pair only once per rater and session.
         pair = target.pair if (seat.pk, target.pair) not in seen_pairs else uuid.uuid4()
         seen_pairs.add((seat.pk, pair))
         last_position[seat.pk] = last_position.get(seat.pk, 0) + 1

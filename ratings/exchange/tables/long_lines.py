@@ -136,24 +136,24 @@ class File:
         if duplicates := [name for name in known_columns if names.count(name) > 1]:
             raise EndError(number, "this column appears twice", duplicates[0])
         self.column_index = {name: index for index, name in enumerate(names) if name}
-        self.ours = all(name in self.column_index for name in _OURS)
+        self.is_export = all(name in self.column_index for name in _OURS)
         self.has_error_types = "perturbation" in self.column_index and not self.options.source
 
     def _take(self, number: int, cells: Sequence[str]) -> None:
-        flags = {name: self._flag(number, name, cells) for name in _OURS} if self.ours else {}
+        flags = {name: self._flag(number, name, cells) for name in _OURS} if self.is_export else {}
         verdict = " ".join(normal(self._text("verdict", cells)).split())
         rater = self._once(self._text("rater", cells))
         if rater:
             self.raters.add(rater)
         # every row ends as a line that counts, as a repeat, or under a reason for leaving it out
         line = reason = None
-        if self.ours and flags["imported"] and not self._text("item", cells):
+        if self.is_export and flags["imported"] and not self._text("item", cells):
             reason = "imported ratings, whose items are not in the blinded export"
         elif flags.get("cannot_judge") or (verdict.casefold() in CANNOT and wording(verdict) not in self.declared):
             reason = UNJUDGED
         else:
             line = self._line(number, cells, verdict)
-        if line and (not self.ours or flags["counts"]):
+        if line and (not self.is_export or flags["counts"]):
             self.lines.append(line)
         elif line and flags["occasion"] == 2:
             self.repeats.append(line)
@@ -181,7 +181,7 @@ class File:
             reference=self._once(self._text("reference", cells)),
             perturbation=self._once(self._text("perturbation", cells)),
             localised=self._text("localised", cells),
-            marks=self._once(self._text("marks", cells)) if self.ours else "",
+            marks=self._once(self._text("marks", cells)) if self.is_export else "",
         )
 
     def _verdict(self, number: int, text: str) -> str:

@@ -103,8 +103,11 @@ def _too_many(request: HttpRequest, error: Throttled) -> HttpResponse:
 def _malformed(request: HttpRequest, error: ValidationError) -> HttpResponse:
     """Return a problem that names each invalid parameter."""
     # the values sent are not repeated: they may contain secrets, and responses may be logged
-    invalid = [{"parameter": str(one["loc"][-1]), "problem": str(one["msg"])} for one in error.errors]
-    summary = "; ".join(f"{one['parameter']}: {one['problem']}" for one in invalid)
+    invalid = [
+        {"parameter": str(parameter_error["loc"][-1]), "problem": str(parameter_error["msg"])}
+        for parameter_error in error.errors
+    ]
+    summary = "; ".join(f"{parameter_error['parameter']}: {parameter_error['problem']}" for parameter_error in invalid)
     return problem(422, f"{summary}." if summary else "The parameters are invalid.", errors=invalid)
 
 

@@ -75,8 +75,8 @@ def _counts(rows: Sequence[Item], imported: bool) -> dict[int, tuple[int, int]]:
         assignment__surplus=False, assignment__rater__dropped=False,
     )  # fmt: skip
     if not imported:
-        # The person who imported ratings knows which items they belong to; a higher count would reveal their
-        # codes.
+        # The person who imported ratings knows which items they belong to; a higher count would
+        # reveal their codes.
         counted = counted.filter(imported=False)
     n_unsure = Count("pk", filter=Q(cannot_judge=True))
     return {

@@ -15,7 +15,7 @@ from ratings.api.scopes import LABORATORY, SCOPES
 from ratings.models import ApiToken, Membership, Study
 from ratings.studies import access
 
-PREFIX = "wb_"  # lets secret scanners recognise a token in code
+PREFIX = "wb_"
 DAYS, MOST_DAYS, MOST_LIVE = 90, 365, 20
 _MARKED_EVERY = timedelta(minutes=1)
 
@@ -94,8 +94,8 @@ def studies(token: ApiToken) -> QuerySet[Study]:
 
 
 def digest(text: str) -> str:
-    # A fast hash is enough: a token has 256 random bits. Lone surrogates from a header are replaced, not an
-    # error.
+    # A fast hash is enough: a token has 256 random bits. Lone surrogates from a header are
+    # replaced: they must not cause an error.
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 

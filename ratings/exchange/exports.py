@@ -99,8 +99,8 @@ def _cells(study: Study, row: BlindRow) -> Cells:
     for name, value in zip(column_names, read_columns(row), strict=True):
         format_value = _TOLD.get(type(value))
         cells[name] = format_value(value) if format_value else value
-    # Imported ratings have model defaults in these columns; exporting them would claim a display that nobody
-    # recorded.
+    # Imported ratings have model defaults in these columns; exporting them would
+    # claim a display that was never recorded.
     if row.imported:
         cells |= dict.fromkeys(_UNKNOWN_ELSEWHERE, "")
     if isinstance(row, RatingRow):

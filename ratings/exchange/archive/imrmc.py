@@ -138,8 +138,8 @@ def _identifier(text: str) -> str:
     Spaces at its ends are encoded too.
     """
     encoded = [quote(char, safe=PLAIN) for char in text]
-    # encoding the first and last character is enough: readers strip spaces, and compare the whole name with the
-    # truth's
+    # encoding the first and last character is enough: programs strip spaces, and compare the complete name with
+    # that of the truth
     if text in TRUTHS or text != text.strip():
         for end in (0, -1):
             if len(encoded[end]) == 1:  # not encoded yet

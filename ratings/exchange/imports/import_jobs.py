@@ -134,7 +134,7 @@ def _do(work: Work, importing: _Importing) -> Outcome:
     except ImportRefused as refusal:
         problems = refusal.problems
         raise jobs.Failed(
-            f"{problems[0]}. {len(problems)} problems in total; nothing was imported. Check the file again."
+            f"{problems[0]}. Problems in total: {len(problems)}. Nothing was imported. Check the file again."
         ) from refusal
     except (StudyError, PlanError) as error:
         raise jobs.Failed(f"{error}.") from error

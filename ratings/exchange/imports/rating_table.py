@@ -179,8 +179,7 @@ class _Lines:
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
             self._number, self._length = self._number + 1, self._length + len(line)
-            # a missing quotation mark turns the rest of the file into one cell, and the csv reader needs much
-            # more
+            # a missing quotation mark turns the rest of the file into one cell, and the csv reader needs much more
             # memory for it than the text has
             if self._length > LONGEST_LINE:
                 raise _Unreadable(self.begun, f"a row is longer than {LONGEST_LINE // 1024} KiB")

@@ -183,7 +183,7 @@ def _declared(lines: Sequence[Line], declared: Sequence[str]) -> _Scale:
     if len(set(meanings)) < len(meanings):
         value = 1 if meanings.count(1) > 1 else 0
         synonyms = " and ".join(text for text, meaning in zip(texts, meanings, strict=True) if meaning == value)
-        message = f"of the declared categories {synonyms} are the same {'yes' if value else 'no'}; declare one of them"
+        message = f"the declared categories {synonyms} all mean {'yes' if value else 'no'}; declare only one of them"
         return _Scale((0, 1), {}, [Problem(0, "", message)])
     categories: tuple[Any, ...] = tuple(texts)
     if set(meanings) == {0, 1}:

@@ -115,7 +115,7 @@ def test_ratings_are_the_rows_of_the_file_before_and_after_unblinding(study: Stu
 def test_statistics_are_the_document_of_the_page(study: Study, ann: User, client: Client) -> None:
     reader, address = program(ann), f"/studies/{study.slug}/statistics"
     sealed = reader.get(address)
-    assert sealed.status_code == 409 and "before it is unblinded" in sealed.json()["detail"]
+    assert sealed.status_code == 409 and "available after unblinding" in sealed.json()["detail"]
     study_factory.unblinded(study, None)
     pending = reader.get(address)
     assert pending.status_code == 202 and pending["Retry-After"] == "5" and pending.json()["job"].startswith("/jobs/")
@@ -380,7 +380,7 @@ def test_every_error_under_the_api_is_a_problem_document(bea: User, client: Clie
         )
         assert set(told) >= {"type", "title", "detail"}
     assert reader.get("/studies", "POST")["Allow"] == "GET, HEAD"
-    assert told["errors"] == [{"parameter": "limits", "problem": "there is no such parameter here"}]
+    assert told["errors"] == [{"parameter": "limits", "problem": "unknown parameter"}]
 
 
 @pytest.mark.both_databases

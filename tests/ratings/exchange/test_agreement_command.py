@@ -96,7 +96,7 @@ def test_the_advice_about_a_strange_word_can_be_followed_to_the_letter(tmp_path)
         "item,rater,verdict\n" + "".join(f"{i},a,{one}\n{i},b,{two}\n" for i, (one, two) in enumerate(said))
     )
     told = refused(path)[2].splitlines()[0]
-    rows = results(path, *shlex.split(told.partition("own, say ")[2]))
+    rows = results(path, *shlex.split(told.partition("own, use ")[2]))
     # Yes and 1, plausible and TRUE, no and 0.0, and both unsure: 4 of 4; in 2 of 4 items the verdict is 1.
     agreed = one(rows, "percent_agreement", raters=["a", "b"])
     assert (agreed["value"], agreed["n"]["items"]) == (1, 4)
@@ -149,7 +149,7 @@ def test_named_columns_and_chosen_raters(tmp_path) -> None:
     assert one(rows, "plausibility_rate", source="s0")["n"]["raters"] == 2
     assert [row["args"]["raters"] for row in rows if row["stat"] == "cohen_kappa"] == [["a", "c"]]
     assert one(rows, "sensitivity")["value"] == 0
-    assert "nobody is called 'z'" in refused(path, "--raters", "a,z")[2]
+    assert "there is no rater 'z'" in refused(path, "--raters", "a,z")[2]
 
 
 def test_nothing_is_computed_from_a_half_read_file(tmp_path) -> None:
@@ -158,7 +158,7 @@ def test_nothing_is_computed_from_a_half_read_file(tmp_path) -> None:
     code, said, told = refused(path, "--json")
     assert (code, said) == (1, "2 problems; nothing was computed")
     assert told.splitlines() == [
-        "line 3: rater x rated item a in line 2 already; each may rate an item once",
+        "line 3: rater x already rated item a in line 2; each rater may rate an item once",
         "line 4, column confidence: is '7'; it must be 1, 2, 3, 4 or 5, or empty",
     ]
 

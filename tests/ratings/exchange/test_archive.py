@@ -286,25 +286,25 @@ def test_the_blinded_archive_tells_no_source_no_truth_and_no_note(whole: Exporte
 def test_the_methods_say_the_studys_real_numbers(whole: Exported) -> None:
     said = " ".join(whole.files["methods.txt"].decode().split())
     for part in (
-        "There were 10 items; the protocol asks for 4 items by offline, 3 obvious items by offline and 3 subtle items by "
-        "offline. An error was planted in 60.0% of the items that were rated.",
+        "There were 10 items; the protocol requests 4 items by offline, 3 obvious items by offline and 3 subtle items by "
+        "offline. An error was planted in 60.0% of the rated items.",
         "18 ratings that count came from 4 people.",
-        "Machines rated the same frozen items and are in no number of the raters: M1, rules <1>.",
-        "2 ratings of each item were wanted; items had 1 to 2 (median 2).",
+        "Model raters rated the same frozen items and are excluded from all numbers on raters: M1, rules <1>.",
+        "2 ratings of each item were requested; items had 1 to 2 (median 2).",
         f"drawn from the seed 7 and the salt {whole.facts['salt']}.",
         "Layout: aligned throughout.",
-        "Left out of every number: 1 answered after the place had gone to another rater.",
+        "Ratings excluded from every number: 1 submitted after the item had been reassigned to another rater.",
         "In 1 rating the rater could not judge;",
         f"and passed (SHA-256 of the report {'5' * 64}).",
-        "No interim look was taken. The study was unblinded on",
+        "There was no interim analysis. The study was unblinded on",
         "was not met: every number is interim. 2 ratings to go.",
         "use 2,000 resamples and the seed 0.",
         "Wilson with the effective n of items and raters, t quantile, new raters, new items",
     ):
         assert part in said, part
     blinded = " ".join(whole.blinded["methods.txt"].decode().split())
-    assert "By the protocol an error is planted in 60.0% of the items from the pool." in blinded
-    assert "resamples" not in blinded and "a salt that is kept until unblinding" in blinded
+    assert "According to the protocol, an error is planted in 60.0% of the items from the pool." in blinded
+    assert "resamples" not in blinded and "a salt that is withheld until unblinding" in blinded
 
 
 def test_a_table_for_latex_sets_hostile_names_as_they_are(whole: Exported) -> None:

@@ -84,7 +84,7 @@ def test_a_job_that_was_asked_for_in_some_other_way_is_refused_as_well(study: St
     )
     play_all()
     job.refresh_from_db()
-    assert job.status == "failed" and "Ask for the blinded archive." in job.error
+    assert job.status == "failed" and "Request the blinded archive instead." in job.error
     assert not job_files.whole(job) and exports_of(study) == []
 
 
@@ -131,7 +131,7 @@ def test_the_blinded_certificate_does_not_say_how_codes_and_positions_go_with_th
     assert [
         sign for sign in (b"AUC", b"0.98", b"Holm", b"0.91", b"characters", audit.sha256.encode()) if sign in text
     ] == []
-    leak = {"where": "order", "what": "it is named when the study is unblinded"}
+    leak = {"where": "order", "what": "described once the study is unblinded"}
     assert told["report"]["leaks"] == told["report"]["checks"][0]["leaks"] == [leak]
     assert (told["report"]["checks"][0]["leaks_in_all"], told["report"]["checks"][0]["outcome"]) == (1, "leaks")
     assert (told["report"]["known_tells"], told["report"]["checks"][1]["measured"]) == ([], {})
@@ -178,7 +178,7 @@ def test_of_a_rater_whose_ratings_are_dropped_nothing_is_told_but_that(study: St
     for name in ("ratings.csv", "versions.csv", "events.csv"):
         assert "R02" not in {row["rater"] for row in exported.rows(files[name])}
     assert b"R02" not in files["ratings_wide.csv"]
-    assert b"of raters who withdrew and whose ratings the protocol drops" in files["methods.txt"]
+    assert b"of raters who withdrew and whose ratings are dropped under the protocol" in files["methods.txt"]
 
 
 def test_a_draft_has_nothing_to_export(client: Client, boss: User, tmp_path: Path) -> None:
@@ -439,7 +439,7 @@ def test_a_study_does_not_take_its_own_ratings_a_second_time(study: Study) -> No
     lines = [line for line, row in enumerate(rows, 2) if row["counts"] == "1"]
     assert [(problem.line, problem.field) for problem in refused.value.problems] == [(n, "submitted_at") for n in lines]
     assert len(lines) == 18 and Rating.objects.count() == 20
-    assert "only ratings that are not can be imported" in refused.value.problems[0].said
+    assert "remove the row from the file" in refused.value.problems[0].said
 
 
 def test_the_archive_says_of_a_rater_that_another_installation_simulated_both(study: Study) -> None:
@@ -450,8 +450,8 @@ def test_the_archive_says_of_a_rater_that_another_installation_simulated_both(st
     who = [row["who"] for row in exported.rows(files["raters.csv"])][-2:]
     assert who == ["simulated, imported", "imported"]
     said = files["methods.txt"].decode()
-    assert "1 simulated rater whose ratings were made elsewhere and imported (they say nothing of people)" in said
-    assert "How imported ratings were dealt out and shown is not known." in said
+    assert "1 simulated rater whose ratings were collected elsewhere and imported (not evidence about people)" in said
+    assert "It is not known how items of imported ratings were assigned and shown." in said
 
 
 def test_names_of_raters_in_a_file_come_back_as_they_were_written(study: Study) -> None:

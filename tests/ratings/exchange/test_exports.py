@@ -207,7 +207,7 @@ def test_a_certificate_exists_once_there_was_an_audit(study, admin_client) -> No
     leak = {"where": "order", "what": "positions and planted errors go together: AUC 0.98"}
     BlindingAudit.objects.create(study=study, passed=False, report={"leaks": [leak], "more": "0.98"}, sha256="5" * 64)
     found = json.loads(admin_client.get(address).content)
-    told = {"leaks": [{"where": "order", "what": "it is named when the study is unblinded"}]}
+    told = {"leaks": [{"where": "order", "what": "described once the study is unblinded"}]}
     assert (found["study"], found["passed"]) == (study.slug, False)
     assert found["report"] == {**told, "known_tells": [], "checks": []}
 

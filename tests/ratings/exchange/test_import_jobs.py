@@ -65,7 +65,7 @@ def test_a_large_file_is_checked_and_taken_in_by_a_worker_in_two_steps(boss: Cli
     assert "Queued" in waiting.content.decode()
     play_all()
     check = Job.objects.get()
-    assert check.result["said"] == "20 items, no problem: nothing is imported yet."
+    assert check.result["said"] == "20 items, no problems. Nothing is imported yet."
     assert not ImportedItem.objects.exists()
     shown = boss.get(check.result["href"]).content.decode()
     assert (
@@ -141,7 +141,9 @@ def test_what_an_import_meets_that_changed_meanwhile_is_said_and_nothing_is_impo
     boss.post(address, {"job": str(Job.objects.get().code)})
     play_all()
     take = Job.objects.get(params__do="take")
-    assert take.status == "failed" and take.error.startswith("line 7: id: 'item-7' has been imported into this study")
+    assert take.status == "failed" and take.error.startswith(
+        "line 7: id: 'item-7' was already imported into this study"
+    )
     assert ImportedItem.objects.count() == 1
 
 

@@ -126,17 +126,17 @@ def test_a_dry_run_writes_nothing_and_counts_what_there_is() -> None:
     ("raw", "said"),
     [
         (b"", "file is empty"),
-        (b"\n\n  \n", "no line holds anything"),
+        (b"\n\n  \n", "all lines are blank"),
         (b'{"id": "\xff"}', "not UTF-8 at byte 9"),
-        (b"PK\x03\x04rest", "packed"),
-        (b"\x1f\x8b\x08", "packed"),
+        (b"PK\x03\x04rest", "compressed"),
+        (b"\x1f\x8b\x08", "compressed"),
         (b"[]", "one JSON object"),
         (b"null", "one JSON object"),
-        (b'{"a": NaN}', "NaN is no number"),
-        (b'{"a": -Infinity}', "-Infinity is no number"),
+        (b'{"a": NaN}', "NaN is not a number"),
+        (b'{"a": -Infinity}', "-Infinity is not a number"),
         (b'{"a": 1e999}', "too large"),
         (b'{"a": 1' + b"0" * 5000 + b"}", "more than 18 digits"),
-        (b'{"id": 1, "id": 2}', "stands twice"),
+        (b'{"id": 1, "id": 2}', "appears twice"),
         (b'{"a": "\\u0000"}', "NUL"),
         (b'{"\\u0000": 1}', "NUL"),
         (b'{"a": "\\ud800"}', "surrogate"),
@@ -253,8 +253,8 @@ def test_ids_and_looks_must_be_the_only_ones_in_the_file_and_in_the_study() -> N
     study = draft()
     twice = problems(study, line(1), line(1), line(1, id="other"))
     assert twice == [
-        (2, "id", "'item-1' is the id of line 1 as well"),
-        (3, "", "raters could not tell it from line 1: both would look the same"),
+        (2, "id", "'item-1' is also the id of line 1"),
+        (3, "", "raters could not distinguish it from line 1: both would look the same"),
     ]
     take(study, file(line(1)))
     again = problems(study, line(2, id="item-1"), line(1, id="other"))
@@ -408,7 +408,7 @@ def test_an_open_study_takes_nothing_that_might_give_itself_away() -> None:
     study = study_factory.open_study(raters=4)
     telling = changed("outcome/new_observations/0/description", "a perturbed reading")
     (problem,) = check(study, file(telling)).problems
-    assert "might give it away" in problem.said
+    assert "might reveal its source" in problem.said
     assert check(draft(slug="draft"), file(telling)).held == 1
 
 
@@ -440,7 +440,7 @@ def test_the_command_says_what_it_does_and_its_exit_tells(tmp_path, capsys) -> N
     with pytest.raises(CommandError, match="nothing was imported") as refused:
         call_command("import_items", study.slug, str(path))
     assert refused.value.returncode == 1
-    assert "line 1: id: 'item-1' has been imported" in capsys.readouterr().err
+    assert "line 1: id: 'item-1' was already imported" in capsys.readouterr().err
     for arguments in ((study.slug, str(tmp_path / "none")), ("nothing", str(path)), (study.slug, "a\0b")):
         with pytest.raises(CommandError) as refused:
             call_command("import_items", *arguments)
@@ -555,7 +555,7 @@ def test_no_answer_waits_while_a_file_is_read_and_blinded(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("other", "said"),
-    [(line(1), "has been imported into this study before"), (line(1, id="x"), "looks exactly the same")],
+    [(line(1), "was already imported into this study"), (line(1, id="x"), "looks exactly the same")],
 )
 def test_what_another_file_brought_while_this_one_was_read_is_seen(other: dict[str, Any], said: str) -> None:
     study = draft()
@@ -569,7 +569,7 @@ def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_
     take(study, file(*(line(n) for n in range(10, 20))))
     outcome = copy.deepcopy(line(1)["outcome"])
     outcome["new_observations"][0]["description"] = "deliberately wrong"
-    with pytest.raises(ImportRefused, match="might give it away"):
+    with pytest.raises(ImportRefused, match="might reveal its source"):
         take(study, Meanwhile(file(line(1, outcome=outcome)), lambda: lifecycle.open_study(study)))
     assert study.imported_items.count() == 10
 
@@ -577,6 +577,6 @@ def test_a_study_that_was_opened_while_a_file_was_read_takes_nothing_that_gives_
 def test_a_file_read_while_the_document_was_changed_has_to_be_read_again() -> None:
     study = draft()
     other = lifecycle.read_protocol(study_factory.protocol(sources=[], display={"context": [True]}))
-    with pytest.raises(StudyError, match="was changed while the file was read"):
+    with pytest.raises(StudyError, match="was changed while the file was being checked"):
         take(study, Meanwhile(file(line(1)), lambda: lifecycle.edit_draft(study, other)))
     assert not study.imported_items.exists()

@@ -130,7 +130,7 @@ def test_no_file_tells_which_code_is_which_imported_items(study: Study) -> None:
             study=study, key=key, record={}, label="elsewhere", perturbation="none", payload={}, payload_sha256=key
         )
         ItemSource.objects.filter(item=item).update(imported=row, transition=None, twin=None)
-    # "has rated this item on line 2" would tell that this code is K1; no code is taken, be it an imported item's or not.
+    # "has already rated this item on line 2" would tell that this code is K1; no code is taken, be it an imported item's or not.
     tries = [f"{code},A,1,5" for code in codes(study)]
     assert said(study, "K1,A,1,5", *tries) == [(line, "item") for line in range(3, 3 + len(tries))]
     assert said(study, "K1,A,1,5", "K2,A,1,5") == []
@@ -181,7 +181,7 @@ def test_what_cannot_be_said_of_who_is_simulated_is_told_with_its_lines(study: S
     head = f"{HEAD},simulated"
     (problem,) = check(study, table(f"{first},A,1,5,1", f"{first},B,1,5,0", f"{second},A,1,5,0", head=head)).problems
     assert str(problem) == (
-        "line 4: simulated: is 0 of 'A' and 1 on line 2; it must be the same in all rows of a rater"
+        "line 4: simulated: is 0 for 'A', but 1 on line 2; it must be the same in all rows of a rater"
     )
     (problem,) = check(study, table(f"{first},A,1,5,yes", head=head)).problems
     assert str(problem) == "line 2: simulated: is 'yes'; it must be 1 for a simulated rater, 0 for others, or empty"
@@ -282,9 +282,9 @@ def test_a_row_that_cannot_be_is_named_with_its_line_and_column(study: Study, ro
         (b"\n\n", "empty"),
         (HEAD.encode(), "no rows"),
         (b"item,rater,verdict\n", "missing: confidence"),
-        (b"item,item,rater,verdict,confidence\n", "stands there twice"),
+        (b"item,item,rater,verdict,confidence\n", "appears twice"),
         (b"\xff\xfe" + HEAD.encode(), "not UTF-8"),
-        (b"PK\x03\x04\xff", "a packed file"),
+        (b"PK\x03\x04\xff", "a compressed file"),
         (HEAD.encode() + b'\nx,"A,1,5', "not a table"),
         (HEAD.encode() + b"\n" + b"x" * 200_000, "line 2: a cell is longer than 131,072 characters"),
         (HEAD.encode() + b'\nx,A,1,5\ny,"B' + b"\n" * 200_000, "line 3: a cell is longer"),
@@ -374,7 +374,7 @@ def test_no_answer_waits_while_a_table_is_read(study: Study) -> None:
 def test_what_another_table_brought_while_this_one_was_read_is_seen(study: Study) -> None:
     first, second, *_ = codes(study)
     row = f"{first},A,1,5"
-    with pytest.raises(ImportRefused, match="has rated this item in an earlier file"):
+    with pytest.raises(ImportRefused, match="has already rated this item in an earlier file"):
         take(study, Meanwhile(table(row), lambda: take(study, table(row))))
     take(study, Meanwhile(table(f"{first},B,1,5"), lambda: take(study, table(f"{second},B,0,5"))))
     assert sorted(study.raters.exclude(imported_as="").values_list("imported_as", flat=True)) == ["A", "B"]

@@ -131,7 +131,7 @@ def test_imrmc_reader_accepts_trailing_commas_and_spaces_as_in_the_fda_examples(
     text = "Simulated,,,\nNR: 5,,,\nN0: 24,,,\n,,,\nBEGIN DATA:,,,\n-1 , case1 , modality should not , 0\n-1,26,0,1\n"
     study = imrmc.read(text + " reader 1 ,case1, modality 1 ,1.000000\n reader 1,26, modality 1,0.00E+00\n\n")
     assert study.readings[0] == Reading("reader 1", "case1", "modality 1", 1.0) and study.truth["26"] == 1
-    with pytest.raises(ValueError, match="the score 0 is no confidence"):
+    with pytest.raises(ValueError, match="the score 0 is not a signed confidence"):
         study.table("modality 1")
 
 
@@ -140,12 +140,12 @@ def test_imrmc_reader_reports_all_problems_with_their_lines() -> None:
     with pytest.raises(FormatError) as raised:
         imrmc.read(text)
     assert raised.value.problems == (
-        "line 3: the truth of case 1 is given again",
+        "line 3: the truth of case 1 is given twice",
         "line 4: the truth of case 2 is 7, not 0 or 1",
-        "line 6: reader 1 has case 1 in modality m again",
+        "line 6: reader 1 has case 1 in modality m twice",
         "line 8: 1 fields instead of reader, case, modality, score",
-        "line 9: the score 'much' is no number",
-        "line 10: the score 'inf' is no number",
+        "line 9: the score 'much' is not a number",
+        "line 10: the score 'inf' is not a number",
         "case 9 has no truth",
     )
 

@@ -57,16 +57,16 @@ def test_declared_categories_keep_their_order_and_need_not_occur() -> None:
 
 def test_an_undeclared_verdict_is_a_problem_of_its_line() -> None:
     assert list_problems("item,rater,verdict\na,x,1\nb,x,7\n", categories=("0", "1")) == [
-        "line 3, column verdict: is '7'; declared are 0, 1"
+        "line 3, column verdict: is '7'; the declared categories are 0, 1"
     ]
-    assert "two or more" in list_problems("item,rater,verdict\na,x,1\n", categories=("1",))[0]
+    assert "at least two" in list_problems("item,rater,verdict\na,x,1\n", categories=("1",))[0]
 
 
 def test_an_unknown_word_among_yes_and_no_is_a_problem_unless_declared() -> None:
     text = "item,rater,verdict\na,x,1\nb,x,0\nc,x,maybe\n"
     assert list_problems(text) == [
-        "line 4, column verdict: is 'maybe', the others are yes or no; if it is a category of its own, "
-        "say --categories 0,1,maybe"
+        "line 4, column verdict: is 'maybe', all other verdicts are yes or no; if it is a category of its own, "
+        "use --categories 0,1,maybe"
     ]
     assert read_table(text, categories=("0", "1", "maybe")).table.categories == ("0", "1", "maybe")
 
@@ -83,13 +83,13 @@ def test_an_unknown_word_among_yes_and_no_is_a_problem_unless_declared() -> None
 def test_advice_on_categories_names_yes_no_and_every_other_word_once(others, advice) -> None:
     own = ["Yes", "plausible", "1.0", "TRUE", "no", "0", "not plausible", *others]
     text = "item,rater,verdict\n" + "".join(f'i{at},x,"{one}"\n' for at, one in enumerate(own))
-    assert {said.partition("own, say ")[2] for said in list_problems(text)} == {advice}
+    assert {said.partition("own, use ")[2] for said in list_problems(text)} == {advice}
 
 
 def test_advice_on_categories_counts_words_beyond_its_limit() -> None:
     text = "item,rater,verdict\n" + "".join(f"i{at},x,{at % 2}\n" for at in range(30))
     said = list_problems(text + "".join(f"j{at},x,w{at}\n" for at in range(11)))
-    assert len(said) == 11 and said[0].endswith("declare 0, 1 and all the others by --categories")
+    assert len(said) == 11 and said[0].endswith("declare 0, 1 and all other categories with --categories")
 
 
 def test_words_for_yes_and_no_are_read_beside_further_categories() -> None:
@@ -103,14 +103,14 @@ def test_words_for_yes_and_no_are_read_beside_further_categories() -> None:
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        (("1", "yes", "unsure"), "1 and yes are the same yes"),
-        (("P", "N", "implausible"), "N and implausible are the same no"),
-        (("plausible", "valid"), "plausible and valid are the same yes"),
+        (("1", "yes", "unsure"), "1 and yes all mean yes"),
+        (("P", "N", "implausible"), "N and implausible all mean no"),
+        (("plausible", "valid"), "plausible and valid all mean yes"),
     ],
 )
 def test_declared_categories_must_differ(declared, said) -> None:
     assert list_problems("item,rater,verdict\na,x,unsure\n", categories=declared) == [
-        f"file: of the declared categories {said}; declare one of them"
+        f"file: the declared categories {said}; declare only one of them"
     ]
 
 
@@ -120,7 +120,7 @@ def test_na_and_nan_are_no_verdicts_unless_declared(word) -> None:
     text = f"item,rater,verdict\na,x,1\nb,x,0\nc,x,{word}\nd,x,{word}\ne,x,{word}\n"
     told = list_problems(text)
     assert [said.partition(":")[0] for said in told] == [f"line {at}, column verdict" for at in (4, 5, 6)]
-    assert f"is {word!r}; leave rows without a rating out, or write: cannot judge; " in told[0]
+    assert f"is {word!r}; leave out rows without a rating, or write: cannot judge; " in told[0]
     declared = read_table(text, categories=("0", "1", word.lower()))
     assert list_verdicts(declared) == ["1", "0", *[word.lower()] * 3]
 
@@ -143,7 +143,7 @@ def test_names_are_compared_in_unicode_form_nfc() -> None:
     assert (found.items, found.raters, found.sources) == ((f"i{composed}", "j"), (composed, "b"), (composed, "s"))
     assert read_table(text, raters=(apart,)).table.raters == (composed,)
     assert list_problems(text + f"j,{composed},1,s\n") == [
-        f"line 5: rater {composed} rated item j in line 4 already; each may rate an item once"
+        f"line 5: rater {composed} already rated item j in line 4; each rater may rate an item once"
     ]
     assert repr(f"{apart}\u200b") in list_problems(f"item,rater,verdict\ni,{apart}\u200b,1\n")[0]
 
@@ -153,22 +153,22 @@ def test_a_rater_without_a_verdict_is_known() -> None:
     found = read_table(text, raters=("x", "y"))
     assert found.left_out == {"could not be judged": 2} and found.table.raters == ("x",)
     assert list_problems(text, raters=("y",)) == [
-        "file: no row holds a rating of these raters; left out: could not be judged (2)"
+        "file: no row has a rating by these raters; left out: could not be judged (2)"
     ]
 
 
 def test_raters_with_only_second_ratings_are_a_problem() -> None:
     text = f"{EXPORT}\ns,i,p,R1,1,4,gpt,none,1,0,2,0,0,0,,0\ns,i,p,R2,1,4,gpt,none,1,0,1,0,0,0,,1\n"
     assert list_problems(text, raters=("R1",)) == [
-        "file: no row holds a rating of these raters; left out: "
-        "second ratings by the same rater, read only for agreement with oneself (1)"
+        "file: no row has a rating by these raters; left out: "
+        "repeats by the same rater, used only for test-retest agreement (1)"
     ]
 
 
 def test_a_duplicate_second_rating_names_both_lines() -> None:
     first, again = "s,i,p,R1,1,4,gpt,none,1,0,1,0,0,0,,1\n", "s,i,p,R1,1,4,gpt,none,1,0,2,0,0,0,,0\n"
     assert list_problems(f"{EXPORT}\n{first}{again}{again}") == [
-        "line 4: rater R1 rated item i again in line 3 already; there is one second time"
+        "line 4: rater R1 already rated item i again in line 3; only one repeat is allowed"
     ]
 
 
@@ -217,7 +217,7 @@ def test_all_problems_are_reported_with_line_and_column() -> None:
         "line 2, column confidence: is '9'; it must be 1, 2, 3, 4 or 5, or empty",
         "line 3, column item: is ''; it must have 1 to 200 characters",
         "line 4, column rater: is ''; it must have 1 to 200 characters",
-        "line 5, column verdict: is empty; leave rows without a rating out, or write: cannot judge",
+        "line 5, column verdict: is empty; leave out rows without a rating, or write: cannot judge",
         "line 6, column confidence: is 'two'; it must be 1, 2, 3, 4 or 5, or empty",
         "line 7, column truth: is 'perhaps'; it must be 1 or 0, true or false, or empty",
         "line 8: has 3 cells, the first line 5",
@@ -226,7 +226,7 @@ def test_all_problems_are_reported_with_line_and_column() -> None:
 
 def test_a_duplicate_rating_names_both_lines() -> None:
     assert list_problems("item,rater,verdict\na,x,1\nb,x,1\na,x,0\n") == [
-        "line 4: rater x rated item a in line 2 already; each may rate an item once"
+        "line 4: rater x already rated item a in line 2; each rater may rate an item once"
     ]
 
 
@@ -242,12 +242,12 @@ def test_an_item_with_two_truths_or_sources_is_a_problem() -> None:
     ("raw", "said"),
     [
         (b"", "file: the file is empty"),
-        (b"item,rater,verdict\n", "file: no row holds a rating"),
+        (b"item,rater,verdict\n", "file: no row has a rating"),
         (b"item,rater\na,x\n", "line 1, column verdict: the first line must name the columns; missing: verdict; it names: item, rater"),
-        (b"item,rater,verdict,verdict\na,x,1,1\n", "line 1, column verdict: this column stands there twice"),
-        (b"PK\x03\x04rest", "file: this is a packed file or a workbook; save the table as CSV first"),
+        (b"item,rater,verdict,verdict\na,x,1,1\n", "line 1, column verdict: this column appears twice"),
+        (b"PK\x03\x04rest", "file: this is a compressed file or a workbook; save the table as CSV first"),
         (b"item,rater,verdict\na,x,1\nb,\xff,1\n", "line 3: not UTF-8 at byte 3; save the table as CSV in UTF-8"),
-        (b"item,rater,verdict\na,x\0,1\n", "line 2: holds the character NUL; save the table as CSV in UTF-8"),
+        (b"item,rater,verdict\na,x\0,1\n", "line 2: contains the character NUL; save the table as CSV in UTF-8"),
         (b'item,rater,verdict\n"a,x,1\n', "line 2: not a table: unexpected end of data"),
     ],
 )  # fmt: skip
@@ -287,7 +287,7 @@ def test_chosen_raters_are_read_but_the_whole_file_is_checked() -> None:
     text = "item,rater,verdict\na,x,1\na,y,0\na,z,1\n"
     assert read_table(text, raters=("x", "z")).table.raters == ("x", "z")
     assert list_problems(text, raters=("x", "Q")) == [
-        "file, column rater: nobody is called 'Q'; the raters are x, y, z"
+        "file, column rater: there is no rater 'Q'; the raters are x, y, z"
     ]
     assert "line 5" in list_problems(text + "b,y,\n", raters=("x",))[0]
 
@@ -304,7 +304,7 @@ def test_ratings_that_could_not_be_judged_are_left_out_with_a_note() -> None:
 
 def test_truths_of_categories_are_not_used_and_noted() -> None:
     found = read_table("item,rater,verdict,truth\na,x,A,A\nb,x,B,A\n")
-    assert found.notes == ("references and truths are not used: the verdicts are categories",)
+    assert found.notes == ("references and truths are not used, because the verdicts are categories",)
 
 
 def test_reference_is_the_perturbation_or_else_the_truth() -> None:
@@ -349,10 +349,10 @@ def test_own_export_is_read_as_the_study_counts() -> None:
     assert found.repeats == (Repeat("i1", "R1", 1, 0),)
     assert found.left_out == {
         "could not be judged": 1,
-        "surplus: the item had its ratings already": 1,
-        "given after their place was taken back": 1,
-        "second ratings by the same rater, read only for agreement with oneself": 1,
-        "imported ratings, whose items the blinded export withholds": 1,
+        "surplus: the item already had all its ratings": 1,
+        "submitted after the item had been reassigned": 1,
+        "repeats by the same rater, used only for test-retest agreement": 1,
+        "imported ratings, whose items are not in the blinded export": 1,
     }
 
 

@@ -339,7 +339,7 @@ def test_the_page_offers_the_archive_with_sources_once_the_study_is_unblinded(
     study = study_factory.unblinded(study, boss)
     shown = client.get(page(study)).content.decode()
     assert 'value="blinded"' in shown and 'value="full"' in shown
-    assert "The study has changed since this archive was made" in shown  # of before unblinding
+    assert "The study has changed since this archive was created" in shown  # of before unblinding
     asked = Job.objects.count()
     assert b"Choose one of the archives below." in client.post(page(study), {"variant": "other"}, follow=True).content
     assert Job.objects.count() == asked
@@ -348,7 +348,7 @@ def test_the_page_offers_the_archive_with_sources_once_the_study_is_unblinded(
 def test_an_archive_is_as_new_as_when_it_was_made_not_as_when_it_was_asked_for(
     study: Study, boss: User, client: Client
 ) -> None:
-    stale = "The study has changed since this archive was made"
+    stale = "The study has changed since this archive was created"
     job = orders.ask(study, True, boss)
     lifecycle.log(study, Reminded(raters=2), boss)  # between asking and making
     play_all()

@@ -320,7 +320,7 @@ def test_analysts_see_codes_and_neither_names_nor_addresses_nor_buttons(study: S
     client.force_login(analyst)
     text = client.get(at()).content.decode()
     assert "R01" in text and "R02" in text
-    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Make link", "Invite by e-mail"))
+    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Create link", "Invite by e-mail"))
     assert client.post(at("invite/"), {"addresses": "cy@example.org"}).status_code == 404
 
 

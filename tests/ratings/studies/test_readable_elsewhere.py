@@ -678,11 +678,11 @@ def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read
         auditing.store(study, auditing.report(study, elsewhere.checks(study)))
         return boss.get(reverse("ratings:audit", args=[study.slug])).content.decode()
 
-    assert "Nobody was given one that their account can read in another study" in certified()
+    assert "No rater was assigned an item that their account can see in another study" in certified()
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
     members.add(finished, "later", "analyst", owner)
     page = certified()
-    assert "Raters were given items that their accounts can read in another study" in page and "Nobody was" not in page
+    assert "Raters were assigned items that their accounts can see in another study" in page and "No rater was" not in page
 
 
 def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not_left_out(owner, analyst) -> None:

@@ -23,5 +23,5 @@ def included_in(context: Context, job_page: str) -> str:
     if request is None:
         return ""
     # While polling, the request's own path is that of the fragment; htmx sends the path of the page.
-    here = (request.htmx.current_url_abs_path or "") if request.htmx else request.path
-    return "" if here.startswith(job_page) else here
+    page_path = (request.htmx.current_url_abs_path or "") if request.htmx else request.path
+    return "" if page_path.startswith(job_page) else page_path

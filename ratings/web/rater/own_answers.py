@@ -32,7 +32,10 @@ def listed(seat: Rater) -> list[OwnAnswer]:
     ratings = (
         Rating.objects.filter(assignment__rater=seat).select_related("assignment").order_by("assignment__position")
     )
-    return [OwnAnswer(n, r.assignment.code, r, _word(seat, r)) for n, r in enumerate(ratings, start=1)]
+    return [
+        OwnAnswer(number, rating.assignment.code, rating, _word(seat, rating))
+        for number, rating in enumerate(ratings, start=1)
+    ]
 
 
 def _word(seat: Rater, rating: Rating) -> str:
@@ -61,7 +64,12 @@ def _cells(seat: Rater, answer: OwnAnswer) -> list[str]:
     confidence = "" if rating.confidence is None else str(rating.confidence)
     # Only the number of marked rows: mark keys mean nothing outside the rating page.
     answer_cells = [str(answer.number), answer.word, confidence, str(len(rating.marks)), rating.note]
-    return [seat.study.name, seat.label, *answer_cells, *(_time(at) for at in (rating.submitted_at, rating.revised_at))]
+    return [
+        seat.study.name,
+        seat.label,
+        *answer_cells,
+        *(_time(saved_at) for saved_at in (rating.submitted_at, rating.revised_at)),
+    ]
 
 
 def _time(at: datetime | None) -> str:

@@ -77,13 +77,13 @@ def stocked(study: Study) -> dict[str, Any]:
             "left_out": 0,
             "shown": 0,
         }
-    stock, left_out, shown, alike = pool.take_stock(protocols.stored(study.protocol), study)
+    stock, left_out, also_in_unblinded, alike = pool.take_stock(protocols.stored(study.protocol), study)
     missing = [line for line in stock if not line.enough]
     waiting = any(line.unvetted or line.held for line in missing)
     # Planning with too few items would only repeat that items are missing.
     unplannable = "" if missing or not needs_context["sizes"].items else _unplannable(study)
     availability = {"stock": stock, "short": bool(missing), "waiting": waiting, "unplannable": unplannable}
-    return {**needs_context, **availability, "left_out": left_out, "shown": shown, "alike": alike}
+    return {**needs_context, **availability, "left_out": left_out, "shown": also_in_unblinded, "alike": alike}
 
 
 def _unplannable(study: Study) -> str:

@@ -165,7 +165,10 @@ class ItemsForm(StepForm):
         field.help_text = "Select none to use all." if choices else "None has been loaded yet. Run manage.py load_lab."
 
     def read(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        counts = {_count_name(s["cast"], s.get("perturbation", "none")): s["count"] for s in document["sources"]}
+        counts = {
+            _count_name(source["cast"], source.get("perturbation", "none")): source["count"]
+            for source in document["sources"]
+        }
         selected = {
             key: [] if document.get(key, "all") == "all" else document[key] for key in ("experiments", "actions")
         }

@@ -267,7 +267,7 @@ def test_reminders_go_to_those_with_work_left_and_those_who_have_not_come(study:
 def test_a_rater_without_an_address_is_named(page: Client, study: Study) -> None:
     seats.taken(seats.seat(study))
     text = page.post(at("remind/"), follow=True).content.decode()
-    assert "0 reminders sent." in text and "not reminded: R01" in text
+    assert "0 reminders sent." in text and "there is no e-mail address: R01" in text
 
 
 def test_a_closed_study_reminds_nobody(page: Client, study: Study) -> None:

@@ -57,8 +57,7 @@ def _before_rating(seat: Rater) -> str:
 
 def _may_rate(seat: Rater) -> bool:
     """Return whether this rater has agreed, read the guide and practised."""
-    # Any version of the guide is enough: an answer given before a new version came must not be lost. The new
-    # version is
+    # Any version of the guide is enough: an answer given before a new version came must not be lost. The new version is
     # shown before the next item.
     return seat.consented_at is not None and seat.guide_seen > 0 and not practice.pending(seat)
 

@@ -45,7 +45,7 @@ def state(job: Job, user: Any = None) -> JobState:
     """Return what a page shows of this job. Runs at most five queries."""
     live = job.status in Leased.RUNNABLE
     paused = bool(live and job.run and job.run.paused_at)
-    # Asked only for jobs that wait for a worker: the check costs a query.
+    # Asked only for live jobs: the check costs a query.
     alive = live and not paused and queueing.workers_alive()
     silent = _silent(job)
     no_worker = live and not paused and not alive

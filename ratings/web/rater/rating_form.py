@@ -168,7 +168,7 @@ def _readable(note: str) -> str:
 def _number(text: Any, most: float) -> float | None:
     """Return a number limited to 0 to `most`, or None if the text is not a number."""
     try:
-        # Cut first: parsing a very long text of digits takes long.
+        # Cut first: the text comes from the browser and can have any length.
         number = float(str(text)[:20])
     except ValueError:
         return None

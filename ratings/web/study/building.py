@@ -136,7 +136,7 @@ def _items_context(request: HttpRequest, form: ItemsForm) -> dict[str, Any]:
     study: Study = request.study  # type: ignore[attr-defined]
     context: dict[str, Any] = {"rows": _source_rows(form, study.kind), "imported": study.imported_items.count()}
     context["perturbed"] = study.kind != EVIDENCE
-    # Counting takes seconds in a large pool, so it happens only on request and only for what was saved.
+    # Counting takes a while in a large pool, so it happens only on request and only for what was saved.
     if request.method == "GET" and "counted" in request.GET:
         return {**context, **drafts.stocked(study)}
     return context
@@ -155,7 +155,7 @@ def _source_rows(form: ItemsForm, kind: str) -> list[tuple[str, list[Cell]]]:
 
 def _outcomes() -> dict[tuple[str, str], int]:
     """Count distinct steps and twins by cast and perturbation."""
-    # An upper limit: some items may still read alike once blinded. `pool_report` counts exactly, but is slow.
+    # An upper limit: some items may still read alike once blinded. `pool_report` counts exactly.
     steps = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED).order_by()
     unperturbed = steps.values_list("episode__cast").annotate(n=Count("content_sha256", distinct=True))
     twins = Twin.objects.filter(status="done").order_by().values_list("cast", "perturbation").annotate(n=Count("pk"))

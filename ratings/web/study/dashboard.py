@@ -78,7 +78,7 @@ def study(request: StudyRequest) -> HttpResponse:
 
 def _draft(request: StudyRequest) -> dict[str, Any]:
     """Return the context of a draft's page."""
-    # Counting the pool can take seconds, so the page loads without it. htmx then sends a second request by itself;
+    # Counting the pool can take a while, so the page loads without it. htmx then sends a second request by itself;
     # other browsers have a link.
     counted = "counted" in request.GET
     return {"counted": counted, **(drafts.stocked(request.study) if counted else drafts.needs(request.study))}

@@ -117,7 +117,7 @@ def queue(request: StaffRequest) -> HttpResponse:
 
 
 def _rows(twins: QuerySet[Twin]) -> QuerySet[Twin]:
-    # These columns can hold megabytes, and a list shows none of them.
+    # These columns can be large, and a list shows none of them.
     hidden = [f"transition__episode__{name}" for name in _LONG]
     rows = twins.select_related("vetted_by", "transition__episode__experiment")
     return rows.defer("outcome", "transition__step", "transition__findings", *hidden)

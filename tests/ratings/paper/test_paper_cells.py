@@ -88,7 +88,7 @@ def test_every_cell_of_a_column_published_has_a_value_or_the_reason() -> None:
         assert NOTHING not in {row[at].text for row in shown.rows}
         assert not any(head.title == "Why none is published" for head in shown.heads)
     texts = [row[-1].text for row in grid(tables["pass_at_k"]).rows]
-    assert "44.4%" in texts and "printed only as a figure" in texts
+    assert "44.4 %" in texts and "printed only as a figure" in texts
 
 
 def test_a_classifier_without_verdicts_leaves_a_reason_in_each_cell_that_it_is_in() -> None:

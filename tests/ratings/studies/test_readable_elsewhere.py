@@ -149,7 +149,7 @@ def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_sa
     page = reverse("ratings:study", args=[study.slug])
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
-    assert f"{KNOWN} ratings that nobody will give" in boss.get(page).content.decode()
+    assert f"{KNOWN} ratings cannot be assigned" in boss.get(page).content.decode()
     seating.add_seats(study, 1)
     assert live(study) == 3 * NEW - KNOWN  # the new seat has all ten
 
@@ -232,7 +232,7 @@ def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> 
     client = Client()
     client.force_login(analyst)
     page = client.get(f"/r/{token}/")
-    assert b"who can read in another study where the items of Small study came from" in page.content
+    assert b"who can see in another study where the items of Small study came from" in page.content
     assert not study.raters.get().user_id
 
 

@@ -246,7 +246,7 @@ def test_every_number_of_the_page_is_that_of_the_results(recovered) -> None:
     assert len(numbers) == 5
     for one in numbers:
         target = f" {one.target}:" if one.target else ""
-        said = f"{one.name} {one.value}" + (f" 95% interval{target} {one.interval}" if one.interval else "")
+        said = f"{one.name} {one.value}" + (f" 95 % interval{target} {one.interval}" if one.interval else "")
         assert said in recovered.page
 
 

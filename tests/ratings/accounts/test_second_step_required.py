@@ -84,4 +84,4 @@ def test_a_study_admin_cannot_turn_it_off_where_it_is_required(client: Client, k
     client.post("/login/code/", {"code": code_of(device)})
     off = {"do": "turn off", "password": PASSWORD, "code": code_of(device, 1)}
     assert client.post("/account/second-step/", off).status_code == 422 and second_step.device_of(kim)
-    assert "Turn it off" not in client.get("/account/").content.decode()
+    assert "Turn off" not in client.get("/account/").content.decode()

@@ -335,14 +335,14 @@ def test_archive_page_offers_sources_after_unblinding(study: Study, boss: User, 
     study = study_factory.unblinded(study, boss)
     shown = client.get(page(study)).content.decode()
     assert 'value="blinded"' in shown and 'value="full"' in shown
-    assert "The study has changed since this archive was made" in shown  # of before unblinding
+    assert "The study has changed since this archive was created" in shown  # of before unblinding
     asked = Job.objects.count()
     assert b"Choose one of the archives below." in client.post(page(study), {"variant": "other"}, follow=True).content
     assert Job.objects.count() == asked
 
 
 def test_archive_is_stale_relative_to_the_state_it_shows(study: Study, boss: User, client: Client) -> None:
-    stale = "The study has changed since this archive was made"
+    stale = "The study has changed since this archive was created"
     job = orders.ask(study, True, boss)
     lifecycle.log(study, Reminded(raters=2), boss)  # between asking and making
     play_all()

@@ -207,7 +207,7 @@ def test_rating_import_leaves_out_imported_rows_of_a_blinded_export(
     )
     with path.open("rb") as sent:
         page = admin_client.post(reverse("ratings:import_ratings", args=[study.slug]), {"file": sent}).content.decode()
-    assert "1 row left out: imported ones, whose items a blinded file does not name." in page
+    assert "1 row left out: imported ratings, whose items a blinded file does not identify." in page
     # Only of an export: elsewhere a row without an item is one that somebody forgot to fill in.
     assert said(study, f"{first},A,1,5,1", ",A,1,5,1", head=f"{HEAD},imported") == [(3, "item")]
     assert said(study, ",R05,1,5,1,0,1,1", head=head) == [(0, "")]

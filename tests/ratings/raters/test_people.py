@@ -267,7 +267,7 @@ def test_reminders_go_to_those_with_work_left_and_those_who_have_not_come(study:
 def test_a_rater_without_an_address_is_named(page: Client, study: Study) -> None:
     seats.taken(seats.seat(study))
     text = page.post(at("remind/"), follow=True).content.decode()
-    assert "0 reminders sent." in text and "not reminded: R01" in text
+    assert "0 reminders sent." in text and "there is no e-mail address: R01" in text
 
 
 def test_a_closed_study_reminds_nobody(page: Client, study: Study) -> None:
@@ -320,7 +320,7 @@ def test_analysts_see_codes_and_neither_names_nor_addresses_nor_buttons(study: S
     client.force_login(analyst)
     text = client.get(at()).content.decode()
     assert "R01" in text and "R02" in text
-    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Make link", "Invite by e-mail"))
+    assert all(word not in text for word in ("ada@", "bo@", seat.user.username, "Create link", "Invite by e-mail"))
     assert client.post(at("invite/"), {"addresses": "cy@example.org"}).status_code == 404
 
 

@@ -330,7 +330,7 @@ def test_results_missing_in_every_rehearsal_are_listed_under_expected_answers(cl
     client.force_login(User.objects.create_superuser("chief"))
     page = client.get(f"/studies/{study.slug}/empty/").content.decode()
     shown, _, folded = page.partition("<details")
-    assert "Empty by the answers expected" in shown and "Fleiss" in shown.partition("by the answers expected")[2]
+    assert "Empty given the expected answers" in shown and "Fleiss" in shown.partition("given the expected answers")[2]
     assert "20 of 20" not in folded
     file = tmp_path / "study.json"
     file.write_text(

@@ -87,7 +87,7 @@ def test_comparison_page_lists_studies_requests_the_job_and_shows_its_result(
     assert client.get(csv).status_code == 202
     play_all()
     shown = client.get(address, {"with": "second"}).content.decode()
-    assert "First less Second" in shown and shown.count("<svg") >= 2 and "subtle error: this study" in shown
+    assert "First minus Second" in shown and shown.count("<svg") >= 2 and "subtle error: this study" in shown
     assert Job.objects.filter(kind="comparison").count() == 1
     answer = client.get(csv)
     assert answer.status_code == 200 and "subtle error: this study" in answer.getvalue().decode()

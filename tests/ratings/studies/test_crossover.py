@@ -152,7 +152,7 @@ def test_steps_on_which_both_sources_gave_the_identical_outcome_are_counted_befo
     staff = Client()
     staff.force_login(User.objects.create_superuser("chief"))
     page = staff.get(reverse("ratings:stock", args=[study.slug])).content.decode()
-    assert "6 of 10 cases left out: both sources gave the identical outcome there." in page
+    assert "6 of 10 cases left out because both sources gave the identical outcome." in page
     assert "6 of 10 cases left out" in staff.get(reverse("ratings:matrix", args=[study.slug])).content.decode()
     plan = staff.get(reverse("ratings:plan_json", args=[study.slug])).json()
     assert (plan["items"], plan["identical_cases"], plan["cases"]) == (8, 6, 10)

@@ -132,7 +132,7 @@ def test_the_page_shows_the_reason_and_takes_the_decision(study: Study, client: 
     assert client.post(address, {"item": one.digest, "decision": "released"}).status_code == 302
     row = Quarantine.objects.get(study=study)
     assert (row.decision, row.payload_sha256, row.by.username) == ("released", one.digest, "root")
-    assert "Nothing is held" in client.get(address).content.decode()
+    assert "Nothing in quarantine" in client.get(address).content.decode()
 
 
 @pytest.mark.parametrize("sent", [{}, {"item": "x", "decision": "released"}])

@@ -149,7 +149,7 @@ def test_in_a_crossed_study_what_nobody_else_may_rate_is_left_out_and_the_log_sa
     page = reverse("ratings:study", args=[study.slug])
     boss = Client()
     boss.force_login(User.objects.create_superuser("boss"))
-    assert f"{KNOWN} ratings that nobody will give" in boss.get(page).content.decode()
+    assert f"{KNOWN} ratings cannot be assigned" in boss.get(page).content.decode()
     seating.add_seats(study, 1)
     assert live(study) == 3 * NEW - KNOWN  # the new seat has all ten
 
@@ -232,7 +232,7 @@ def test_whoever_could_read_every_item_cannot_take_a_seat(finished, analyst) -> 
     client = Client()
     client.force_login(analyst)
     page = client.get(f"/r/{token}/")
-    assert b"who can read in another study where the items of Small study came from" in page.content
+    assert b"who can see in another study where the items of Small study came from" in page.content
     assert not study.raters.get().user_id
 
 
@@ -678,11 +678,11 @@ def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read
         auditing.store(study, auditing.report(study, elsewhere.checks(study)))
         return boss.get(reverse("ratings:audit", args=[study.slug])).content.decode()
 
-    assert "Nobody was given one that their account can read in another study" in certified()
+    assert "No rater was assigned an item that their account can see in another study" in certified()
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
     members.add(finished, "later", "analyst", owner)
     page = certified()
-    assert "Raters were given items that their accounts can read in another study" in page and "Nobody was" not in page
+    assert "Raters were assigned items that their accounts can see in another study" in page and "No rater was" not in page
 
 
 def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not_left_out(owner, analyst) -> None:

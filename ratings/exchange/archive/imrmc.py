@@ -95,7 +95,7 @@ def write(table: Ratings, source: str, modality: str = MODALITY) -> Iterator[str
 def write_conditions(table: Ratings, of_item: Mapping[str, int]) -> Iterator[str]:
     """Yield the lines of a study in which readers read cases in two conditions, each a modality of the file.
 
-    `of_item` gives the condition, 1 or 2, of each item. Cases are those of the contrasts: versions of one transition with
+    `condition_by_item` gives the condition, 1 or 2, of each item. Cases are those of the contrasts: versions of one transition with
     the same planted error, or every item if a rater has read several versions in one condition. A case is named after its
     first item. All items with a planted error are the signal. Ratings without a reference or a confidence are left out;
     the free text gives their number.

@@ -1,4 +1,4 @@
-"""The read API: the same rows and numbers as pages and files, in pages that no insert disturbs, in few queries."""
+"""The read API: same rows and numbers as pages and files, stable pagination, few queries, tokens and errors."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ DUMMY = "0f5c2a52-4d0c-4d5e-9b7e-1f1f6d0b9a55"
 
 @pytest.fixture
 def study(db: None) -> Study:
-    """Twenty ratings of ten items, and two that were collected elsewhere."""
+    """A study with twenty ratings of ten items."""
     run_factory.pool()
     study = study_factory.open_study()
     for rater in study_factory.seat_all(study):
@@ -41,13 +41,13 @@ def study(db: None) -> Study:
 
 @pytest.fixture
 def ann(study: Study) -> User:
-    """An analyst of it."""
+    """An analyst of the study."""
     return analyst("ann", study)
 
 
 @pytest.fixture
 def bea(db: None) -> User:
-    """An analyst of a study in which there is nothing yet."""
+    """An analyst of an empty study."""
     study = Study.objects.create(
         slug="empty", name="E", kind=TRANSITION, question="?", protocol={}, seed=1, ratings_per_item=1
     )
@@ -61,7 +61,7 @@ def analyst(name: str, study: Study) -> User:
 
 
 def imported(study: Study, by: User) -> None:
-    """Two ratings of one rater elsewhere, of the first and the last item."""
+    """Import two ratings of one rater, of the first and the last item."""
     codes = sorted(str(code) for code in study.items.values_list("code", flat=True))
     lines = ["item,rater,verdict,confidence", f"{codes[0]},elsewhere,1,4", f"{codes[-1]},elsewhere,0,2"]
     rating_imports.take(study, io.BytesIO("\n".join(lines).encode()), by)
@@ -94,7 +94,7 @@ def same(rows: list[dict[str, Any]], file: list[dict[str, str]]) -> bool:
     return told == file
 
 
-# The same as pages and files
+# Agreement with pages and files
 
 
 @pytest.mark.both_databases
@@ -191,7 +191,7 @@ def test_api_transcript_has_actions_without_ledger_prompts_or_reasons(study: Stu
     assert reader.rows(f"/episodes?experiment={episode.experiment.slug}") == [listed[-1]]
 
 
-# Pages
+# Pagination
 
 
 @pytest.mark.both_databases
@@ -250,7 +250,7 @@ def test_api_query_count_does_not_grow_with_page_size(study: Study, ada: User) -
 
 @pytest.mark.both_databases
 def test_api_last_page_reads_as_few_rows_as_the_first(study: Study, ann: User) -> None:
-    """Both ask for the ratings of as many items as a page can need, none before where it begins."""
+    """Both query the ratings of as many items as a page can need, and none before its start."""
     reader, address = program(ann), f"/studies/{study.slug}/ratings?limit=2"
     first = reader.get(address).json()
     pages = list(reader.pages(address))
@@ -260,7 +260,7 @@ def test_api_last_page_reads_as_few_rows_as_the_first(study: Study, ann: User) -
     assert first["data"] == pages[0]["data"] and len(pages) == 10
 
 
-# Who may
+# Access
 
 
 def test_api_rejects_requests_without_a_token_even_with_a_session(study: Study, ann: User, client: Client) -> None:
@@ -364,7 +364,7 @@ def test_api_token_limited_to_studies_reads_no_others_even_after_their_deletion(
     assert reader.rows("/studies") == []
 
 
-# How it answers
+# Responses
 
 
 def test_api_errors_are_problem_documents(bea: User, client: Client) -> None:

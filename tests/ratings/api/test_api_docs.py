@@ -1,4 +1,4 @@
-"""What docs/api.md tells a reader to type works as it stands there."""
+"""The examples in docs/api.md run unchanged, and the page lists every endpoint."""
 
 import json
 import os

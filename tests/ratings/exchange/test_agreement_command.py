@@ -15,7 +15,7 @@ from ratings.stats import panel
 from ratings.stats.table import Row, build
 from tests.support import run_factory, study_factory
 
-# Nothing here but the last test may touch a database: pytest-django refuses it where it is not asked for.
+# Only the last test may use a database: pytest-django refuses access unless a test requests it.
 BINARY = "item,rater,verdict\n" + "".join(
     f"i{i},{who},{(i + at * (i % 5 == 0)) % 2}\n" for i in range(30) for at, who in enumerate("ab")
 )
@@ -97,7 +97,7 @@ def test_agreement_advice_about_an_unknown_verdict_can_be_typed_unchanged(tmp_pa
     )
     told = refused(path)[2].splitlines()[0]
     rows = results(path, *shlex.split(told.partition("own, use ")[2]))
-    # Yes and 1, plausible and TRUE, no and 0.0, and both unsure: 4 of 4; in 2 of 4 items the verdict is 1.
+    # Yes and 1, plausible and TRUE, no and 0.0, and both unsure: they agree on 4 of 4; the verdict is 1 in 2 of 4 items.
     agreed = one(rows, "percent_agreement", raters=["a", "b"])
     assert (agreed["value"], agreed["n"]["items"]) == (1, 4)
     assert one(rows, "prevalence", category="1")["value"] == 1 / 2
@@ -121,7 +121,7 @@ def test_agreement_rejects_an_empty_option(ratings, option, nothing) -> None:
 
 
 def test_agreement_reads_localised_marks_from_any_file(tmp_path) -> None:
-    """Of four called errors two were located, one not, one cannot tell; what was not called or is no error is in no share."""
+    """Of four detected errors two were located and one was not; for one it is unknown. All other items are in no share."""
     path = tmp_path / "ratings.csv"
     lines = ["1,a,0,0,1", "1,b,0,0,no", "2,a,0,0,true", "2,b,0,0,", "3,a,1,0,0", "4,a,1,1,", "4,b,0,1,0"]
     path.write_text("item,rater,verdict,truth,localised\n" + "\n".join(lines))

@@ -1,4 +1,4 @@
-"""The archive of a study: what is in it, that it describes itself truly, and that it is the same each time."""
+"""The archive of a study: its content, its description of itself, and that it is reproducible."""
 
 import csv
 import hashlib
@@ -33,13 +33,13 @@ BLINDED = [
 
 @pytest.fixture(scope="module")
 def whole(django_db_setup: None, django_db_blocker: Any) -> Iterator[Exported]:
-    """Both archives of one study, made once for all tests here."""
+    """Both archives of one study, built once for this module."""
     with django_db_blocker.unblock(), transaction.atomic():
         yield exported.export()
         transaction.set_rollback(True)
 
 
-# What is in it
+# Content
 
 
 def test_archives_contain_all_expected_files(whole: Exported) -> None:
@@ -143,7 +143,7 @@ def test_archive_reader_studies_can_be_parsed_again(whole: Exported) -> None:
         assert {(one.reader, one.case): (one.score, read.truth[one.case]) for one in read.readings} == expected
 
 
-# That it describes itself
+# Description of itself
 
 
 def test_archive_checksums_cover_every_file(whole: Exported) -> None:
@@ -153,8 +153,8 @@ def test_archive_checksums_cover_every_file(whole: Exported) -> None:
         assert all(hashlib.sha256(files[name]).hexdigest() == digest for name, digest in sums.items())
 
 
-# Rules of the Data Package standard 2.0, read in frictionlessdata/datapackage, profiles/target/2.0/datapackage.json and
-# profiles/source/dictionary/{resource,schema}.yaml: which properties must be there, their patterns, the types of fields.
+# Rules of the Data Package standard 2.0 from frictionlessdata/datapackage, profiles/target/2.0/datapackage.json and
+# profiles/source/dictionary/{resource,schema}.yaml: required properties, their patterns, and the types of fields.
 PATH = re.compile(r"^((?=[^./~])(?!file:)((?!\/\.\.\/)(?!\\)(?!:\/\/).)*|(http|ftp)s?:\/\/.*)$")
 HASH = re.compile(r"^([^:]+:[a-fA-F0-9]+|[a-fA-F0-9]{32}|)$")
 MEDIATYPE = re.compile(r"^(.+)/(.+)$")
@@ -241,13 +241,13 @@ def test_archive_records_versions_and_seeds(whole: Exported) -> None:
     assert (made["analysis"]["seed"], made["analysis"]["resamples"]) == (0, 2000)
 
 
-# That it is the same each time, and tells nobody's name
+# Reproducible and without names
 
 
 def test_archive_is_reproducible_byte_for_byte_after_an_export(whole: Exported) -> None:
     assert whole.blinded_zips[0] == whole.blinded_zips[1]
     first = {name: hashlib.sha256(file).hexdigest() for name, file in whole.files.items()}
-    # PDF and PNG are made of the SVG; that they are the same each time tests/ratings/results/figures asks.
+    # PDF and PNG are rendered from the SVG; tests/ratings/results/figures checks that they are reproducible.
     left_out = {name for name in first if exported.is_print(name)} | {"SHA256SUMS", "datapackage.json"}
     assert whole.again == {name: digest for name, digest in first.items() if name not in left_out}
 
@@ -360,7 +360,7 @@ def test_reader_studies_use_the_ratings_of_the_analysis(whole: Exported) -> None
         assert getattr(found, name) == getattr(whole.table, name)
     for name in ("item", "rater", "verdict", "confidence", "reference", "source"):
         assert getattr(found, name).tolist() == getattr(whole.table, name).tolist()
-    # Four raters of ten items, two each: every pair of raters has what its rows have in common.
+    # Four raters, ten items, two raters for each: count for every pair of raters the items that both have rated.
     both = {(a, b): 0 for a in range(4) for b in range(a + 1, 4)}
     of_item = defaultdict(list)
     for item, rater in zip(found.item.tolist(), found.rater.tolist(), strict=True):

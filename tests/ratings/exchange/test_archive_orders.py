@@ -1,4 +1,4 @@
-"""Who gets an archive and when: sealed, logged, of one state; by command, by job and page; and back through the import."""
+"""Requests for an archive: seal, log, state of the study, command, job and page, and the import of exported ratings."""
 
 import csv
 import hashlib
@@ -105,7 +105,7 @@ def test_blinded_archive_links_no_imported_rating_to_an_item(study: Study) -> No
     )
     rating_imports.take(study, file)
     after = exported.unzipped(exported.zipped(study, blinded=True))
-    # Neither which items they are of, nor that some items have more ratings now: the importer knows what each row is of.
+    # It shows neither their items nor that some items now have more ratings: the importer knows the item of each row.
     assert after["items.csv"] == before["items.csv"] and after["ratings_wide.csv"] == before["ratings_wide.csv"]
     label = study.raters.get(imported_as="Dr Who").label
     for name in ("ratings.csv", "versions.csv", "events.csv"):
@@ -134,7 +134,7 @@ def test_blinded_certificate_hides_how_codes_and_positions_correlate_with_the_tr
     assert (told["report"]["checks"][0]["leaks_in_all"], told["report"]["checks"][0]["outcome"]) == (1, "leaks")
     assert (told["report"]["known_tells"], told["report"]["checks"][1]["measured"]) == ([], {})
     assert not told["passed"] and "unblinded" in told["withheld"]
-    # Of the report as it stands in the certificate: sorted, without spaces.
+    # The digest of the report in the certificate: sorted, without spaces.
     shown = json.dumps(told["report"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert (
         told["sha256"] == hashlib.sha256(shown.encode()).hexdigest() and told["sha256"].encode() in files["methods.txt"]
@@ -228,7 +228,7 @@ def test_export_study_zip_permissions_follow_the_umask(study: Study, tmp_path: P
     assert stat.S_IMODE((tmp_path / "study.zip").stat().st_mode) == rights
 
 
-# Of one state
+# State of the study
 
 
 @pytest.mark.both_databases
@@ -266,7 +266,7 @@ def test_archive_error_explains_that_the_analysis_failed(study: Study, boss: Use
         exported.zipped(study, blinded=False, tell=moves)
 
 
-# By a worker
+# The job
 
 
 def test_archive_job_gives_the_bytes_of_the_command_and_logs_the_requester(
@@ -373,14 +373,14 @@ def _as(user: User) -> Client:
     return client
 
 
-# And back
+# Import of an export
 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("blinded", [True, False])
 def test_exported_ratings_can_be_imported_into_a_copy_of_the_study(boss: User, blinded: bool) -> None:
-    # A duplicate has codes of its own, so another copy is one of the database, made when the study was opened: what a
-    # backup is restored to. Here it is what the transaction goes back to once the file is written.
+    # A duplicate has codes of its own. A copy is therefore a copy of the database from when the study was opened, as
+    # restored from a backup. Here it is the state after the transaction is rolled back.
     run_factory.pool()
     study = study_factory.open_study()
     copy = transaction.savepoint()
@@ -389,7 +389,7 @@ def test_exported_ratings_can_be_imported_into_a_copy_of_the_study(boss: User, b
     assert not Rating.objects.exists()
     study = Study.objects.get(pk=study.pk)
     checked = rating_imports.take(study, io.BytesIO(file.encode()))
-    # 20 ratings and an imported one; one is surplus. Blinded, nobody can tell of which item the imported one is.
+    # 20 ratings and an imported one; one is surplus. The blinded file does not show the item of the imported one.
     assert (len(checked.rows), checked.left_out, checked.nameless) == ((19, 1, 1) if blinded else (20, 1, 0))
     study = study_factory.unblinded(study, boss)
     again = list(csv.DictReader(io.StringIO("".join(exports.csv_lines(study, blinded=False)), newline="")))
@@ -397,7 +397,7 @@ def test_exported_ratings_can_be_imported_into_a_copy_of_the_study(boss: User, b
     columns = ["item", "verdict", "confidence", "cannot_judge", "submitted_at", "seconds", "simulated", "note"]
 
     def told(rows: list[dict[str, str]]) -> list[tuple[str, ...]]:
-        """Who answers here within half a millisecond took 0.000 s, which in imported rows says that nobody measured."""
+        """A rating within half a millisecond takes 0.000 s here, which in imported rows means that the time is unknown."""
         return sorted((one["rater"], *(one[name].replace("0.000", "") for name in columns)) for one in rows)
 
     sent = [one for one in csv.DictReader(io.StringIO(file, newline="")) if one["counts"] == "1" and one["item"]]
@@ -409,7 +409,7 @@ def test_exported_ratings_can_be_imported_into_a_copy_of_the_study(boss: User, b
 
 
 def _collected(study: Study, blinded: bool, boss: User) -> str:
-    """What a study exports when people, a simulated rater and another laboratory have rated: one unsure, one too late."""
+    """Return the export of a study rated by people, a simulated rater and another laboratory: one unsure, one surplus."""
     for rater in study_factory.seat_all(study):
         study_factory.rate_all(rater)
     study.raters.filter(label="R02").update(simulated=True, invited_at=None)
@@ -431,7 +431,7 @@ def test_rating_import_rejects_the_studys_own_ratings(study: Study) -> None:
     with pytest.raises(ImportRefused) as refused:
         rating_imports.take(study, io.BytesIO(file))
     rows = list(csv.DictReader(io.StringIO(file.decode(), newline="")))
-    # Line 1 names the columns; each of the 18 that count is told, and the two that do not are left out.
+    # Line 1 names the columns; each of the 18 that count is reported, and the two that do not count are left out.
     lines = [line for line, row in enumerate(rows, 2) if row["counts"] == "1"]
     assert [(problem.line, problem.field) for problem in refused.value.problems] == [(n, "submitted_at") for n in lines]
     assert len(lines) == 18 and Rating.objects.count() == 20
@@ -468,7 +468,7 @@ def test_rating_import_ignores_a_foreign_column_named_counts(study: Study) -> No
     ]  # nobody said "cannot judge"
 
 
-# As large as it may get
+# Large studies
 
 
 @pytest.mark.both_databases

@@ -1,4 +1,4 @@
-"""Cells of our CSV files: harmless in a spreadsheet, and back from an import as they were written."""
+"""Cells of exported CSV files: safe in a spreadsheet, and restored unchanged by an import."""
 
 import ast
 import csv
@@ -19,7 +19,7 @@ from ratings.exchange.imports import rating_table
 from ratings.exchange.tables.cells import as_written, plain
 
 ROOT = Path(settings.BASE_DIR)
-# Whatever a database of ours can hold: no lone surrogate.
+# Any text that the database can store: no lone surrogates.
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 RISKY = (
     "=1+1",
@@ -95,7 +95,7 @@ WRITERS = {"ratings/exchange/exports.py", "ratings/exchange/tables/long_csv.py"}
 
 
 def test_csv_is_written_in_one_module_only() -> None:
-    # The other line is typed in a shell: what `agreement` advises to say after --categories.
+    # long_csv is the exception: it formats the option --categories that `agreement` advises to type in a shell.
     rooms = [path for room in ("ratings", "simulation", "wetbench_site") for path in (ROOT / room).rglob("*.py")]
     found = {str(path.relative_to(ROOT)) for path in rooms if writes_tables(path.read_text(encoding="utf-8"))}
     assert found == WRITERS
@@ -109,7 +109,7 @@ def test_csv_writer_search_detects_other_writers(line: str) -> None:
 
 
 def writes_tables(text: str) -> bool:
-    """Whether the module asks for a writer, by whatever name it has it."""
+    """Return whether the module uses a CSV writer under any name."""
     wanted = {"writer", "DictWriter", "to_csv"}
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module == "csv" and wanted & {one.name for one in node.names}:

@@ -1,4 +1,4 @@
-"""Large files of items and ratings: checked and taken in by a worker."""
+"""Large files of items and ratings, checked and imported by a worker."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def page(client: Client, job: Job, **more: Any) -> str:
 
 
 def line(number: int) -> bytes:
-    """A transfer that leaves so many µL, as `check_transitions` reads it."""
+    """Return a transfer that leaves this volume in µL, in the format of `check_transitions`."""
     flask = {
         "barcode": "MAT-AAAAAAAA", "name": "Cells", "properties": {"volume": "10 mL"},
         "available_for_use": "available_for_further_use", "environmental_condition": "room_temp",
@@ -52,7 +52,7 @@ def sent(*lines: bytes, name: str = "items.jsonl") -> io.BytesIO:
 
 @pytest.fixture
 def draft(monkeypatch: pytest.MonkeyPatch) -> Study:
-    """A draft, and 20 lines are many."""
+    """A draft; files of 20 lines or more are large."""
     monkeypatch.setattr(import_jobs, "LARGE", 20)
     return lifecycle.create_study(
         lifecycle.read_protocol(study_factory.protocol(slug="draft", name="Draft", sources=[]))

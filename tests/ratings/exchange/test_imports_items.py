@@ -32,7 +32,7 @@ BUFFER = {**SAMPLE, "barcode": "MAT-BBBBBBBB", "name": "PBS", "properties": {}, 
 
 
 def line(number: int = 1, **changes: Any) -> dict[str, Any]:
-    """A transfer in the contract of check_transitions; what it leaves in the flask tells the lines apart."""
+    """Return a transfer in the format of check_transitions; the volume left in the flask makes lines distinct."""
     after = {**SAMPLE, "replaces": SAMPLE["barcode"], "properties": {"volume": f"{number} mL"}}
     tube = {**SAMPLE, "replaces": "", "name": "Tube", "properties": {"volume": "1 mL"}}
     del after["barcode"], tube["barcode"]
@@ -56,7 +56,7 @@ def line(number: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 def evidence(number: int = 1, **changes: Any) -> dict[str, Any]:
-    """Two steps, the second on what the first made."""
+    """Return a record of two steps; the second uses the output of the first."""
     first, second = line(number), line(number)
     first["outcome"]["new_materials"][1]["barcode"] = "tube-0001"
     second["input_materials"] = [{**SAMPLE, "barcode": "tube-0001", "name": "Tube"}]
@@ -162,7 +162,7 @@ def test_item_import_rejects_too_many_lines_or_bytes() -> None:
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """The usual line with another value at this place."""
+    """Return the usual line with another value at this path."""
     found = copy.deepcopy(line())
     inner: Any = found
     *parts, last = path.split("/")
@@ -277,7 +277,7 @@ def test_item_import_hides_foreign_barcodes() -> None:
     shown = json.dumps(study.imported_items.get().payload)
     assert "TUBE-00017" not in shown
     assert "Cells is cloudy" in shown
-    # A bare number is no barcode where it stands in a text: the volumes are as they were.
+    # A bare number in a text is not a barcode: the volumes are unchanged.
     assert '["Volume", "1 mL"]' in shown
 
 

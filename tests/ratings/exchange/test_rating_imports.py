@@ -80,7 +80,7 @@ def test_imported_ratings_count_and_are_labelled_imported(study: Study) -> None:
     report = reports.study_report(study)
     assert report.cannot_judge == 1
     assert report.imported == "3 of 3 ratings were collected elsewhere and imported."
-    # Ten items with two ratings each are wanted; what came from elsewhere is on top of no slot, but it is there.
+    # Ten items with two ratings each are requested; imported ratings fill no slot but are counted.
     assert (report.progress.done, report.progress.total) == (3, 20)
     rows = list(exports.rows(study, blinded=True))
     assert {row["imported"] for row in rows} == {1}
@@ -98,7 +98,7 @@ def test_blinded_files_link_no_imported_rating_to_its_item(study: Study, admin_u
     study_factory.rate_all(study.raters.order_by("number")[0])
     Rating.objects.update(note="I was told this is item-7")
     every = codes(study)
-    # The importer knows what each row is of, by its note, its rater or its place in the file.
+    # The importer recognises each row by its note, its rater or its position in the file.
     take(study, table(*(f"{code},A,1,5,,,item {n}" for n, code in enumerate(every)), head=f"{HEAD},submitted_at,seconds,note"))  # fmt: skip
     label = study.raters.get(imported_as="A").label
     for rows in (list(exports.rows(study, blinded=True)), versions(study)):
@@ -115,7 +115,7 @@ def test_blinded_files_link_no_imported_rating_to_its_item(study: Study, admin_u
 
 
 def answers(study: Study, *files: tuple[str, ...], head: str = HEAD) -> set[tuple[tuple[int, str, str], ...]]:
-    """What is said of these files, each with its codes and ids blotted out."""
+    """Return the problems of these files, with codes and ids masked."""
     found = set()
     for rows in files:
         names = {row.split(",")[0] for row in rows}
@@ -130,7 +130,7 @@ def test_rating_import_does_not_reveal_the_codes_of_imported_items(study: Study)
             study=study, key=key, record={}, label="elsewhere", perturbation="none", payload={}, payload_sha256=key
         )
         ItemSource.objects.filter(item=item).update(imported=row, transition=None, twin=None)
-    # "has already rated this item on line 2" would tell that this code is K1; no code is taken, be it an imported item's or not.
+    # "has already rated this item on line 2" would reveal that this code is K1; codes are rejected, whether the item is imported or not.
     tries = [f"{code},A,1,5" for code in codes(study)]
     assert said(study, "K1,A,1,5", *tries) == [(line, "item") for line in range(3, 3 + len(tries))]
     assert said(study, "K1,A,1,5", "K2,A,1,5") == []
@@ -208,7 +208,7 @@ def test_rating_import_leaves_out_imported_rows_of_a_blinded_export(
     with path.open("rb") as sent:
         page = admin_client.post(reverse("ratings:import_ratings", args=[study.slug]), {"file": sent}).content.decode()
     assert "1 row left out: imported ratings, whose items a blinded file does not identify." in page
-    # Only of an export: elsewhere a row without an item is one that somebody forgot to fill in.
+    # Only in an export: in other files, a row without an item is a mistake.
     assert said(study, f"{first},A,1,5,1", ",A,1,5,1", head=f"{HEAD},imported") == [(3, "item")]
     assert said(study, ",R05,1,5,1,0,1,1", head=head) == [(0, "")]
 
@@ -304,7 +304,7 @@ def test_rating_import_undoes_spreadsheet_changes(study: Study) -> None:
     take(study, io.BytesIO(b"\xef\xbb\xbf" + text.encode()))
     seat = study.raters.get(imported_as="=A")
     assert Rating.objects.get(assignment__rater=seat, assignment__item__code=first).note == "two\nlines"
-    # The export puts one apostrophe before what a spreadsheet would take for a formula, and the importer takes one off.
+    # The export puts an apostrophe before text that could be read as a formula, and the import removes it.
     assert plain(seat.imported_as) == "'=A"
 
 

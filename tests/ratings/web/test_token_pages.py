@@ -93,7 +93,7 @@ def test_token_page_returns_404_to_raters_and_users_without_a_role(study: Study,
     for user in (rater, User.objects.create_user("nobody")):
         client.force_login(user)
         assert client.get(ADDRESS).status_code == 404
-        with pytest.raises(TokenError, match="may read no study"):
+        with pytest.raises(TokenError, match="cannot read any study"):
             tokens.make(user, "x", ["studies:read"])
 
 
@@ -117,7 +117,7 @@ def test_token_can_be_revoked_only_by_its_owner(ann: User, client: Client, ada: 
     ("changes", "said"),
     [
         ({"scopes": []}, "at least one scope"),
-        ({"scopes": ["all"]}, "There is no scope all"),
+        ({"scopes": ["all"]}, "Unknown scope all"),
         ({"days": 366}, "1 to 365 days"),
         ({"days": 0}, "1 to 365 days"),
         ({"name": " "}, "Give the token a name"),

@@ -682,7 +682,9 @@ def test_the_page_of_the_audit_says_whether_anybody_was_given_what_they_can_read
     Assignment.objects.filter(rater=seat).update(opened_at=timezone.now())
     members.add(finished, "later", "analyst", owner)
     page = certified()
-    assert "Raters were assigned items that their accounts can see in another study" in page and "No rater was" not in page
+    assert (
+        "Raters were assigned items that their accounts can see in another study" in page and "No rater was" not in page
+    )
 
 
 def test_items_of_episodes_in_an_unblinded_study_of_evidence_are_counted_and_not_left_out(owner, analyst) -> None:

@@ -67,7 +67,7 @@ def test_a_plan_says_on_how_many_steps_two_sources_are_the_same(new_context: New
     ):
         page.goto(site + address)
         expect(page.locator("main")).to_contain_text(
-            "6 of 10 cases left out: both sources gave the identical outcome there."
+            "6 of 10 cases left out because both sources gave the identical outcome."
         )
         for size in BOTH:
             page.set_viewport_size(size)

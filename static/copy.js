@@ -1,4 +1,4 @@
-// Copy buttons: each puts the field it names into the clipboard, and says so. Without a clipboard they stay hidden.
+// Copy buttons: each copies the field it names to the clipboard and confirms it. They stay hidden if the browser has no clipboard.
 "use strict";
 for (const button of document.querySelectorAll("[data-copies]")) {
   const field = document.getElementById(button.dataset.copies);

@@ -1,5 +1,5 @@
-// How long the rater was at work on the item, and with what: seconds with the tab visible and something done in the last
-// minute, seconds to the first verdict, changes of mind, keys or pointer. Kept over a reload of the page; no answer is.
+// Active time on an item: seconds with the tab visible and input in the last minute, seconds to the first verdict, changed
+// verdicts, keyboard or pointer. The times survive a reload of the page; the answer itself is not stored here.
 "use strict";
 
 const IDLE = 60_000, BREAK_AFTER = 30 * 60, STORE = "wetbench-pace";

@@ -1,12 +1,12 @@
-// The rating screen: single keys, the guide, what is missing, times in the viewer's own zone. Without it the form still works.
+// The rating page: keyboard shortcuts, the guide, missing fields, times in the viewer's time zone. The form works without this script.
 "use strict";
 
 const $ = (selector, root = document) => root.querySelector(selector);
-const KEYS_OFF = "wetbench-keys-off"; // only where the server could not keep the choice
-const stored = (action) => { try { return action(localStorage); } catch { return null; } }; // storage may be forbidden
+const KEYS_OFF = "wetbench-keys-off"; // used only if the server could not store the choice
+const withStorage = (action) => { try { return action(localStorage); } catch { return null; } }; // storage may be forbidden
 const cookie = (name) => (document.cookie.match(new RegExp(`(?:^|; )(?:__Host-)?${name}=([^;]+)`)) || [])[1] || "";
 const keysSwitch = $("#keys-on");
-if (keysSwitch && stored((s) => s.getItem(KEYS_OFF)) === "yes") keysSwitch.checked = false;
+if (keysSwitch && withStorage((s) => s.getItem(KEYS_OFF)) === "yes") keysSwitch.checked = false;
 const keysOn = () => !keysSwitch || keysSwitch.checked;
 
 // ---------------------------------------------------------------- keys
@@ -32,8 +32,8 @@ function move(step) {
   rows[next].scrollIntoView({ block: "nearest" });
   return true;
 }
-let opened = null; // the panel that a key opened last
-let cameFrom = null; // where a key that opened a panel was pressed: Escape leads back, and Enter saves there
+let opened = null; // the panel most recently opened by a key
+let cameFrom = null; // the element focused before a key opened a panel: Escape returns the focus to it
 function open(panel, inside) {
   const details = $(panel);
   if (!details) return false;
@@ -90,13 +90,13 @@ document.addEventListener("click", (event) => {
 if (keysSwitch) keysSwitch.addEventListener("change", async () => {
   const body = new URLSearchParams(keysSwitch.checked ? { single_keys: "on" } : {});
   const headers = { "X-CSRFToken": cookie("wb_csrf"), "X-Requested-With": "fetch" };
-  const kept = await fetch(keysSwitch.dataset.url, { method: "POST", body, headers }).then((answer) => answer.ok, () => false);
-  if (kept) stored((s) => s.removeItem(KEYS_OFF));
-  else stored((s) => s.setItem(KEYS_OFF, keysSwitch.checked ? "no" : "yes"));
+  const saved = await fetch(keysSwitch.dataset.url, { method: "POST", body, headers }).then((answer) => answer.ok, () => false);
+  if (saved) withStorage((s) => s.removeItem(KEYS_OFF));
+  else withStorage((s) => s.setItem(KEYS_OFF, keysSwitch.checked ? "no" : "yes"));
 });
 
-// ---------------------------------------------------------------- what is missing
-function say(group, missing) {
+// ---------------------------------------------------------------- missing fields
+function showMissing(group, missing) {
   const line = $(".verdict__error", group);
   line.textContent = missing ? line.dataset.missing : "";
   if (missing) group.setAttribute("aria-invalid", "true");
@@ -105,19 +105,19 @@ function say(group, missing) {
 document.addEventListener("submit", (event) => {
   if (event.target.id !== "verdict" || (event.submitter && event.submitter.name === "cannot_judge")) return;
   const groups = [...event.target.querySelectorAll("fieldset")];
-  groups.forEach((group) => say(group, !$("input:checked", group)));
+  groups.forEach((group) => showMissing(group, !$("input:checked", group)));
   const first = groups.find((group) => !$("input:checked", group));
   if (!first) return;
   event.preventDefault();
-  event.stopImmediatePropagation(); // nor does htmx send it
+  event.stopImmediatePropagation(); // otherwise htmx would still send it
   $("input", first).focus();
 }, true);
 document.addEventListener("change", (event) => {
   const group = event.target.closest("#verdict fieldset");
-  if (group) say(group, false);
+  if (group) showMissing(group, false);
 });
 
-// ---------------------------------------------------------------- times, and where to go on after a swap
+// ---------------------------------------------------------------- times, and focus after a swap
 const CLOCK = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 function localTimes() {
   document.querySelectorAll("time[data-clock]").forEach((time) => { time.textContent = CLOCK.format(new Date(time.dateTime)); });
@@ -129,7 +129,7 @@ document.addEventListener("htmx:afterSettle", (event) => {
   const wrong = $("#verdict [aria-invalid=true] input");
   if (wrong) { wrong.focus(); return; }
   window.scrollTo(0, 0);
-  if (opened && opened.isConnected && opened.contains(document.activeElement)) return; // a quick hand is ahead of us
+  if (opened && opened.isConnected && opened.contains(document.activeElement)) return; // the rater already opened a panel by keyboard: do not move the focus
   const question = $("#rating-card h1");
   if (question) question.focus({ preventScroll: true });
 });

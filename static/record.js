@@ -1,4 +1,4 @@
-// The record of an evidence item: find a word among its steps, fold them and open them. Without it all steps stand open.
+// The record of an evidence item: search the steps, and expand or collapse them. Without this script all steps are expanded.
 "use strict";
 
 (() => {
@@ -18,9 +18,9 @@
   }
 
   function fold(root, button) {
-    const open = button.textContent.startsWith("Open");
+    const open = button.textContent.startsWith("Expand");
     steps(root).forEach((step) => { step.querySelector("details").open = open; });
-    button.textContent = open ? "Fold all" : "Open all";
+    button.textContent = open ? "Collapse all" : "Expand all";
   }
 
   const show = () => document.querySelectorAll("[data-record-tools]").forEach((tools) => { tools.hidden = false; });

@@ -1,19 +1,19 @@
-// Saving: the answer stays on the screen until the server has it, what is chosen is kept as a draft, and who was
-// signed out signs in on the spot. The same form is sent again with the same submission id, so nothing is saved twice.
+// Saving: the answer stays on the screen until the server has confirmed it, choices are stored as an unsaved answer, and a rater
+// who was signed out signs in without leaving the page. Retries send the same submission id, so nothing is saved twice.
 "use strict";
 
-const WAITS = [1, 2, 4, 8, 16, 30]; // seconds between tries; the last one from then on
+const WAITS = [1, 2, 4, 8, 16, 30]; // seconds between retries; the last value repeats
 const TOO_MANY = 429, UNAVAILABLE = 500;
 let pending = false; // an answer was sent and the server has not confirmed it
 let pressed = null; // the button it was sent with
 let tries = 0, timer = 0, tokenRenewed = false;
-const mine = (event) => event.detail.elt && event.detail.elt.id === "verdict";
+const isRatingForm = (event) => event.detail.elt && event.detail.elt.id === "verdict";
 const dialog = $("#sign-in");
 
-function unsaved(why) {
+function showUnsaved(reason) {
   const bar = $("#unsaved");
   if (!bar) return;
-  $("#unsaved-why").textContent = why;
+  $("#unsaved-why").textContent = reason;
   bar.hidden = false;
 }
 function resend() {
@@ -22,15 +22,15 @@ function resend() {
   if (!form || form.classList.contains("htmx-request")) return;
   (pressed && form.contains(pressed) ? pressed : $(".verdict__save", form)).click();
 }
-function later(why, least = 0) { // `least`: seconds the server asked for
-  const wait = Math.max(WAITS[Math.min(tries, WAITS.length - 1)], least);
+function retryLater(reason, minimum = 0) { // `minimum`: seconds the server asked for
+  const wait = Math.max(WAITS[Math.min(tries, WAITS.length - 1)], minimum);
   tries += 1;
-  unsaved(`${why} Your answer is kept here and sent again in ${wait} s.`);
+  showUnsaved(`${reason} Your answer is still here and will be sent again in ${wait} s.`);
   clearTimeout(timer);
   timer = setTimeout(resend, wait * 1000);
 }
-const askedFor = (xhr) => Math.ceil(Number(xhr.getResponseHeader("Retry-After"))) || 0; // a date is none of ours
-function settled() {
+const retryAfterSeconds = (xhr) => Math.ceil(Number(xhr.getResponseHeader("Retry-After"))) || 0; // NaN for a date, which this site never sends
+function markSaved() {
   pending = false; tries = 0; tokenRenewed = false;
   clearTimeout(timer);
 }
@@ -45,42 +45,42 @@ document.addEventListener("htmx:configRequest", (event) => {
   }
 });
 document.addEventListener("htmx:beforeRequest", (event) => {
-  if (!mine(event)) return;
+  if (!isRatingForm(event)) return;
   pending = true;
   forgetDraft();
   clearTimeout(timer);
   if (!tries) $("#unsaved").hidden = true;
 });
-document.addEventListener("htmx:sendError", (event) => { if (mine(event)) later("The server cannot be reached."); });
-document.addEventListener("htmx:timeout", (event) => { if (mine(event)) later("The server did not answer in time."); });
+document.addEventListener("htmx:sendError", (event) => { if (isRatingForm(event)) retryLater("The server cannot be reached."); });
+document.addEventListener("htmx:timeout", (event) => { if (isRatingForm(event)) retryLater("The server did not answer in time."); });
 document.addEventListener("htmx:beforeOnLoad", (event) => {
   const status = event.detail.xhr.status;
-  if (mine(event) && (status < 400 || status === 409 || status === 422)) settled(); // taken, or asked about
+  if (isRatingForm(event) && (status < 400 || status === 409 || status === 422)) markSaved(); // saved, or the page asks a question about it
 });
 document.addEventListener("htmx:beforeSwap", (event) => {
-  // Whoever asks for patience, this site or a proxy before it: the form stays where it is.
+  // Too many requests, from this site or from a proxy in front of it: the form must stay on the page.
   const { requestConfig, xhr } = event.detail;
   if (requestConfig.elt.id === "verdict" && xhr.status === TOO_MANY) event.detail.shouldSwap = false;
 });
 document.addEventListener("htmx:responseError", (event) => {
-  if (!mine(event)) return;
+  if (!isRatingForm(event)) return;
   const status = event.detail.xhr.status;
   if (status === 401) askToSignIn();
   else if (status === 403 && !tokenRenewed) { tokenRenewed = true; askToSignIn(); }
-  else if (status >= UNAVAILABLE || status === TOO_MANY) later(`The server could not take it (error ${status}).`, askedFor(event.detail.xhr));
-  else if (status === 404) unsaved("This item is not yours: you may be signed in as somebody else. Sign in as yourself in another tab, then try again.");
-  else unsaved(`The server refused it (error ${status}). Reload the page; what you chose is kept.`);
+  else if (status >= UNAVAILABLE || status === TOO_MANY) retryLater(`The server could not save your answer (error ${status}).`, retryAfterSeconds(event.detail.xhr));
+  else if (status === 404) showUnsaved("This item is not assigned to you: you may be signed in as somebody else. Sign in to your own account in another tab, then try again.");
+  else showUnsaved(`The server rejected your answer (error ${status}). Reload the page; your choices are stored.`);
 });
 document.addEventListener("click", (event) => { if (event.target.closest("[data-does=retry]")) resend(); });
 window.addEventListener("online", () => { if (pending && tries) resend(); });
 window.addEventListener("beforeunload", (event) => { if (pending) event.preventDefault(); });
 
-// ---------------------------------------------------------------- signing in on the spot
+// ---------------------------------------------------------------- signing in again without leaving the page
 function checkSignedIn() {
   if (dialog) htmx.ajax("GET", dialog.dataset.url, { target: "#sign-in-body", swap: "innerHTML" });
 }
 function askToSignIn() {
-  unsaved("You have to be signed in to save. Your answer is kept here.");
+  showUnsaved("Sign in to save. Your answer is still here.");
   checkSignedIn();
 }
 if (dialog) {
@@ -89,16 +89,16 @@ if (dialog) {
     const status = event.detail.xhr.status;
     if (status === 204) { dialog.close(); resend(); }
     else if (status === 200 && !dialog.open) dialog.showModal();
-    else if (!status || status >= UNAVAILABLE) later("The server cannot be reached.");
+    else if (!status || status >= UNAVAILABLE) retryLater("The server cannot be reached.");
   });
   document.addEventListener("visibilitychange", () => { if (!document.hidden && dialog.open) checkSignedIn(); });
   document.addEventListener("htmx:afterSettle", () => { const name = $("#sign-in[open] input:not([type=hidden])"); if (name && !name.value) name.focus(); });
 }
 
-// ---------------------------------------------------------------- draft
+// ---------------------------------------------------------------- unsaved answer
 let draftTimer = 0, drafting = false, draftWaits = false;
 function forgetDraft() { clearTimeout(draftTimer); draftTimer = 0; draftWaits = false; }
-async function keepDraft() {
+async function saveDraft() {
   clearTimeout(draftTimer);
   draftTimer = 0;
   const form = $("#verdict[data-draft]");
@@ -108,13 +108,13 @@ async function keepDraft() {
   const headers = { "X-CSRFToken": cookie("wb_csrf"), "HX-Request": "true" };
   await fetch(form.dataset.draft, { method: "POST", body: new URLSearchParams(new FormData(form)), headers, keepalive: true }).catch(() => null);
   drafting = false;
-  if (draftWaits) keepDraft();
+  if (draftWaits) saveDraft();
 }
-function chose(event) {
+function scheduleDraft(event) {
   if (!event.target.form || event.target.form.id !== "verdict") return;
   clearTimeout(draftTimer);
-  draftTimer = setTimeout(keepDraft, 800);
+  draftTimer = setTimeout(saveDraft, 800);
 }
-document.addEventListener("change", chose);
-document.addEventListener("input", chose);
-document.addEventListener("visibilitychange", () => { if (document.hidden && draftTimer) keepDraft(); });
+document.addEventListener("change", scheduleDraft);
+document.addEventListener("input", scheduleDraft);
+document.addEventListener("visibilitychange", () => { if (document.hidden && draftTimer) saveDraft(); });

@@ -105,7 +105,7 @@ def test_a_server_that_is_down_is_tried_again_and_leaving_is_warned_about(
     page.on("dialog", stay)
 
     press(page, "n", "3", "Enter")
-    expect(page.get_by_role("alert")).to_contain_text("The server could not take it (error 503). Your answer is kept")
+    expect(page.get_by_role("alert")).to_contain_text("The server could not save your answer (error 503). Your answer is still here")
     page.close(run_before_unload=True)
     page.wait_for_timeout(500)
     assert asked == ["beforeunload"]

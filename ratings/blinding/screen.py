@@ -16,7 +16,6 @@ from ratings.blinding.marking import is_certain, step_key
 from ratings.blinding.observing import observed
 
 PLAIN, ALIGNED, BALANCE, CONFIRM = "plain", "aligned", "balance", "confirm"
-# The steps that matter for the one that is rated; all of them stay available.
 LATEST = 2  # previous steps that are unfolded; earlier ones are folded
 WORKED_OUT = 4  # lines of the balance sheet that are unfolded
 
@@ -77,7 +76,7 @@ def _transition(payload: Payload, layout: str, stage: str) -> dict[str, Any]:
         "wide": [batch for batch in groups if not batch.is_narrow],
         "lanes": alone,
         "balance": _balance(payload) if with_balance else None,
-        # The page has wider columns for fewer than three cards; the last one holds the observations.
+        # The page uses at most two columns for fewer than three cards; the last card holds the observations.
         "cards": len(narrow) + len(alone) + with_balance + 1,
     }
 

@@ -6,7 +6,6 @@ Every rule reads a window of fixed length around the name, so the time is propor
 import re
 from typing import NamedTuple
 
-# Characters; enough for the longest phrases in the rules.
 _AHEAD, _BEHIND = 80, 60  # characters that a rule may read after and before a name
 # Fixed windows keep every rule linear; an unlimited search would be quadratic for texts that repeat a name.
 _NEAR = 3  # words after it, in one phrase, in which a companion makes a name a thing

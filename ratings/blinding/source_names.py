@@ -20,7 +20,7 @@ _TWO_WRONG = 9  # letters of a name in which two may be wrong
 _LEAST_JOINED = 6  # letters of a name that may be split anywhere: "g Pt" is platinum
 _LEAST_SHORT = 4  # letters of a short name that is searched for misspelt where it states something
 _LEAST_PART = 4  # letters of a word of a source's name that is searched for by itself
-# Entries; bounded, because texts come from outside.
+# The caches are bounded, because texts come from outside.
 _KEPT = 20_000  # texts and words in the cache: the same payload is checked for each study and audit
 _TOKEN = re.compile(r"[a-z]+|\d+")
 _RUN = re.compile(r"[a-z0-9]+")

@@ -11,7 +11,7 @@ from simulation.lab import entries
 from simulation.providers import options
 from simulation.providers.base import PROVIDERS, WireOptions
 
-# Lower case only: names appear in URLs, files and environment variables.
+# Lower case only, so that two names never differ by case alone.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 TOKEN_CLASSES = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 LIFECYCLES = ("active", "retiring", "retired", "unknown")

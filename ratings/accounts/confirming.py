@@ -56,7 +56,7 @@ def ask(request: HttpRequest, back: str = "") -> HttpResponseBase | None:
     if request.method != "POST" or request.FILES:
         match = request.resolver_match
         return _to_page(request, reverse(back, kwargs=match.kwargs) if back and match else request.get_full_path())
-    # htmx would place the page into a fragment; it is told to open the whole page instead.
+    # htmx would place the page into a fragment; this response makes it open the whole page instead.
     if request.headers.get("HX-Request") == "true":
         return _to_page(request, urlsplit(request.headers.get("HX-Current-URL", "/")).path)
     # Passwords are left out: they must not be written into the HTML of a page.

@@ -23,7 +23,7 @@ from django_otp.plugins.otp_totp.models import TOTPDevice
 from ratings.models import Membership
 from wetbench_site.middleware.second_step_first import SecondStepMissing
 
-BACKUP_CODES, BACKUP_LENGTH = 10, 12  # ten codes of twelve characters
+BACKUP_CODES, BACKUP_LENGTH = 10, 12  # 12 characters of 31 are 59 bits
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without letters that are easily confused
 
 

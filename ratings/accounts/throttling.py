@@ -36,7 +36,7 @@ def _hashed(name: str) -> str:
 
 def named(request: HttpRequest, credentials: dict[str, Any] | None = None) -> str:
     """Return the account that is tried, as axes counts it and the log shows it."""
-    # The column of django-axes.
+    # At most 250 characters, which the column of django-axes can store.
     return str(getattr(request, _AS, "") or (credentials or {}).get("username") or "")[:250]
 
 

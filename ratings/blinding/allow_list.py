@@ -42,8 +42,8 @@ def blind_transition(step: Record, perturbed: Record | None = None, *, lineage: 
     # Letters follow the order of the inputs and are given before anything of the outcome is read, so all versions of a
     # pair have the same letters.
     before = [_material(material, names.add(material["barcode"], material["name"])) for material in step["inputs"]]
-    # One input claimed by two outputs would be drawn as two continuations; a rater must not see a relation that nobody
-    # can vouch for.
+    # One input claimed by two outputs would be drawn as two continuations; a rater must not see a relation that is
+    # uncertain.
     is_certain = lineage and _claimed_once(outcome)
     return {
         "kind": "transition",
@@ -231,7 +231,7 @@ def _hit(path: str, step: Record, outcome: Record, payload: Payload) -> list[str
         return []
     index, subpath = int(match[2]), match[3] or ""
     if match[1] == "new_observations":
-        # The path of a full observation does not say whether it was added or removed; the number of observations does.
+        # The path of a full observation does not show whether it was added or removed; the number of observations does.
         is_added = subpath or len(outcome["new_observations"]) > len(step["outcome"]["new_observations"])
         return [seen_key(index + 1) if is_added and index < len(outcome["new_observations"]) else MISSING]
     return _hit_material(index, subpath, step, outcome, payload)

@@ -72,8 +72,8 @@ class _Entry(NamedTuple):
 def sheet(payload: Payload) -> Sheet:
     """Return the balance of a transition. Lines that no material states are left out."""
     rows = lanes(payload)
-    # Whatever is not declared gone remains, also where the step lists no output for it: an unlimited supply, or every
-    # input of a rejected action.
+    # A material that is not declared gone remains, also where the step lists no output for it: an unlimited supply, or
+    # every input of a rejected action.
     before = [lane.before for lane in rows if lane.before is not None]
     after = [stands for lane in rows if not lane.gone and (stands := lane.after or lane.before) is not None]
     stated = [_line(name, _stated(name, before), _stated(name, after)) for name in _STATED]

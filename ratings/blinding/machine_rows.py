@@ -42,7 +42,7 @@ def _lane(lane: Lane, certain: bool) -> Iterator[Told]:
         row_text: Told = {"key": f"{lane.ref}{row.key}", **about, "row": row.label}
         if lane.before is not None:
             row_text["before"] = row.before
-        # An empty value says that the property is absent; no key says that there is no such material.
+        # An empty value means that the property is absent; without the key there is no such material.
         if lane.after is not None or (certain and lane.before is not None):
             row_text["after"] = row.after
         yield row_text

@@ -174,7 +174,7 @@ class Lexicon:
     def _find(self, text: str) -> tuple[Finding, ...]:
         folded_text = folded(text)
         lower = folded_text.casefold()
-        # As when the tokens are cut: positions must be the same in both texts, or the wrong characters would be read.
+        # As for the tokens: positions must be the same in both texts, or the wrong characters would be read.
         cased = folded_text if len(lower) == len(folded_text) else lower
         tokens = _tokens(folded_text)
         hits = self._hits(lower, cased, tokens)
@@ -234,7 +234,7 @@ class Lexicon:
 
     def _plural_at(self, low: str, token: _Token) -> _Hit | None:
         """Return a name in the plural, to be read as a thing: "the Falcons were inverted", "as GPTs predicted"."""
-        # A plural that is an ordinary word by itself is none of a name.
+        # A plural that is an ordinary word by itself is not the plural of a name.
         if not (token.text.endswith("s") and len(token.text) > _LEAST_SHORT - 1) or token.text in self._other:
             return None
         entry = self._entries.get(token.text[:-1])
@@ -394,7 +394,7 @@ class Written(NamedTuple):
 def read(data: Mapping[str, object]) -> Written:
     """Return the content of a data file. Raises ValueError with everything that is wrong in it."""
     kinds = {"makers": "maker", "models": "model", "misspelt": "model", "speech": "speech"}
-    # All problems at once, so that whoever edits the file does not have to correct them one at a time.
+    # All problems at once, so that the editor of the file need not correct them one at a time.
     problems = [
         f"{key}: unknown key; allowed: {', '.join([*kinds, *_MORE])}" for key in data if key not in {*kinds, *_MORE}
     ]

@@ -33,7 +33,7 @@ def find(token: str) -> Invitation | None:
 
 
 def why_gone(invitation: Invitation) -> str:
-    # The order decides what the holder reads: the link itself first, then the place, then the study.
+    # The order decides what the holder reads: the link itself first, then the rater, then the study.
     """Return why this invitation can no longer be accepted; "" if it can."""
     seat = invitation.seat
     if reason := signing_in.why_gone(invitation.revoked_at, invitation.used_at, invitation.expires_at):
@@ -61,7 +61,7 @@ def _refuse_address(invitation: Invitation) -> str:
     # User names are compared as well, because an account may use its address as its name.
     has_address = Q(email__iexact=invitation.email) | Q(username__iexact=invitation.email)
     reasons = [refusal(invitation, user) for user in User.objects.filter(has_address)]
-    # "seated" has a place already and is handled when it joins.
+    # an account that is a rater of this study already is handled when it joins.
     return next((_REFUSED[why] for why in reasons if why in _REFUSED), "")
 
 

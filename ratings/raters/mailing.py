@@ -14,7 +14,7 @@ from ratings.models import Study
 from ratings.protocol.protocols import stored
 
 logger = logging.getLogger("wetbench.mail")
-# Two threads: enough for single links. A pool is not restarted with each message, and the requests do not wait.
+# A shared pool of two threads: requests do not wait, and not every message starts a thread.
 _later = ThreadPoolExecutor(max_workers=2, thread_name_prefix="mail")
 
 

@@ -97,7 +97,7 @@ def _state(seat: Any, counted: Seat, invitation: Invitation | None, pool: bool) 
         return "withdrawn, ratings dropped" if seat.dropped else "withdrawn"
     if seat.imported_as:
         return "imported"
-    # In a pool, having rated everything one holds is no end: more can be claimed.
+    # In a pool, a rater who has rated every claimed item can still claim more.
     if seat.finished_at or (not pool and counted.live and counted.live_rated == counted.live):
         return "finished"
     if counted.live_rated or seat.simulated:

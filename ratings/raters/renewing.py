@@ -49,7 +49,7 @@ def _invite_again(invitation: Invitation, request: HttpRequest) -> None:
     try:
         token = inviting.invite(seat, email=last.email)
     except StudyError:
-        # The visitor sees the same page in every case; the reason would reveal the state of somebody else's place.
+        # The visitor sees the same page in every case; the reason would reveal the state of somebody else's invitation.
         return
     url = mailing.link(token, mailing.address_of(request))
     mailing.send_later(mailing.invitation(last.email, seat.study, url, inviting.LIFETIME.days))

@@ -86,8 +86,8 @@ def simulate_raters(
     Existing simulated raters count and continue where they stopped, so a second call changes nothing.
     """
     skill = Skill(sensitivity_obvious, sensitivity_subtle, specificity, agreement, located)
-    # Places are taken in one transaction; the ratings follow one by one, as people's do, so that an interruption keeps
-    # what is done.
+    # The rater rows are taken in one transaction; the ratings follow one by one, as people's do, so that an
+    # interruption keeps what is done.
     seats, revoked, replanned = _take_seats(study, n)
     total, n_new = _wanted(study, seats), 0
     for result in _rate_all(seats, skill, seed):
@@ -103,7 +103,7 @@ def simulate_raters(
 @transaction.atomic
 def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], bool]:
     """Return `n` simulated raters, using places nobody was invited to, then those whose link nobody accepted; plan more if needed."""
-    # The lock that claiming takes: nobody can join or claim while places are assigned.
+    # The lock that claiming takes: nobody can join or claim while rater rows are taken.
     study = slots.lock(study.pk)
     if not study.is_open:
         raise StudyError(f"{study.name} is {study.status}; simulated raters rate while a study is open")
@@ -119,7 +119,7 @@ def _take_seats(study: Study, n: int) -> tuple[list[Rater], tuple[str, ...], boo
         _check_replan(study, missing, open_places)
         seating.replan(study, missing)
         open_places = seating.free_seats(study)
-    # Open places first, because revoking a link disappoints somebody who was invited.
+    # Open rater places first, because revoking a link disappoints somebody who was invited.
     chosen = (open_places + not_accepted)[:missing]
     revoked = tuple(seat.label for seat in chosen if seat.invited_at)
     for seat in chosen:

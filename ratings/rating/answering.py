@@ -32,9 +32,8 @@ class Answer(NamedTuple):
 class Timing(NamedTuple):
     """Times measured by the browser while the item was shown. Without scripts they are None and 0."""
 
-    active_seconds: float | None = (
-        None  # the browser's own measurement, None without scripts; the server's times are stored apart from it
-    )
+    # The server measures times as well and stores them apart from these.
+    active_seconds: float | None = None
     first_verdict_seconds: float | None = None
     changes: int = 0
 
@@ -89,9 +88,9 @@ def rate(
     assignment: Assignment,
     verdict: bool | None,
     confidence: int | None,
-    submission_id: UUID,
+    submission_id: UUID,  # of the form: the same form sent twice has the same id
     now: datetime | None = None,
-    *,  # the same form sent twice carries the same id
+    *,
     cannot_judge: bool = False,
     marks: tuple[str, ...] = (),
     note: str = "",

@@ -145,7 +145,7 @@ def extend_lease(assignment: Assignment, now: datetime | None = None) -> None:
     if assignment.lease_until is None:
         return
     until = (now or timezone.now()) + designs.lease(assignment.rater.study)
-    # A conditional UPDATE: a reservation that was released meanwhile must not come back to life without its slot.
+    # A conditional UPDATE: a reservation that was released meanwhile must not become active again without its slot.
     Assignment.objects.filter(pk=assignment.pk, released_at__isnull=True).update(lease_until=until)
 
 

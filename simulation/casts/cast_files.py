@@ -74,7 +74,7 @@ def _check_panel(data: Mapping[str, Any], models: Models) -> list[str]:
         problems += [f"panel[{index}]{problem}" for problem in _check_player(player, "evidence_classifier", models)]
     if problems or not isinstance(data.get("evidence_classifier"), Mapping):
         return problems
-    # Compared by the name under which a verdict is stored, whoever runs it.
+    # Compared by the name under which a verdict is stored.
     judges = [str(p.get("model") or p.get("plays")) for p in (data["evidence_classifier"], *panel)]
     return [f"panel: {name!r} judges twice" for name in sorted(set(judges)) if judges.count(name) > 1]
 

@@ -134,7 +134,7 @@ def cast(setup: Setup, spec: ExperimentSpec, seed: int, prompter: Prompter, chos
 def perturber(setup: Setup, perturbation: Perturbation, seed: int, prompter: Prompter) -> Perturber:
     """Return the creator of twins in this cast: its transition model."""
     player = setup.transition_model
-    # Whoever simulates outcomes also plants the errors.
+    # The role that simulates outcomes also plants the errors.
     if player.model:
         return LLMPerturber(prompter.speaker(player), prompter.texts(), perturbation)
     return Injector(perturbation, seed)

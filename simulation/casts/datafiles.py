@@ -25,7 +25,7 @@ def read(directory: Path) -> DataFiles:
     actions, raw_actions = catalogue.read_directory(directory / "actions")
     specs = experiments.read_directory(directory / "experiments", actions)
     problems = []
-    # Handlers and hidden truth are checked here, because the pure laboratory does not know the simulator.
+    # Handlers and hidden truth are checked here, because the pure laboratory must not import the simulator.
     for name, problem in casting.check_handlers(actions):
         problems += positions.located(directory / "actions" / f"{name}.json", [f"handler: {problem}"])
     for spec, data in specs:

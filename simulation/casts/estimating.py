@@ -85,7 +85,7 @@ def ratings(setup: Mapping[str, Any], sizes: Iterable[int], prices: Mapping[str,
     """Return the estimate for one item per prompt size in UTF-8 bytes: sent, repeated if truncated, repaired once."""
     rater = Setup.from_json(setup).rater if setup else None
     role_calls = (
-        # A repair repeats the prompt with the reply and the list of problems, so each turn is reckoned at that length.
+        # A repair repeats the prompt with the reply and the list of problems, so each turn is estimated at that length.
         [Asked(rater, [Calls(size + _repair(rater), TURNS) for size in sizes], 0)] if rater and rater.model else []
     )
     return _estimate(setup, [one._replace(usual=len(one.calls)) for one in role_calls], prices)

@@ -187,7 +187,7 @@ class Bench:
 
     def _costs_step(self, step: Step) -> bool:
         action_type = self.catalogue.find(step.action.name)
-        # An action that the catalogue does not know costs a step as well, or an agent could guess names for ever.
+        # An action that the catalogue does not know costs a step as well, or an agent could guess names without limit.
         return action_type is None or action_type.costs_step
 
 

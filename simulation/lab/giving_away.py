@@ -9,7 +9,7 @@ from functools import lru_cache
 
 RUN = 6  # consecutive words that an outcome and its own explanation may not share
 _LETTERS = 4  # different words with letters among the six; a list of readings with units is not wording
-_HINTS = re.compile(  # words of the perturbation prompt, which models repeat
+_HINTS = re.compile(  # words that a model may copy from the prompt that requests an error
     r"\b(?:secret|perturb\w*|deliberate(?:ly)?|(?:un)?intentional(?:ly)?|implausib\w*|error[ -]?types?"
     r"|incorrect[ -]transitions?)\b"
 )

@@ -17,7 +17,7 @@ _WORD = re.compile(r"[\w.%µ]+")
 def fulfil(action: Action, offered: Sequence[Draft], inventory: Inventory) -> Outcome:
     """Return the entries of the list that the request names, or a rejection that lists what is available."""
     request = str(action.parameters.get("request", ""))
-    # Compared by name: an agent knows no keys of the data file.
+    # Compared by name: agents never see the keys of the data file.
     requested = [draft for draft in offered if _names(request, draft.name)]
     on_bench = {material.name for material in inventory}
     new = [draft for draft in requested if draft.name not in on_bench]

@@ -62,7 +62,7 @@ class PromptCaches:
         prefix, steps, running = 0, 0, True
         for start in range(0, len(data) - step + 1, step):
             prefix = hash((prefix, data[start : start + step]))
-            # Only an unbroken run from the beginning counts: a cache holds prefixes.
+            # Only an unbroken run from the beginning counts: a cache stores prefixes.
             running = running and prefix in seen
             steps += running
             seen.add(prefix)

@@ -11,7 +11,7 @@ from simulation.scripted_server.messages import Reply, head
 if TYPE_CHECKING:
     from simulation.scripted_server.rules import Rule
 
-_FOR_EVER = 24 * 3600.0  # longer than any timeout of a client
+_FOR_EVER = 24 * 3600.0  # seconds; longer than any timeout of a client
 
 
 class Link(NamedTuple):
@@ -66,7 +66,7 @@ async def plain(link: Link, reply: Reply, rule: "Rule | None" = None) -> bool:
 async def _reset(link: Link, reply: Reply, rule: "Rule") -> bool:
     """Send a TCP reset instead of a reply; variant "half" after half of it."""
     if rule.variant == "half":
-        # At least the head goes out, so that the client has begun to read.
+        # At least the head is sent, so that the client has begun to read.
         await link.write((head(reply) + reply.body)[: len(reply.body) // 2])
     link.reset()
     return False

@@ -21,7 +21,7 @@ class StaffRequest(HttpRequest):
 
 
 # Other apps register their own checks, because the laboratory does not know what its jobs are for.
-_seals: list[Callable[[Job], bool]] = []  # hides the calls of raters' models in studies that are not unblinded
+_seals: list[Callable[[Job], bool]] = []  # each returns whether the calls of a job are hidden for now
 
 
 def seal(asked: Callable[[Job], bool]) -> None:
@@ -71,7 +71,7 @@ def page_or_fragment(request: StaffRequest, page: str, fragment: str, context: M
     # After "back", htmx restores from its cache or asks for the full page; a fragment would then be shown alone.
     partial = request.htmx and not request.htmx.history_restore_request
     response = render(request, fragment if partial else page, context)
-    # Both variants have the same URL, so caches must tell them apart.
+    # Both variants have the same URL, so caches must distinguish them.
     patch_vary_headers(response, ["HX-Request"])
     add_never_cache_headers(response)
     return response

@@ -38,7 +38,7 @@ class BudgetForm(Budget):
         self.run, self.taken = run, spending.verify(run)
         # Rounded up: rounding down would show a limit that has already passed.
         minutes = None if run.max_seconds is None else -(-run.max_seconds // 60)
-        # No exponent, which a number field would not show.
+        # No exponent, because people read and edit this number.
         cost = None if run.max_cost is None else f"{run.max_cost.normalize():f}"
         kwargs["initial"] = {"max_cost": cost, "max_tokens": run.max_tokens, "max_minutes": minutes}
         super().__init__(*args, **kwargs)

@@ -34,7 +34,7 @@ class ProtocolLine(NamedTuple):
 @staff_only
 @require_safe
 def experiments(request: StaffRequest) -> HttpResponse:
-    # Data holds the complete experiment, which a list does not need.
+    # The column contains the complete experiment, which a list does not need.
     rows = Experiment.objects.defer("data").annotate(played=Count("episodes")).order_by("group", "name")
     return render(request, "simulation/experiments.html", {"experiments": rows})
 

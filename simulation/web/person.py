@@ -109,7 +109,7 @@ def _answered(request: StaffRequest, row: Episode) -> HttpResponse:
         response = HttpResponse(headers={"HX-Refresh": "true"})
     else:
         response = render(request, "simulation/_person_waiting.html", _waiting(row))
-    # A cached poll would wait for ever.
+    # A cached response would never show that the answer has arrived.
     add_never_cache_headers(response)
     return response
 

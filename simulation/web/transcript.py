@@ -158,7 +158,7 @@ def _lanes(step: TranscriptStep) -> list[Lane]:
     for output in step.outputs:
         continued.add(output["replaces"])
         before = inputs.get(output["replaces"])
-        # What a material replaces is obvious; origins are the other inputs.
+        # The input that it replaces is shown beside it; origins are the others.
         origins = tuple(names[code] for code in output["derived_from"] if code in names and code != output["replaces"])
         lanes.append(_lane(before, output, "changed" if before else "new", origins))
     for code, material in inputs.items():

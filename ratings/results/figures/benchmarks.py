@@ -30,7 +30,7 @@ def failures(document: Document, profile: Profile) -> AnyChart:
     """Draw one stacked bar per agent, with the numbers of all parts as text below it."""
     found = tables.rows(document, "failures")
     agents = tables.first_seen(found, "agent")
-    pitch, bar = profile.size * 1.4, profile.size * 1.7  # 1.4 lines of text, and a bar that holds one line of text
+    pitch, bar = profile.size * 1.4, profile.size * 1.7  # 1.4 lines of text, and a bar as high as one line of text
     parts, texts, inside = list[dict[str, Any]](), list[dict[str, Any]](), list[dict[str, Any]]()
     y = 0.0
     # All positions are computed here in pixels, because the texts above and below a bar have a variable number of

@@ -88,8 +88,7 @@ def human_model(document: Document, profile: Profile) -> AnyChart:
             continue
         scale = (
             shares(title)
-            # Agreement and kappa have the same scale in every study, so that figures can be compared; differences are
-            # small and have their own.
+            # Agreement is a share from 0 to 1; differences are small and need a scale of their own.
             if say is percent
             else spanning(title, defined, *((-0.2, 0.2) if name == "difference" else ()))
         )

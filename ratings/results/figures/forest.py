@@ -52,7 +52,7 @@ def spanning(title: str, rows: Sequence[Row], floor: float = 0.0, ceiling: float
     return Scale(title, ticks[0], ticks[-1], ticks, f"{unit},.{decimals}f")
 
 
-def tidy_step(about: float) -> tuple[float, int]:  # the tolerance as above
+def tidy_step(about: float) -> tuple[float, int]:
     """Return the smallest of 1, 2 and 5 times a power of ten that is at least `about`, and its number of decimals."""
     power = math.floor(math.log10(about))
     factor = next(factor for factor in (1, 2, 5, 10) if factor * 10.0**power >= about * (1 - 1e-9))

@@ -269,7 +269,7 @@ def say_matrix(document: Document) -> str:
         len({text(line, "item") for line in lines_of_table}),
         len({text(line, "rater") for line in lines_of_table}),
     )
-    # The notes of the table say that it is a sample.
+    # A note of the table means that it contains only a sample.
     of = "A sample of " if tables.notes(document, "matrix") else ""
     sentence = f"{of}{len(lines_of_table)} ratings of {items} items by {raters} raters: {percent(_share(lines_of_table, 'verdict'))} {yes}"
     judged = [line for line in lines_of_table if number(line, "correct") is not None]

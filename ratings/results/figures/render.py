@@ -29,8 +29,8 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "text": _COMMON | {"text-anchor", "font-size", "font-weight", "dx", "dy"},
     "tspan": frozenset({"x", "y", "dx", "dy"}),
 }
-# Allowed values: numbers, path letters, #rrggbb, a few words. Parentheses only in transforms.
-# No quotes, colons or slashes, so a value cannot hold a URL or a style.
+# Allowed values: numbers, path letters, #rrggbb, a few words. Parentheses only in transforms. No quotes, colons or
+# slashes, so a value cannot contain a URL or a style.
 _VALUE = re.compile(r"#[0-9a-f]{6}|[A-Za-z0-9 .,+%-]*")
 _TRANSFORM = re.compile(r"(?:(?:translate|rotate|scale)\([-0-9.e, ]+\) ?)+")
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

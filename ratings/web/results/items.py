@@ -125,7 +125,7 @@ def _items() -> Any:
         *(f"source__{of}__{more}" for of in _FROM for more in ("experiment", "run")),
     )
     hidden = [f"source__{of}__{name}" for of in _FROM for name in _LONG]
-    # Long columns are deferred: an episode and its run hold large documents that the page does not show.
+    # Long columns are deferred: an episode and its run have large columns that the page does not show.
     return Item.objects.select_related(*joined).defer(*hidden, "source__twin__diff")
 
 

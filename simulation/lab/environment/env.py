@@ -90,7 +90,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         last_step = self._attempt(bench, action)
         ending: Ending | None = bench.ending
         if ending == Ending.SUBMITTED:
-            # The classifier is asked only after a submission: every other ending has no evidence to judge.
+            # The classifier is asked only after a submission: no other ending claims that the evidence is sufficient.
             self.verdict = self.players.evidence_classifier.judge(bench.goal, bench.transcript())
         reward = 1.0 if self.verdict is not None and self.verdict.sufficient else 0.0
         truncated = ending == Ending.TRUNCATED

@@ -36,7 +36,8 @@ class UnicodeText(spaces.Space[str]):
             and len(x) <= self.max_length
             and "\x00" not in x
             and not any("\ud800" <= letter <= "\udfff" for letter in x)
-            # Unpaired surrogates cannot be encoded as UTF-8, so neither a database nor a response could hold them.
+            # Unpaired surrogates cannot be encoded as UTF-8, so neither a database can store nor a response can send
+            # them.
         )
 
     def __eq__(self, other: object) -> bool:

@@ -184,7 +184,7 @@ def _by_name(
     """Return claims by name: without a readable `replaces`, a material continues the one input with the same unique name."""
     claimed = {claim.barcode for claim in claims if claim}
     silent = [
-        # An explicit null says that it continues nothing, and a name must not override that.
+        # An explicit null means that it continues nothing, and a name must not override that.
         claim is None and ("replaces" not in entry or bool(entry["replaces"]))
         for entry, claim in zip(entries, claims, strict=True)
     ]
